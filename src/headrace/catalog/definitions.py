@@ -1,0 +1,72 @@
+"""What a session knows by name: streams, tables, queries and user-defined aggregates, as plain values."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.elements.schema import Schema
+from headrace.elements.types import Type
+
+Option: TypeAlias = str | int | float | bool
+
+
+class Connector(Struct, frozen=True):
+    """A source or sink by kind (FILES, GENERATOR, SOCKET, MEMORY, SPARK, CONSOLE, ...) with its options."""
+
+    kind: str
+    options: dict[str, Option]
+
+
+class Timing(Enum):
+    """Where timestamps come from."""
+
+    EXTERNAL = "EXTERNAL"  # a column, with a skew bound
+    INTERNAL = "INTERNAL"  # set when the tuple is read
+    LATENT = "LATENT"  # none; stamped like INTERNAL when an operator needs one
+
+
+class Stream(Struct, frozen=True, tag="stream"):
+    """A registered stream. `skew` bounds disorder: a tuple more than `skew` behind the newest one is late."""
+
+    name: str
+    schema: Schema
+    connector: Connector
+    timing: Timing
+    time_column: str | None = None
+    skew: int = 0
+
+
+class Table(Struct, frozen=True, tag="table"):
+    """A stored relation, read when a query that uses it starts."""
+
+    name: str
+    schema: Schema
+    connector: Connector
+
+
+class Query(Struct, frozen=True, tag="query"):
+    """A continuous query: its SELECT as text, what it returns, where results go, and options of its WITH clause."""
+
+    name: str
+    text: str
+    schema: Schema
+    sinks: tuple[Connector, ...]
+    options: dict[str, Option] = {}
+
+
+class Aggregate(Struct, frozen=True, tag="aggregate"):
+    """A user-defined aggregate in Python: `target` is 'module:Class' with zero, add, merge and finish."""
+
+    name: str
+    arg: Type
+    result: Type
+    target: str
+
+
+Definition: TypeAlias = Stream | Table | Query | Aggregate
+
+#: Columns of the side streams that every stream has: <stream>.bad and <stream>.late (the latter: the stream's own columns).
+BAD = Schema.of(record=Type.STRING, reason=Type.STRING, origin=Type.STRING)

@@ -1,0 +1,71 @@
+"""Sources and sinks as the hosts see them.
+
+A source is replayable: what lies between two offsets never changes, so a micro-batch that is run again reads the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import polars as pl
+
+from headrace.elements.page import Page
+
+#: A JSON value. None stands for the beginning.
+Offset: TypeAlias = Any
+#: A JSON value that says what one task reads.
+Split: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some records of a split, in arrival order.
+
+    `rows` has exactly the stream's declared columns and types; row i of it has position `first + positions[i]`-like sequence numbers in
+    `seq` (Int64, increasing with arrival over the whole life of the stream). `bad` holds records that could not be read (columns of BAD).
+    """
+
+    rows: pl.DataFrame
+    seq: pl.Series
+    bad: pl.DataFrame | None = None
+
+
+class Source(Protocol):
+    """Where a stream's records come from. Built by `SOURCES[kind](stream)`; picklable; keeps nothing that must survive."""
+
+    def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
+        """The newest offset to read up to: about `limit` records beyond `start` at most; `start` itself if there is nothing new.
+
+        `now` is the micro-batch's time in microseconds. Runs on the driver, often: it must be cheap.
+        """
+        ...
+
+    def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
+        """Divide what lies between two offsets for at most about `parallel` tasks."""
+        ...
+
+    def read(self, split: Split) -> Iterator[Chunk]:
+        """Read a split. Runs in a task, perhaps more than once."""
+        ...
+
+    def finished(self, offset: Offset) -> bool:
+        """Whether nothing can follow `offset` if what is there now is all there will ever be (used by run --once)."""
+        ...
+
+    def forget(self, offset: Offset) -> None:
+        """Everything before `offset` will never be read again; free what the source keeps itself."""
+        ...
+
+
+class Sink(Protocol):
+    """Where a query's results go. Writes are idempotent by batch number: writing a batch again replaces it."""
+
+    def write(self, batch: int, pages: Sequence[Page]) -> None:
+        """Write all results of one micro-batch; hidden columns other than the timestamp are not for users."""
+        ...
+
+    def close(self) -> None:
+        """Flush and release."""
+        ...

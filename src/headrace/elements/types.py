@@ -1,0 +1,66 @@
+"""Our SQL types and the column types that carry them."""
+
+from __future__ import annotations
+
+import enum
+
+import polars as pl
+
+
+class Type(enum.Enum):
+    """The type of a column or an expression."""
+
+    BOOLEAN = "BOOLEAN"
+    INT = "INT"  # 32 bits
+    BIGINT = "BIGINT"  # 64 bits
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    STRING = "STRING"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"  # microseconds, UTC, kept without zone
+    INTERVAL = "INTERVAL"  # a span of microseconds
+    BINARY = "BINARY"
+    NULL = "NULL"  # of the bare literal NULL; fits everywhere
+
+    @property
+    def polars(self) -> pl.DataType:
+        """The column type that carries values of this type."""
+        return _POLARS[self]
+
+    @property
+    def is_integer(self) -> bool:
+        return self in (Type.INT, Type.BIGINT)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self in (Type.INT, Type.BIGINT, Type.FLOAT, Type.DOUBLE)
+
+
+_POLARS: dict[Type, pl.DataType] = {
+    Type.BOOLEAN: pl.Boolean(),
+    Type.INT: pl.Int32(),
+    Type.BIGINT: pl.Int64(),
+    Type.FLOAT: pl.Float32(),
+    Type.DOUBLE: pl.Float64(),
+    Type.STRING: pl.String(),
+    Type.DATE: pl.Date(),
+    Type.TIMESTAMP: pl.Datetime("us"),
+    Type.INTERVAL: pl.Duration("us"),
+    Type.BINARY: pl.Binary(),
+    Type.NULL: pl.Null(),
+}
+
+
+def common_type(left: Type, right: Type) -> Type | None:
+    """The type both fit into (of CASE branches, UNION columns, comparisons), or None."""
+    if left is right or right is Type.NULL:
+        return left
+    if left is Type.NULL:
+        return right
+    if left.is_numeric and right.is_numeric:
+        if left.is_integer and right.is_integer:
+            return Type.BIGINT
+        return Type.DOUBLE
+    if {left, right} == {Type.DATE, Type.TIMESTAMP}:
+        return Type.TIMESTAMP
+    return None

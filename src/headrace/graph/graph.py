@@ -1,0 +1,62 @@
+"""The physical operator graph: vertices with stable ids, frozen.
+
+A vertex id is a hash of what its sub-plan means. Equal sub-plans of different queries are therefore one vertex, and state and
+statistics find their vertex again in a new graph.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from headrace.operators import Spec
+
+VertexId: TypeAlias = str
+
+
+class Vertex(Struct, frozen=True):
+    """One operator and where its inputs come from, port by port."""
+
+    id: VertexId
+    spec: Spec
+    inputs: tuple[VertexId, ...] = ()
+
+
+class Graph(Struct, frozen=True):
+    """A set of vertices closed under inputs, in topological order."""
+
+    vertices: tuple[Vertex, ...] = ()
+
+    def __iter__(self) -> Iterator[Vertex]:  # type: ignore[override]
+        return iter(self.vertices)
+
+    def by_id(self) -> Mapping[VertexId, Vertex]:
+        return {vertex.id: vertex for vertex in self.vertices}
+
+    def readers(self) -> Mapping[VertexId, tuple[tuple[VertexId, int], ...]]:
+        """Who reads each vertex, and on which port."""
+        found: dict[VertexId, list[tuple[VertexId, int]]] = {vertex.id: [] for vertex in self.vertices}
+        for vertex in self.vertices:
+            for port, origin in enumerate(vertex.inputs):
+                found[origin].append((vertex.id, port))
+        return {origin: tuple(readers) for origin, readers in found.items()}
+
+
+def vertex(spec: Spec, inputs: Iterable[Vertex] = ()) -> Vertex:
+    """Make a vertex whose id says what it computes."""
+    ids = tuple(origin.id for origin in inputs)
+    digest = hashlib.blake2b(msgspec.json.encode([spec, ids]), digest_size=8).hexdigest()
+    return Vertex(f"{type(spec).__name__.lower()}-{digest}", spec, ids)
+
+
+def merge(graphs: Iterable[Graph]) -> Graph:
+    """Unite graphs; what they share appears once."""
+    seen: dict[VertexId, Vertex] = {}
+    for graph in graphs:
+        for item in graph.vertices:
+            seen.setdefault(item.id, item)
+    return Graph(tuple(seen.values()))

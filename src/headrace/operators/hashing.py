@@ -1,0 +1,57 @@
+"""A hash of column values that is the same in every process and every version.
+
+Buckets and sorted join state depend on it, and both outlive a restart, so the libraries' own hashes (free to change) will not do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import polars as pl
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_NULL = np.uint64(0x6A09E667F3BCC908)
+
+
+def hash_columns(columns: list[pl.Series]) -> np.ndarray:
+    """One uint64 per row; equal rows (NULL equal to NULL) hash alike. At least one column."""
+    result = _hash(columns[0])
+    for column in columns[1:]:
+        result = _mix(result * np.uint64(31) + _GOLDEN ^ _hash(column))
+    return result
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    # splitmix64's finaliser
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _hash(column: pl.Series) -> np.ndarray:
+    dtype = column.dtype
+    if dtype in (pl.String, pl.Binary):
+        distinct = column.unique()
+        codes = np.array([_digest(value) for value in distinct.to_list()], dtype=np.uint64)
+        if len(distinct) == 1:
+            return np.full(len(column), codes[0])
+        joined = pl.DataFrame({"v": column}).join(
+            pl.DataFrame({"v": distinct, "h": pl.Series(codes)}), on="v", how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined["h"].to_numpy()
+    if dtype in (pl.Float32, pl.Float64):
+        bits = (column.cast(pl.Float64) + 0.0).fill_null(0.0).to_numpy().view(np.uint64)  # -0.0 + 0.0 is 0.0
+    else:
+        bits = column.to_physical().cast(pl.Int64).fill_null(0).to_numpy().astype(np.int64, copy=False).view(np.uint64)
+    mixed = _mix(bits + _GOLDEN)
+    if column.null_count():
+        mixed = np.where(column.is_null().to_numpy(), _NULL, mixed)
+    return mixed
+
+
+def _digest(value: str | bytes | None) -> int:
+    if value is None:
+        return int(_NULL)
+    data = value.encode() if isinstance(value, str) else value
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

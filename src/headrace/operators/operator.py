@@ -1,0 +1,82 @@
+"""The interface of everything that runs in a graph: a frozen spec that says what, and a running operator.
+
+An operator never blocks, reads no clock, draws no chance and knows no neighbour. It returns what it emits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TypeAlias
+
+import polars as pl
+
+from headrace.elements.expression import Expr
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.time import BEGIN
+
+#: State is immutable chunks of columns by name. A chunk object that is still the same object has not changed, so only
+#: new objects are written; a name that is gone is removed. Chunks stay below about 1 MB where the operator can choose.
+State: TypeAlias = Mapping[str, pl.DataFrame]
+
+
+class Spec(Protocol):
+    """What a vertex does, as a frozen, hashable, JSON-able value (msgspec.Struct with a tag)."""
+
+    def build(self) -> Operator:
+        """A fresh operator with empty state."""
+        ...
+
+    @property
+    def is_stateless(self) -> bool:
+        """True if pages may be processed anywhere, in any order, with nothing kept."""
+        ...
+
+    def keys(self, port: int) -> tuple[Expr, ...]:
+        """Expressions over the port's input such that tuples which differ in them never meet.
+
+        The n-th key of one port corresponds to the n-th key of every other port. Empty: all tuples must meet in one bucket.
+        Not asked of a stateless spec.
+        """
+        ...
+
+
+class Operator(ABC):
+    """The running half of a spec."""
+
+    @abstractmethod
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        """Take a page of the port's input; return what is ready to go out."""
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        """Take a promise; return what it completes, then what can be promised in turn."""
+        return (mark,)
+
+    def state(self) -> State:
+        """All that must survive, as immutable chunks."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Continue from what `state` returned."""
+
+    def held(self) -> int:
+        """Number of tuples kept, for statistics."""
+        return 0
+
+
+class Frontier:
+    """The bound of each port, and their minimum."""
+
+    def __init__(self, ports: int) -> None:
+        self.bounds = [BEGIN] * ports
+
+    @property
+    def minimum(self) -> int:
+        return min(self.bounds)
+
+    def advance(self, port: int, bound: int) -> int | None:
+        """Raise a port's bound; return the new minimum if it rose, else None."""
+        before = self.minimum
+        self.bounds[port] = max(self.bounds[port], bound)
+        after = self.minimum
+        return after if after > before else None

@@ -1,0 +1,154 @@
+"""The closed set of relational nodes: what a query means, as a tree of frozen values.
+
+Every node has `schema`, its visible columns; names are unique. Timestamps travel as the hidden column `__ts`, which expressions may name.
+"""
+
+from __future__ import annotations
+
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.elements.expression import Expr
+from headrace.elements.schema import Field, Schema
+from headrace.elements.types import Type
+from headrace.elements.window import AggregateCall, Extent, Window
+
+JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
+
+
+class Scan(Struct, frozen=True, tag="scan"):
+    """All tuples of a registered stream; `name` may be a side stream such as 'bids.late'."""
+
+    name: str
+    schema: Schema
+
+
+class Filter(Struct, frozen=True, tag="filter"):
+    """The tuples for which the predicate is true (not NULL)."""
+
+    input: "Node"
+    predicate: Expr
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+class Project(Struct, frozen=True, tag="project"):
+    """New columns computed from each tuple; hidden columns stay."""
+
+    input: "Node"
+    columns: tuple[tuple[str, Expr], ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(tuple(Field(name, expr.type) for name, expr in self.columns))
+
+
+class Union(Struct, frozen=True, tag="union"):
+    """All tuples of all inputs (a bag); inputs have equal schemas, the binder having renamed and cast."""
+
+    inputs: tuple["Node", ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
+class Join(Struct, frozen=True, tag="join"):
+    """Pairs of tuples that are in each other's window, agree on all `keys` (left expression = right expression) and satisfy `residual`.
+
+    A result is stamped with the larger timestamp. Output columns: the left's, then the right's renamed by `right_names` (same order as the
+    right schema). `residual` is over output names. An extent of None means that the input is itself a join of the same FROM clause and its
+    tuples carry their own expiry; else a tuple expires at ts + extent.span. A pair joins iff max(ts) <= min(expiry). A row of a preserved side
+    (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its own expiry.
+    """
+
+    left: "Node"
+    right: "Node"
+    kind: JoinKind
+    keys: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+    left_extent: Extent | None
+    right_extent: Extent | None
+    right_names: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        renamed = tuple(Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True))
+        return Schema(self.left.schema.fields + renamed)
+
+
+class TableJoin(Struct, frozen=True, tag="table_join"):
+    """Each tuple with the rows of a stored table that agree on all `keys` (tuple expression = table column) and satisfy `residual`."""
+
+    input: "Node"
+    table: str
+    table_schema: Schema
+    kind: OneOf["inner", "left"]
+    keys: tuple[tuple[Expr, str], ...]
+    residual: Expr | None
+    table_names: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        renamed = tuple(Field(name, field.type) for name, field in zip(self.table_names, self.table_schema, strict=True))
+        return Schema(self.input.schema.fields + renamed)
+
+
+class Aggregate(Struct, frozen=True, tag="aggregate"):
+    """One row per group and window: the keys, the aggregates, then window_start and window_end (TIMESTAMP)."""
+
+    input: "Node"
+    window: Window
+    keys: tuple[tuple[str, Expr], ...]
+    calls: tuple[AggregateCall, ...]
+
+    @property
+    def schema(self) -> Schema:
+        keys = tuple(Field(name, expr.type) for name, expr in self.keys)
+        calls = tuple(Field(call.name, call.type) for call in self.calls)
+        bounds = (Field("window_start", Type.TIMESTAMP), Field("window_end", Type.TIMESTAMP))
+        return Schema(keys + calls + bounds)
+
+
+class Distinct(Struct, frozen=True, tag="distinct"):
+    """A tuple comes out iff no equal one (all visible columns; NULL equals NULL) precedes it by at most `span` microseconds.
+
+    In timestamp order, so at equal timestamps one comes out. This is what is new in the set of rows that a window of `span` holds.
+    """
+
+    input: "Node"
+    span: int
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+class Order(Struct, frozen=True, tag="order"):
+    """The same tuples in timestamp order (ties by arrival for a base stream, else by content)."""
+
+    input: "Node"
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+Node: TypeAlias = Scan | Filter | Project | Union | Join | TableJoin | Aggregate | Distinct | Order
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    """The direct inputs of a node."""
+    match node:
+        case Scan():
+            return ()
+        case Union(inputs=nodes):
+            return nodes
+        case Join(left=left, right=right):
+            return (left, right)
+        case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
+            return (node.input,)

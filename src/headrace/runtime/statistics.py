@@ -1,0 +1,52 @@
+"""What was seen of a running deployment: counts and times per vertex, stream and query, summed over buckets."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+
+class VertexStatistics(Struct):
+    """Totals of one vertex since it started."""
+
+    tuples_in: int = 0
+    tuples_out: int = 0
+    pages_in: int = 0
+    busy_ns: int = 0
+    queued: int = 0  # tuples waiting in its input buffers now
+    held: int = 0  # tuples in its state now
+    state_bytes: int = 0
+
+    @property
+    def selectivity(self) -> float | None:
+        return self.tuples_out / self.tuples_in if self.tuples_in else None
+
+    @property
+    def service_us(self) -> float | None:
+        """Mean time per tuple, microseconds."""
+        return self.busy_ns / 1000 / self.tuples_in if self.tuples_in else None
+
+
+class StreamStatistics(Struct):
+    """Totals of one stream since it started."""
+
+    tuples: int = 0
+    bad: int = 0
+    late: int = 0
+    frontier: int | None = None  # microseconds
+
+
+class QueryStatistics(Struct):
+    """Totals of one query since it started; latency is from reading a micro-batch to delivering its results."""
+
+    results: int = 0
+    latency_ms: float | None = None
+
+
+class Statistics(Struct):
+    """One look at a deployment."""
+
+    batch: int = -1
+    batch_ms: float | None = None
+    vertices: dict[str, VertexStatistics] = field(default_factory=dict)
+    streams: dict[str, StreamStatistics] = field(default_factory=dict)
+    queries: dict[str, QueryStatistics] = field(default_factory=dict)
