@@ -14,21 +14,21 @@ from msgspec import Struct
 from headrace.elements.types import Type
 
 
-class Column(Struct, frozen=True, tag="column"):
+class Column(Struct, frozen=True, tag_field="expr", tag="column"):
     """The value of a column; `__ts` too may be named (as BIGINT)."""
 
     name: str
     type: Type
 
 
-class Literal(Struct, frozen=True, tag="literal"):
+class Literal(Struct, frozen=True, tag_field="expr", tag="literal"):
     """A constant. TIMESTAMP and INTERVAL are ints of microseconds, DATE an int of days since 1970."""
 
     value: None | bool | int | float | str
     type: Type
 
 
-class Call(Struct, frozen=True, tag="call"):
+class Call(Struct, frozen=True, tag_field="expr", tag="call"):
     """A function or operator of `functions.FUNCTIONS` applied to arguments."""
 
     function: str
@@ -36,7 +36,7 @@ class Call(Struct, frozen=True, tag="call"):
     type: Type
 
 
-class Case(Struct, frozen=True, tag="case"):
+class Case(Struct, frozen=True, tag_field="expr", tag="case"):
     """The value of the first branch whose condition is true, else `default` (NULL if absent)."""
 
     branches: tuple[tuple["Expr", "Expr"], ...]
@@ -44,7 +44,7 @@ class Case(Struct, frozen=True, tag="case"):
     type: Type
 
 
-class Cast(Struct, frozen=True, tag="cast"):
+class Cast(Struct, frozen=True, tag_field="expr", tag="cast"):
     """Conversion to a type; what cannot be converted becomes NULL (`strict` false) or an error at run time."""
 
     arg: "Expr"

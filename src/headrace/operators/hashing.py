@@ -41,7 +41,8 @@ def _hash(column: pl.Series) -> np.ndarray:
         )
         return joined["h"].to_numpy()
     if dtype in (pl.Float32, pl.Float64):
-        bits = (column.cast(pl.Float64) + 0.0).fill_null(0.0).to_numpy().view(np.uint64)  # -0.0 + 0.0 is 0.0
+        floats = column.cast(pl.Float64).fill_null(0.0).to_numpy()
+        bits = (floats + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
     else:
         bits = column.to_physical().cast(pl.Int64).fill_null(0).to_numpy().astype(np.int64, copy=False).view(np.uint64)
     mixed = _mix(bits + _GOLDEN)
