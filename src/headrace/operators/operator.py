@@ -32,7 +32,7 @@ class Spec(Protocol):
         """True if pages may be processed anywhere, in any order, with nothing kept."""
         ...
 
-    def keys(self, port: int) -> tuple[Expr, ...]:
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
         """Expressions over the port's input such that tuples which differ in them never meet.
 
         The n-th key of one port corresponds to the n-th key of every other port. Empty: all tuples must meet in one bucket.

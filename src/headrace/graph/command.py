@@ -1,0 +1,101 @@
+"""Commands: how a running deployment is changed.
+
+The driver appends them to a durable log which is part of the source's offset; each takes effect at the same micro-batch in every bucket, and
+a restart replays them at the same place.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from headrace.catalog.definitions import Connector, Stream
+from headrace.elements.schema import Schema
+from headrace.errors import HostFault
+from headrace.graph.graph import Graph
+
+
+class AddQuery(Struct, frozen=True, tag="add_query"):
+    """Run a query: its graph (ending in Output), the streams it reads, and where its results go."""
+
+    query: str
+    graph: Graph
+    streams: tuple[Stream, ...]
+    sinks: tuple[Connector, ...]
+    schema: Schema
+
+
+class DropQuery(Struct, frozen=True, tag="drop_query"):
+    """Stop a query and forget its state."""
+
+    query: str
+
+
+class Drain(Struct, frozen=True, tag="drain"):
+    """What the sources hold now is all: read it, then close every stream."""
+
+
+Command: TypeAlias = AddQuery | DropQuery | Drain
+
+_decoder = msgspec.json.Decoder(Command)
+
+
+def encode_command(command: Command) -> bytes:
+    return msgspec.json.encode(command)
+
+
+def decode_command(data: bytes) -> Command:
+    return _decoder.decode(data)
+
+
+class CommandLog:
+    """Numbered files in a directory; a command is there once its file has its final name."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._read: list[Command] = []
+
+    def append(self, command: Command) -> int:
+        """Add a command durably; returns how many there are now."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            number = len(self.upto(None))
+            temporary = self.directory / f".{number:08d}"
+            with temporary.open("wb") as file:
+                file.write(encode_command(command))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.directory / f"{number:08d}.json")
+        except OSError as error:
+            raise HostFault(f"cannot write the command log in {self.directory}: {error.strerror}", hint="choose a writable --checkpoint") from error
+        return number + 1
+
+    def upto(self, count: int | None) -> list[Command]:
+        """The first `count` commands (None: all there are)."""
+        while count is None or len(self._read) < count:
+            path = self.directory / f"{len(self._read):08d}.json"
+            if not path.exists():
+                break
+            self._read.append(decode_command(path.read_bytes()))
+        return self._read if count is None else self._read[:count]
+
+
+class Running(Struct, frozen=True):
+    """The queries in force after some commands."""
+
+    queries: tuple[AddQuery, ...] = ()
+    draining: bool = False
+
+    def after(self, command: Command) -> Running:
+        match command:
+            case AddQuery():
+                others = tuple(query for query in self.queries if query.query != command.query)
+                return Running((*others, command), self.draining)
+            case DropQuery(query=name):
+                return Running(tuple(query for query in self.queries if query.query != name), self.draining)
+            case Drain():
+                return Running(self.queries, True)

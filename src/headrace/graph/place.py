@@ -1,0 +1,203 @@
+"""Cuts a graph into what runs where: the ingest (stateless, before the shuffle) and the keyed stage (one engine per bucket).
+
+A stateful vertex needs tuples with equal keys in one bucket. If its input comes from the ingest, the cut routes by those keys. If its input comes
+from another stateful vertex that is partitioned by a subset of the same keys, they share a bucket already. Otherwise the pages go out through an
+`Exchange` and come back, routed anew, in the next micro-batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from headrace.elements.expression import Cast, Column, Expr
+from headrace.elements.types import Type
+from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.operators import (
+    Distinct,
+    Exchange,
+    Filter,
+    Join,
+    Output,
+    PaneAggregate,
+    PartialAggregate,
+    Project,
+    Receive,
+    Reorder,
+    RowsAggregate,
+    RowsJoin,
+    Scan,
+    SessionAggregate,
+    SlidingAggregate,
+    Spec,
+    TableJoin,
+    Union,
+    WhileAggregate,
+)
+from headrace.operators.edges import exchange_stream
+
+#: How a vertex's output lies over the buckets: by these expressions, all in one bucket (), or in no known way (None).
+Partitioning: TypeAlias = tuple[Expr, ...] | None
+
+
+class Placement(Struct, frozen=True):
+    """The two halves of a graph; the keyed half begins with `Receive` vertices, which name the ingest vertices they read."""
+
+    ingest: Graph
+    keyed: Graph
+
+    def routes(self) -> tuple[Vertex, ...]:
+        """The Receive vertices: what the ingest must send, and how."""
+        return tuple(vertex for vertex in self.keyed.vertices if isinstance(vertex.spec, Receive))
+
+    def exchanges(self) -> tuple[VertexId, ...]:
+        """Vertices whose output is spooled for the next micro-batch."""
+        return tuple(vertex.spec.origin for vertex in self.keyed.vertices if isinstance(vertex.spec, Exchange))
+
+
+def place(graph: Graph) -> Placement:
+    """Decide for every vertex where it runs."""
+    return _Placer(graph).run()
+
+
+class _Placer:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.ingest: dict[VertexId, Vertex] = {}
+        self.streams: dict[VertexId, tuple[str, ...]] = {}  # of ingest vertices
+        self.keyed: dict[VertexId, Vertex] = {}
+        self.parts: dict[VertexId, Partitioning] = {}  # of keyed vertices
+
+    def run(self) -> Placement:
+        for vertex in self.graph.vertices:
+            if isinstance(vertex.spec, Scan):
+                self._add_ingest(vertex, (vertex.spec.stream,))
+            elif vertex.spec.is_stateless and not isinstance(vertex.spec, Output) and all(i in self.ingest for i in vertex.inputs):
+                streams = sorted({stream for i in vertex.inputs for stream in self.streams[i]})
+                self._add_ingest(vertex, tuple(streams))
+            elif vertex.spec.is_stateless:
+                self._add_stateless(vertex)
+            else:
+                self._add_stateful(vertex)
+        return Placement(Graph(tuple(self.ingest.values())), Graph(tuple(self.keyed.values())))
+
+    def _add_ingest(self, vertex: Vertex, streams: tuple[str, ...]) -> None:
+        self.ingest[vertex.id] = vertex
+        self.streams[vertex.id] = streams
+
+    def _add_stateless(self, vertex: Vertex) -> None:
+        known = {self.parts[i] for i in vertex.inputs if i in self.keyed}
+        common = known.pop() if len(known) == 1 else None
+        inputs = []
+        for origin in vertex.inputs:
+            # an input that comes straight from the ingest joins the others where they are
+            inputs.append(self._receive(origin, common) if origin in self.ingest else origin)
+        part = None if common is None or isinstance(vertex.spec, Output) else _through(vertex.spec, common)
+        self._add_keyed(vertex, tuple(inputs), part)
+
+    def _add_stateful(self, vertex: Vertex) -> None:
+        ports = range(len(vertex.inputs))
+        keys = [vertex.spec.partition_by(port) for port in ports]
+        positions = self._positions(vertex, keys)
+        inputs = []
+        for port, origin in enumerate(vertex.inputs):
+            wanted = tuple(keys[port][position] for position in positions)
+            if origin in self.ingest:
+                inputs.append(self._receive(origin, wanted))
+            elif self.parts[origin] is not None and _same(self.parts[origin] or (), wanted):
+                inputs.append(origin)
+            else:
+                inputs.append(self._exchange(origin, wanted))
+        self._add_keyed(vertex, tuple(inputs), _output_keys(vertex.spec, positions))
+
+    def _positions(self, vertex: Vertex, keys: list[tuple[Expr, ...]]) -> tuple[int, ...]:
+        """Which of the keys to partition by: those by which all keyed inputs lie already, if there are such; else all."""
+        found: set[tuple[int, ...]] = set()
+        for port, origin in enumerate(vertex.inputs):
+            part = self.parts.get(origin) if origin in self.keyed else None
+            if origin in self.ingest or part is None:
+                continue
+            plain = [_plain(key) for key in keys[port]]
+            if all(_plain(expr) in plain for expr in part):
+                found.add(tuple(plain.index(_plain(expr)) for expr in part))
+        return found.pop() if len(found) == 1 else tuple(range(len(keys[0])))
+
+    def _add_keyed(self, vertex: Vertex, inputs: tuple[VertexId, ...], part: Partitioning) -> None:
+        self.keyed[vertex.id] = Vertex(vertex.id, vertex.spec, inputs)
+        self.parts[vertex.id] = part
+
+    def _receive(self, origin: VertexId, keys: Partitioning) -> VertexId:
+        spec = Receive(origin, self.streams[origin], keys)
+        digest = hashlib.blake2b(msgspec.json.encode(keys), digest_size=4).hexdigest()
+        name = f"{origin}@{digest}"
+        self._add_keyed(Vertex(name, spec), (), keys)
+        return name
+
+    def _exchange(self, origin: VertexId, keys: tuple[Expr, ...]) -> VertexId:
+        out = f"exchange-{origin}"
+        if out not in self.keyed:
+            self._add_keyed(Vertex(out, Exchange(origin)), (origin,), None)
+        back = Vertex(f"scan-{origin}", Scan(exchange_stream(origin), ()))
+        self._add_ingest(back, (exchange_stream(origin),))
+        return self._receive(back.id, keys)
+
+
+def _plain(expr: Expr) -> Expr:
+    """Drop casts that do not change the hash: INT widened to BIGINT."""
+    if isinstance(expr, Cast) and expr.type is Type.BIGINT and expr.arg.type is Type.INT:
+        return expr.arg
+    return expr
+
+
+def _same(have: tuple[Expr, ...], want: tuple[Expr, ...]) -> bool:
+    return tuple(map(_plain, have)) == tuple(map(_plain, want))
+
+
+def _through(spec: Spec, part: tuple[Expr, ...]) -> Partitioning:
+    """How a stateless vertex's output lies if its input lies by `part`."""
+    match spec:
+        case Project(columns=columns):
+            return _renamed(part, columns)
+        case PartialAggregate(keys=keys):
+            return _renamed(part, keys)
+        case _:
+            return part
+
+
+def _renamed(part: tuple[Expr, ...], columns: tuple[tuple[str, Expr], ...]) -> Partitioning:
+    names = {expr: Column(name, expr.type) for name, expr in columns}
+    return tuple(names[expr] for expr in part) if all(expr in names for expr in part) else None
+
+
+def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
+    """How a stateful vertex's output lies if it is partitioned by these of its keys."""
+    if not positions:
+        return ()
+    match spec:
+        case PaneAggregate() | SessionAggregate() | SlidingAggregate():
+            return tuple(Column(spec.keys[i][0], spec.keys[i][1].type) for i in positions)
+        case RowsAggregate() | WhileAggregate():
+            return _renamed(tuple(spec.window.by[i] for i in positions), spec.keys)
+        case Join() | RowsJoin():
+            return _join_keys(spec, positions)
+        case Distinct():
+            return tuple(spec.columns[i] for i in positions)
+        case Reorder():
+            return tuple(spec.by[i] for i in positions)
+        case Filter() | Project() | Union() | TableJoin() | PartialAggregate() | Scan() | Receive() | Output() | Exchange():
+            return None
+
+
+def _join_keys(spec: Join | RowsJoin, positions: tuple[int, ...]) -> Partitioning:
+    if spec.kind in ("inner", "left"):
+        return tuple(spec.keys[i][0] for i in positions)
+    if spec.kind == "full":
+        return None  # a padded row lies by whichever side it came from
+    renamed = {field.name: Column(name, field.type) for field, name in zip(spec.right, spec.right_names, strict=True)}
+    rights = [_plain(spec.keys[i][1]) for i in positions]
+    if all(isinstance(right, Column) and right.name in renamed for right in rights):
+        return tuple(renamed[right.name] for right in rights if isinstance(right, Column))
+    return None
