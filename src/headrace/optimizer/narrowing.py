@@ -1,0 +1,39 @@
+"""Projections that only leave columns out."""
+
+from __future__ import annotations
+
+from headrace.elements.expression import Column
+from headrace.elements.schema import Field, Schema
+from headrace.elements.types import Type
+from headrace.plan.nodes import Filter, Node, Project, Scan
+
+#: From what is cheapest to carry; a type that is not listed is the dearest.
+_CHEAPEST = (Type.BOOLEAN, Type.INT, Type.DATE, Type.FLOAT, Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP, Type.INTERVAL, Type.STRING)
+
+
+def narrow(node: Node, names: tuple[str, ...]) -> Node:
+    """The node with just these columns; the node itself if it has no others."""
+    if node.schema.names == names:
+        return node
+    return Project(node, tuple((field.name, Column(field.name, field.type)) for field in node.schema if field.name in names))
+
+
+def pick(schema: Schema, needed: frozenset[str]) -> tuple[str, ...]:
+    """The needed columns in order; the cheapest one if none is, for a page should not be all hidden."""
+    return tuple(name for name in schema.names if name in needed) or (min(schema, key=_cost).name,)
+
+
+def is_narrowed_scan(node: Node) -> bool:
+    """Whether the node is a stream of which only some columns are read."""
+    return isinstance(node, Project) and isinstance(node.input, Scan) and all(isinstance(e, Column) and e.name == name for name, e in node.columns)
+
+
+def is_base(node: Node) -> bool:
+    """Whether tuples come straight from a registered stream, so that their arrival breaks ties, not their content."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return isinstance(node, Scan)
+
+
+def _cost(field: Field) -> int:
+    return _CHEAPEST.index(field.type) if field.type in _CHEAPEST else len(_CHEAPEST)

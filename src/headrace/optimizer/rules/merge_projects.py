@@ -1,0 +1,35 @@
+"""Make one projection of two, and none of one that changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from headrace.elements.expression import Column, Literal, substitute, walk
+from headrace.plan.nodes import Node, Project
+from headrace.plan.traversal import transform
+
+
+def merge_projects(plan: Node) -> Node:
+    """Compute columns in one step instead of two, unless something would then be computed twice.
+
+    Before: Project x + 1 AS y         After: Project a * b + 1 AS y
+              Project a * b AS x                Scan s
+                Scan s
+    """
+    return transform(plan, _merge)
+
+
+def _merge(node: Node) -> Node:
+    match node:
+        case Project(input=Project() as lower) if not _repeats_work(node, lower):
+            by = dict(lower.columns)
+            return _merge(Project(lower.input, tuple((name, substitute(expr, by)) for name, expr in node.columns)))
+        case Project(input=below, columns=columns) if columns == tuple((field.name, Column(field.name, field.type)) for field in below.schema):
+            return below
+        case _:
+            return node
+
+
+def _repeats_work(upper: Project, lower: Project) -> bool:
+    reads = Counter(part.name for _, expr in upper.columns for part in walk(expr) if isinstance(part, Column))
+    return any(reads[name] > 1 for name, expr in lower.columns if not isinstance(expr, Column | Literal))

@@ -1,0 +1,125 @@
+"""Filter as early as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from headrace.elements.expression import Column, Expr, columns, conjunction, conjuncts, substitute
+from headrace.elements.schema import HIDDEN, TS
+from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.optimizer.narrowing import is_narrowed_scan
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.traversal import Rebuild, descend, replace_inputs
+
+Terms = tuple[Expr, ...]
+
+
+def push_down_filters(plan: Node) -> Node:
+    """Move each term of each predicate down to where it first can be decided.
+
+    Before: Filter a.price > 10 AND a.x < b.x       After: Filter a.x < b.x
+              Join inner ...                                 Join inner ...
+                Scan a                                         Filter price > 10
+                Scan b                                           Scan a
+                                                               Scan b
+    """
+    nothing: Terms = ()
+    return descend(plan, nothing, _push)
+
+
+def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+    """Which of the terms above (and within) a node go to its inputs, and how the node looks afterwards."""
+    match node:
+        case Scan():
+            return (), _keep(node, terms)
+        case Filter(predicate=predicate):
+            return ((*conjuncts(predicate), *terms),), lambda new: new[0]
+        case Project():
+            if is_narrowed_scan(node):  # narrowing comes with reading; below it a filter saves nothing
+                return ((),), _keep(node, terms)
+            by = dict(node.columns)
+            return (tuple(substitute(term, by) for term in terms),), _keep(node, ())
+        case Union(inputs=nodes):
+            return (terms,) * len(nodes), _keep(node, ())
+        case Order():
+            return (terms,), _keep(node, ())
+        case Distinct():
+            # Equal tuples pass or fail together, but their timestamps differ.
+            down, kept = _split(terms, lambda term: columns(term).isdisjoint(HIDDEN))
+            return (down,), _keep(node, kept)
+        case Aggregate():
+            return _push_into_aggregate(node, terms)
+        case TableJoin():
+            return _push_into_table_join(node, terms)
+        case Join():
+            return _push_into_join(node, terms)
+
+
+def _push_into_aggregate(node: Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+    """Terms over keys drop whole groups, which no other group notices, unless a window counts tuples of several groups."""
+    decidable = frozenset(name for name, expr in node.keys if _splits_windows(node.window, expr))
+    down, kept = _split(terms, lambda term: columns(term) <= decidable)
+    by = dict(node.keys)
+    return (tuple(substitute(term, by) for term in down),), _keep(node, kept)
+
+
+def _splits_windows(window: Window, key: Expr) -> bool:
+    """Whether tuples that differ in `key` are never in the same window, nor decide on each other's."""
+    match window:
+        case Range() | Sliding() | Session() | Landmark():
+            return True
+        case Rows(by=by) | While(by=by):
+            return key in by or columns(key) <= {expr.name for expr in by if isinstance(expr, Column)}
+
+
+def _push_into_table_join(node: TableJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+    """The input is preserved by a left join, so terms above it may go down, those of the join's own condition not."""
+    visible = frozenset((*node.input.schema.names, TS))  # a result has the timestamp of its tuple
+    down, kept = _split(terms, lambda term: columns(term) <= visible)
+    if node.kind == "left" or node.residual is None:
+        return (down,), _keep(node, kept)
+    own_down, own_kept = _split(conjuncts(node.residual), lambda term: columns(term) <= visible)
+    return ((*own_down, *down),), _keep(replace(node, residual=conjunction(own_kept)) if own_down else node, kept)
+
+
+def _push_into_join(node: Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+    """Terms that read one side go there, if that side can lose the tuples.
+
+    A term above the join may go to a side whose every tuple comes out by itself or paired (the preserved side, or either side of an
+    inner join). A term of the condition may go to a side that is not preserved: its tuples come out only if the condition holds.
+    The timestamp above is that of the pair, so what reads it stays. A window of the last n rows must see all rows.
+    """
+    right_by: Mapping[str, Expr] = {name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)}
+    left_names, right_names = frozenset(node.left.schema.names), frozenset(right_by)
+    left_free, right_free = not _counts_rows(node.left_extent), not _counts_rows(node.right_extent)
+
+    above_left, terms = _split(terms, lambda term: left_free and node.kind in ("inner", "left") and columns(term) <= left_names)
+    above_right, terms = _split(terms, lambda term: right_free and node.kind in ("inner", "right") and columns(term) <= right_names)
+    own: Terms = () if node.residual is None else conjuncts(node.residual)
+    own_left, own = _split(own, lambda term: left_free and node.kind in ("inner", "right") and columns(term) <= left_names)
+    own_right, own = _split(own, lambda term: right_free and node.kind in ("inner", "left") and columns(term) <= right_names)
+
+    to_right = tuple(substitute(term, right_by) for term in (*own_right, *above_right))
+    rest = replace(node, residual=conjunction(own)) if own_left or own_right else node
+    return ((*own_left, *above_left), to_right), _keep(rest, terms)
+
+
+def _counts_rows(extent: Extent | None) -> bool:
+    return extent is not None and extent.rows is not None
+
+
+def _split(terms: Terms, goes: Callable[[Expr], bool]) -> tuple[Terms, Terms]:
+    return tuple(term for term in terms if goes(term)), tuple(term for term in terms if not goes(term))
+
+
+def _keep(node: Node, kept: Terms) -> Rebuild:
+    """Rebuild the node with the terms that could not go below as a filter on top, each once."""
+
+    def rebuild(new: tuple[Node, ...]) -> Node:
+        predicate = conjunction(tuple(dict.fromkeys(kept)))
+        rebuilt = replace_inputs(node, new)
+        return rebuilt if predicate is None else Filter(rebuilt, predicate)
+
+    return rebuild

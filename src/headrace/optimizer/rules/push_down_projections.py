@@ -1,0 +1,113 @@
+"""Carry only the columns that somebody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from headrace.elements.expression import Expr, columns
+from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.optimizer.narrowing import is_base, narrow, pick
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.traversal import Rebuild, descend, replace_inputs, window_expressions
+
+Names = frozenset[str]
+
+
+def push_down_projections(plan: Node) -> Node:
+    """Leave out, from the streams on, the columns and aggregates that nothing above reads.
+
+    Before: Project a                  After: Project a
+              Filter b > 1                      Filter b > 1
+                Scan s (a, b, c)                  Project a, b
+                                                    Scan s (a, b, c)
+
+    Whatever compares whole tuples keeps them whole: Distinct, and whatever orders the tuples of a derived stream, whose ties are broken by content.
+    """
+    return descend(plan, frozenset(plan.schema.names), _narrow)
+
+
+def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    """What a node needs of its inputs, and how it is rebuilt: with the needed columns at least, in their order."""
+    match node:
+        case Scan(schema=schema):
+            return (), lambda _: narrow(node, pick(schema, needed))
+        case Filter(predicate=predicate):
+            return (needed | columns(predicate),), lambda new: replace_inputs(node, new)
+        case Project():
+            return _narrow_project(node, needed)
+        case Union(inputs=nodes):
+            names = pick(node.schema, needed)
+            return (frozenset(names),) * len(nodes), lambda new: replace_inputs(node, tuple(narrow(each, names) for each in new))
+        case Distinct(input=below):
+            return (frozenset(below.schema.names),), lambda new: replace_inputs(node, new)
+        case Order(input=below):
+            return (_whole_unless_base(below, needed),), lambda new: replace_inputs(node, new)
+        case Aggregate():
+            return _narrow_aggregate(node, needed)
+        case TableJoin(input=below, keys=keys, residual=residual):
+            read = _reads(needed, (expr for expr, _ in keys), residual)
+            return (read.intersection(below.schema.names),), lambda new: replace_inputs(node, new)
+        case Join():
+            return _narrow_join(node, needed)
+
+
+def _narrow_project(node: Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    names = pick(node.schema, needed)
+    kept = tuple((name, expr) for name, expr in node.columns if name in names)
+
+    def rebuild(new: tuple[Node, ...]) -> Node:
+        # This projection narrows a stream itself: another one in between would only be merged away again.
+        below = node.input if isinstance(node.input, Scan) else new[0]
+        return Project(below, kept)
+
+    return (_reads(frozenset(), (expr for _, expr in kept)),), rebuild
+
+
+def _narrow_aggregate(node: Aggregate, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    calls = tuple(call for call in node.calls if call.name in needed)
+    read = _reads(frozenset(), (expr for _, expr in node.keys), *(call.arg for call in calls), *window_expressions(node.window))
+    if _depends_on_order(node.window, calls):
+        read = _whole_unless_base(node.input, read)
+    return (read,), lambda new: Aggregate(new[0], node.window, node.keys, calls)
+
+
+def _narrow_join(node: Join, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    """Join inputs are narrowed exactly, because a join remembers them."""
+    above = _reads(needed, (), node.residual)
+    right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
+    left = _reads(above.intersection(node.left.schema.names), (mine for mine, _ in node.keys), *_by(node.left_extent))
+    right = _reads(frozenset(right_named[name] for name in above & right_named.keys()), (theirs for _, theirs in node.keys), *_by(node.right_extent))
+    if node.left_extent is not None and node.left_extent.rows is not None:
+        left = _whole_unless_base(node.left, left)
+    if node.right_extent is not None and node.right_extent.rows is not None:
+        right = _whole_unless_base(node.right, right)
+    left_names, right_names = pick(node.left.schema, left), pick(node.right.schema, right)
+
+    def rebuild(new: tuple[Node, ...]) -> Node:
+        renamed = tuple(name for name, old in right_named.items() if old in right_names)
+        return replace(node, left=narrow(new[0], left_names), right=narrow(new[1], right_names), right_names=renamed)
+
+    return (frozenset(left_names), frozenset(right_names)), rebuild
+
+
+def _reads(needed: Names, exprs: Iterable[Expr], *more: Expr | None) -> Names:
+    return needed.union(*map(columns, exprs), *(columns(expr) for expr in more if expr is not None))
+
+
+def _by(extent: Extent | None) -> tuple[Expr, ...]:
+    return () if extent is None else extent.by
+
+
+def _whole_unless_base(below: Node, read: Names) -> Names:
+    """All columns where the order of simultaneous tuples matters and is given by their content."""
+    return read if is_base(below) else read.union(below.schema.names)
+
+
+def _depends_on_order(window: Window, calls: tuple[AggregateCall, ...]) -> bool:
+    match window:
+        case Sliding() | Rows() | While():
+            return True
+        case Range() | Session() | Landmark():
+            return any(call.function in ("first", "last") or call.function.startswith("python:") for call in calls)

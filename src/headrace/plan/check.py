@@ -1,0 +1,120 @@
+"""The invariants of a plan, verified node by node; a broken one is our own mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.elements.expression import Call, Column, Expr
+from headrace.elements.expression import walk as parts
+from headrace.elements.functions import FUNCTIONS
+from headrace.elements.schema import TS, Schema
+from headrace.elements.types import Type
+from headrace.elements.window import Extent, While
+from headrace.errors import InternalError
+from headrace.plan.explain import describe
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.traversal import walk, window_expressions
+
+
+def check(node: Node) -> None:
+    """Raise InternalError, naming the node, if any part of the plan breaks an invariant.
+
+    Columns that are read exist and have the stated type, calls name known functions, predicates are BOOLEAN, names are
+    unique, inputs of a union have equal schemas, and the two sides of a join key have equal types.
+    """
+    for part in walk(node):
+        for fault in _faults(part):
+            raise InternalError(f"{fault}, in plan node: {describe(part)}")
+
+
+def _faults(node: Node) -> Iterator[str]:
+    match node:
+        case Scan() | Distinct() | Order():
+            pass
+        case Filter(input=below, predicate=predicate):
+            yield from _predicate_faults(predicate, below.schema)
+        case Project(input=below, columns=columns):
+            for _, expr in columns:
+                yield from _faults_of(expr, below.schema)
+        case Union(inputs=nodes):
+            if any(other.schema != nodes[0].schema for other in nodes[1:]):
+                yield "inputs of a union differ in schema"
+        case Join():
+            yield from _join_faults(node)
+        case TableJoin():
+            yield from _table_join_faults(node)
+        case Aggregate(input=below, window=window, keys=keys, calls=calls):
+            arguments = tuple(call.arg for call in calls if call.arg is not None)
+            for expr in (*(expr for _, expr in keys), *arguments, *window_expressions(window)):
+                yield from _faults_of(expr, below.schema)
+            if isinstance(window, While):
+                yield from _predicate_faults(window.predicate, below.schema)
+    names = node.schema.names
+    if len(set(names)) != len(names):
+        yield f"column names are not unique: {', '.join(names)}"
+
+
+def _join_faults(join: Join) -> Iterator[str]:
+    if len(join.right_names) != len(join.right.schema):
+        yield "there must be one name for each column of the right input"
+        return  # without it there is no schema to go on with
+    for mine, theirs in join.keys:
+        yield from _faults_of(mine, join.left.schema)
+        yield from _faults_of(theirs, join.right.schema)
+        if mine.type is not theirs.type:
+            yield f"a key joins {mine.type.value} with {theirs.type.value}"
+    yield from _extent_faults(join.left_extent, join.left.schema)
+    yield from _extent_faults(join.right_extent, join.right.schema)
+    if join.residual is not None:
+        yield from _predicate_faults(join.residual, join.schema)
+
+
+def _table_join_faults(join: TableJoin) -> Iterator[str]:
+    if len(join.table_names) != len(join.table_schema):
+        yield "there must be one name for each column of the table"
+        return
+    for expr, column in join.keys:
+        yield from _faults_of(expr, join.input.schema)
+        field = join.table_schema.find(column)
+        if field is None:
+            yield f"table {join.table} has no column {column!r}"
+        elif field.type is not expr.type:
+            yield f"a key joins {expr.type.value} with {field.type.value}"
+    if join.residual is not None:
+        yield from _predicate_faults(join.residual, join.schema)
+
+
+def _extent_faults(extent: Extent | None, schema: Schema) -> Iterator[str]:
+    for expr in () if extent is None else extent.by:
+        yield from _faults_of(expr, schema)
+
+
+def _predicate_faults(predicate: Expr, schema: Schema) -> Iterator[str]:
+    yield from _faults_of(predicate, schema)
+    if predicate.type is not Type.BOOLEAN:
+        yield f"the predicate is {predicate.type.value}, not BOOLEAN"
+
+
+def _faults_of(expr: Expr, schema: Schema) -> Iterator[str]:
+    for part in parts(expr):
+        if isinstance(part, Column):
+            yield from _column_faults(part, schema)
+        elif isinstance(part, Call):
+            yield from _call_faults(part)
+
+
+def _column_faults(column: Column, schema: Schema) -> Iterator[str]:
+    field = schema.find(column.name)
+    actual = field.type if field is not None else Type.BIGINT if column.name == TS else None
+    if actual is None:
+        yield f"column {column.name!r} is not among {', '.join(schema.names)}"
+    elif actual is not column.type:
+        yield f"column {column.name!r} is {actual.value}, but it is read as {column.type.value}"
+
+
+def _call_faults(call: Call) -> Iterator[str]:
+    function = FUNCTIONS.get(call.function)
+    if function is None:
+        yield f"there is no function {call.function!r}"
+    elif len(call.args) < function.least or (function.most is not None and len(call.args) > function.most):
+        yield f"function {call.function!r} does not take {len(call.args)} arguments"

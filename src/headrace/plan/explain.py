@@ -1,0 +1,107 @@
+"""Plans as text for people (an indented tree) and for programs (JSON)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.elements.expression import Column, Expr
+from headrace.elements.expression_text import format_expr, format_name
+from headrace.elements.schema import Schema
+from headrace.elements.time import format_duration, format_instant
+from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.traversal import outline
+
+
+def explain(node: Node) -> str:
+    """Draw the plan as a tree, one line a node, inputs indented below it."""
+    return "\n".join("  " * depth + describe(part) for depth, part in outline(node))
+
+
+def as_json(node: Node) -> str:
+    """Write the plan as indented JSON, from which msgspec can read it back as a `Node`."""
+    return msgspec.json.format(msgspec.json.encode(node), indent=2).decode()
+
+
+def describe(node: Node) -> str:
+    """Say in one line what a node does, without its inputs."""
+    match node:
+        case Scan(name=name, schema=schema):
+            return f"Scan {name} ({_names(schema)})"
+        case Filter(predicate=predicate):
+            return f"Filter {format_expr(predicate)}"
+        case Project(columns=columns):
+            return f"Project {_named(columns)}"
+        case Union():
+            return "Union"
+        case Join():
+            return _describe_join(node)
+        case TableJoin(table=table, kind=kind, keys=keys, residual=residual, table_names=names):
+            on = ", ".join(f"{format_expr(expr)} = {format_name(column)}" for expr, column in keys)
+            return f"TableJoin {kind} {table}{_clause(' ON ', on)}{_residual(residual)} AS ({', '.join(map(format_name, names))})"
+        case Aggregate(window=window, keys=groups, calls=calls):
+            return f"Aggregate {format_window(window)}{_clause(' BY ', _named(groups))}{_clause(' COMPUTE ', ', '.join(map(_call, calls)))}"
+        case Distinct(span=span):
+            return f"Distinct within {format_duration(span)}"
+        case Order():
+            return "Order"
+
+
+def format_window(window: Window) -> str:
+    """Write a window as in the text of a query."""
+    match window:
+        case Range(size=size, slide=slide):
+            return f"[RANGE {format_duration(size)}{'' if size == slide else ' SLIDE ' + format_duration(slide)}]"
+        case Sliding(size=span):
+            return f"[{'UNBOUNDED' if span is None else 'RANGE ' + format_duration(span)} SLIDE TUPLE]"
+        case Rows(size=size, slide=slide, by=by):
+            return f"[{_partition(by)}ROWS {size}{'' if size == slide else f' SLIDE {slide}'}]"
+        case Session(gap=gap):
+            return f"[SESSION {format_duration(gap)}]"
+        case Landmark(start=start, slide=slide):
+            since = "UNBOUNDED" if start is None else f"LANDMARK FROM '{format_instant(start)}'"
+            return f"[{since} SLIDE {format_duration(slide)}]"
+        case While(predicate=predicate, by=by):
+            return f"[{_partition(by)}WHILE {format_expr(predicate)}]"
+
+
+def _describe_join(join: Join) -> str:
+    on = ", ".join(f"{format_expr(mine)} = {format_expr(theirs)}" for mine, theirs in join.keys)
+    extents = f" {_extent(join.left_extent)} {_extent(join.right_extent)}"
+    return f"Join {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
+
+
+def _extent(extent: Extent | None) -> str:
+    if extent is None:
+        return "[inherited]"
+    if extent.rows is not None:
+        return f"[{_partition(extent.by)}ROWS {extent.rows}]"
+    return "[UNBOUNDED]" if extent.span is None else f"[RANGE {format_duration(extent.span)}]"
+
+
+def _partition(by: tuple[Expr, ...]) -> str:
+    return f"PARTITION BY {', '.join(map(format_expr, by))} " if by else ""
+
+
+def _residual(residual: Expr | None) -> str:
+    return "" if residual is None else f" IF {format_expr(residual)}"
+
+
+def _call(call: AggregateCall) -> str:
+    return f"{call.function}({'*' if call.arg is None else format_expr(call.arg)}) AS {format_name(call.name)}"
+
+
+def _named(columns: tuple[tuple[str, Expr], ...]) -> str:
+    def one(name: str, expr: Expr) -> str:
+        plain = isinstance(expr, Column) and expr.name == name
+        return format_name(name) if plain else f"{format_expr(expr)} AS {format_name(name)}"
+
+    return ", ".join(one(name, expr) for name, expr in columns)
+
+
+def _names(schema: Schema) -> str:
+    return ", ".join(map(format_name, schema.names))
+
+
+def _clause(word: str, text: str) -> str:
+    return word + text if text else ""

@@ -1,0 +1,104 @@
+"""The recursion over plans: everything that visits or rebuilds a plan does it through these functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from headrace.elements.expression import Expr
+from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union, inputs
+
+C = TypeVar("C")
+Rebuild = Callable[[tuple[Node, ...]], Node]
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, each before its inputs."""
+    return (part for _, part in outline(node))
+
+
+def outline(node: Node, depth: int = 0) -> Iterator[tuple[int, Node]]:
+    """The node and all below it, each before its inputs and with its depth."""
+    yield depth, node
+    for child in inputs(node):
+        yield from outline(child, depth + 1)
+
+
+def transform(node: Node, change: Callable[[Node], Node]) -> Node:
+    """Rebuild bottom-up, passing every rebuilt node through `change`."""
+    return change(replace_inputs(node, tuple(transform(child, change) for child in inputs(node))))
+
+
+def descend(node: Node, context: C, visit: Callable[[Node, C], tuple[tuple[C, ...], Rebuild]]) -> Node:
+    """Rebuild with something that travels from above to below.
+
+    `visit` sees a node and its context; it answers the contexts of the node's inputs and how to rebuild the node on its new inputs.
+    """
+    contexts, rebuild = visit(node, context)
+    return rebuild(tuple(descend(child, below, visit) for child, below in zip(inputs(node), contexts, strict=True)))
+
+
+def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
+    """The same node on other inputs; the node itself if they are its own."""
+    if all(old is fresh for old, fresh in zip(inputs(node), new, strict=True)):
+        return node
+    match node:
+        case Scan():
+            return node
+        case Union():
+            return Union(new)
+        case Join():
+            return replace(node, left=new[0], right=new[1])
+        case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
+            return replace(node, input=new[0])
+
+
+def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
+    """The same node with every expression of its own, those of its window too, passed through `change`."""
+
+    def optional(expr: Expr | None) -> Expr | None:
+        return None if expr is None else change(expr)
+
+    def extent(old: Extent | None) -> Extent | None:
+        return None if old is None else replace(old, by=tuple(map(change, old.by)))
+
+    match node:
+        case Scan() | Union() | Distinct() | Order():
+            return node
+        case Filter(input=below, predicate=predicate):
+            return Filter(below, change(predicate))
+        case Project(input=below, columns=columns):
+            return Project(below, tuple((name, change(expr)) for name, expr in columns))
+        case Join(keys=keys, residual=residual, left_extent=left, right_extent=right):
+            pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
+            return replace(node, keys=pairs, residual=optional(residual), left_extent=extent(left), right_extent=extent(right))
+        case TableJoin(keys=table_keys, residual=residual):
+            return replace(node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual))
+        case Aggregate(input=below, window=window, keys=groups, calls=calls):
+            named = tuple((name, change(expr)) for name, expr in groups)
+            changed = tuple(AggregateCall(call.name, call.function, optional(call.arg), call.type) for call in calls)
+            return Aggregate(below, _replace_in_window(window, change), named, changed)
+
+
+def window_expressions(window: Window) -> tuple[Expr, ...]:
+    """The expressions by which a window looks at a tuple."""
+    match window:
+        case Rows(by=by):
+            return by
+        case While(predicate=predicate, by=by):
+            return (predicate, *by)
+        case Range() | Sliding() | Session() | Landmark():
+            return ()
+
+
+def _replace_in_window(window: Window, change: Callable[[Expr], Expr]) -> Window:
+    match window:
+        case Rows(by=by):
+            return replace(window, by=tuple(map(change, by)))
+        case While(predicate=predicate, by=by):
+            return While(change(predicate), tuple(map(change, by)))
+        case Range() | Sliding() | Session() | Landmark():
+            return window
