@@ -1,0 +1,45 @@
+"""Statements to definitions."""
+
+from __future__ import annotations
+
+from headrace.catalog.definitions import Aggregate, Connector, Query, Stream, Table, Timing
+from headrace.elements.schema import Schema
+from headrace.elements.types import Type
+from headrace.errors import NameFault, TypeFault
+from headrace.language.names import did_you_mean
+from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateQuery, CreateStream, CreateTable
+
+
+def define_stream(statement: CreateStream, schema: Schema) -> Stream:
+    """The stream that a statement declares; `schema` is its own, or what the source says if it declares none."""
+    column = None
+    if statement.time_column is not None:
+        name = statement.time_column
+        field = next((field for field in schema if field.name.lower() == name.text.lower()), None)
+        if field is None:
+            raise NameFault(f"no column {name.text!r} in {statement.name.text}", span=name.span, hint=did_you_mean(name.text, schema.names))
+        if field.type is not Type.TIMESTAMP:
+            raise TypeFault(f"column {field.name!r} is {field.type.value}, not TIMESTAMP", span=name.span, hint="declare it as TIMESTAMP")
+        column = field.name
+    return Stream(statement.name.text, schema, define_connector(statement.connector), Timing(statement.timing), column, statement.skew_us)
+
+
+def define_table(statement: CreateTable, schema: Schema) -> Table:
+    """The table that a statement declares."""
+    return Table(statement.name.text, schema, define_connector(statement.connector))
+
+
+def define_aggregate(statement: CreateAggregate) -> Aggregate:
+    """The aggregate that a statement declares."""
+    return Aggregate(statement.name.text, statement.arg, statement.result, statement.target)
+
+
+def define_query(statement: CreateQuery, schema: Schema) -> Query:
+    """The query that a statement declares; without INTO its results go to the console."""
+    sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
+    return Query(statement.name.text, statement.select_text, schema, sinks, statement.options)
+
+
+def define_connector(clause: ConnectorClause) -> Connector:
+    """The connector that a FROM or INTO clause names."""
+    return Connector(clause.kind, dict(clause.options))

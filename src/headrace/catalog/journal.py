@@ -1,0 +1,47 @@
+"""The statements that made the catalog, on disk.
+
+One JSON text a line. A line is complete once its line feed is written, so a crash while appending leaves at most a torn last line, which was
+never acknowledged: reading skips it and the next append cuts it off.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from headrace.errors import HostFault
+
+
+class Journal:
+    """An append-only file of statements."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def append(self, text: str) -> None:
+        """Write a statement; on return it is on disk."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(self.path, "ab+") as file:
+                file.truncate(self._complete())
+                file.write(msgspec.json.encode({"text": text}) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise HostFault(f"cannot write {self.path}: {error.strerror}", hint="choose a checkpoint folder that can be written") from error
+
+    def read(self) -> list[str]:
+        """All statements, oldest first."""
+        if not self.path.exists():
+            return []
+        lines = self.path.read_bytes()[: self._complete()].splitlines()
+        try:
+            return [msgspec.json.decode(line, type=dict[str, str])["text"] for line in lines]
+        except (msgspec.DecodeError, KeyError) as error:
+            raise HostFault(f"{self.path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error
+
+    def _complete(self) -> int:
+        """How many bytes the complete lines take."""
+        return self.path.read_bytes().rfind(b"\n") + 1

@@ -1,0 +1,172 @@
+"""Our dialect of SQL: sqlglot's, with windows after FROM items, and functions left as they are written.
+
+Functions are not translated to sqlglot's classes, because the binder types them by our own table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ClassVar
+
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from headrace.errors import Span, SyntaxFault
+from headrace.language.reader import span_of
+from headrace.language.windows import read_window
+
+#: What sqlglot must parse by itself because its arguments are not a plain list.
+_SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+
+
+class PlacedError(ParseError):
+    """A parse error that knows its place; sqlglot's own tells only line and column."""
+
+    def __init__(self, message: str, span: Span) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+class Headrace(Dialect):
+    """SQL as Spark's users know it, plus windows."""
+
+    class Tokenizer(tokens.Tokenizer):
+        """Names in double quotes or backticks; no statement swallows its rest unread."""
+
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+    class Parser(parser.Parser):
+        """Reads FROM items with windows and stream-level unions."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: parser.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL}
+
+        def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
+            place = token or self._curr
+            if place:
+                raise PlacedError(message, span_of(place))
+            end = self._prev.end + 1 if self._prev else len(self.sql)
+            raise PlacedError(message, Span(end, end + 1))
+
+        def parse_list(self, tokens_: Sequence[Token], text: str) -> list[exp.Expr]:
+            """Parse all tokens as expressions separated by commas."""
+            trees = self._parse(lambda p: exp.Tuple(expressions=p._parse_csv(p._parse_disjunction)), list(tokens_), text)
+            return list(trees[0].expressions) if trees[0] is not None else []
+
+        def _parse_table(
+            self,
+            schema: bool = False,
+            joins: bool = False,
+            alias_tokens: Collection[TokenType] | None = None,
+            parse_bracket: bool = False,
+            is_db_reference: bool = False,
+            parse_partition: bool = False,
+            consume_pipe: bool = False,
+        ) -> exp.Expr | None:
+            item = self._parse_item(alias_tokens)
+            further: list[exp.Expr] = []
+            while self._match(TokenType.UNION, advance=False) and self._next.token_type in self.ID_VAR_TOKENS | {TokenType.IDENTIFIER}:
+                self._advance()
+                further.append(self._parse_item(alias_tokens))
+            if further:
+                item.meta["unions"] = tuple(further)
+            return item
+
+        def _parse_item(self, alias_tokens: Collection[TokenType] | None) -> exp.Expr:
+            item: exp.Expr
+            if self._match(TokenType.L_PAREN):
+                query = self._parse_select(nested=True)
+                if query is None:
+                    self.raise_error("expected SELECT after the parenthesis")
+                self._match_r_paren()
+                item = exp.Subquery(this=query)
+            else:
+                item = exp.Table(this=self._parse_name())
+                while self._match(TokenType.DOT):
+                    item = exp.Table(this=self._parse_name(), db=item.this)
+            if self._match(TokenType.L_BRACKET, advance=False):
+                item.meta["window"] = read_window(self._bracketed(), self.sql, parse_expressions)
+            alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
+            if alias is not None:
+                item.set("alias", alias)
+            return item
+
+        def _parse_name(self) -> exp.Identifier:
+            name = self._parse_id_var(any_token=False)
+            if not isinstance(name, exp.Identifier):
+                self.raise_error("expected the name of a stream, table or query")
+            assert isinstance(name, exp.Identifier)
+            return name
+
+        def _bracketed(self) -> Sequence[Token]:
+            start, depth = self._index, 0
+            while self._curr:
+                depth += {TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}.get(self._curr.token_type, 0)
+                self._advance()
+                if depth == 0:
+                    return self._tokens[start : self._index]
+            self.raise_error("the window's bracket is not closed", self._tokens[start])
+            raise AssertionError("raise_error returned")
+
+
+def tokenize(text: str) -> list[Token]:
+    """Cut a text into tokens."""
+    try:
+        return Headrace().tokenize(text)
+    except TokenError as error:
+        raise SyntaxFault("a quote or comment is not closed", span=_open_quote(text), hint="'' writes a quote inside a text") from error
+
+
+def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
+    """Parse the tokens of one SELECT."""
+    trees = _run(tokens_, lambda parser_: parser_.parse(list(tokens_), text))
+    if not isinstance(trees[0], exp.Query):
+        raise SyntaxFault("expected a SELECT", span=span_of(tokens_[0]))
+    return trees[0]
+
+
+def parse_expressions(tokens_: Sequence[Token], text: str) -> list[exp.Expr]:
+    """Parse tokens as expressions separated by commas."""
+    if not tokens_:
+        raise SyntaxFault("an expression is missing", span=Span(len(text), len(text) + 1))
+    return _run(tokens_, lambda parser_: parser_.parse_list(tokens_, text))
+
+
+def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> list[exp.Expr]:
+    try:
+        return work(Headrace().parser(error_level=ErrorLevel.IMMEDIATE))
+    except PlacedError as error:
+        raise SyntaxFault(_plain(str(error)), span=error.span) from error
+    except ParseError as error:
+        raise SyntaxFault(_plain(str(error)), span=span_of(tokens_[0])) from error
+
+
+def _plain(message: str) -> str:
+    """Sqlglot's complaint in the words of a reader who does not know its classes."""
+    if message.startswith("Required argument"):
+        return "something is missing here"
+    if message.startswith("Invalid expression / Unexpected token"):
+        return "this was not expected here"
+    return message[:1].lower() + message[1:]
+
+
+def _open_quote(text: str) -> Span:
+    """Where the last quote stands that nothing closes."""
+    position, opened, closing = 0, 0, ""
+    while position < len(text):
+        rest = text[position:]
+        if closing:
+            if rest.startswith(closing):
+                position += len(closing) - 1
+                closing = ""
+        elif rest[0] in "'\"`":
+            opened, closing = position, rest[0]
+        elif rest.startswith("--"):
+            opened, closing = position, "\n"
+        elif rest.startswith("/*"):
+            opened, closing = position, "*/"
+        position += 1
+    return Span(opened, opened + 1)

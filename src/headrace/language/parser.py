@@ -1,0 +1,163 @@
+"""Text to statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from headrace.errors import HeadraceError, Span, SyntaxFault
+from headrace.language.create import read_connector, read_create
+from headrace.language.dialect import parse_select, tokenize
+from headrace.language.names import did_you_mean
+from headrace.language.reader import Reader
+from headrace.language.syntax import ConnectorClause, CreateQuery, Describe, Drop, Explain, Name, Option, Select, Show, Statement
+
+_STATEMENTS = ("CREATE", "SELECT", "WITH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_HINT = "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, SELECT, DROP, SHOW, DESCRIBE or EXPLAIN"
+
+
+def parse(text: str) -> list[Statement]:
+    """Read the statements of a text, which `;` separates.
+
+    An error's span counts from the start of the whole text; the spans inside a statement from the start of the statement's own text.
+    """
+    return [_statement(text[start:end], start) for start, end in _cut(text)]
+
+
+def _cut(text: str) -> Iterator[tuple[int, int]]:
+    first: Token | None = None
+    last: Token | None = None
+    for token in tokenize(text):
+        if token.token_type == TokenType.SEMICOLON:
+            if first is not None and last is not None:
+                yield first.start, last.end + 1
+            first = last = None
+        else:
+            first, last = first or token, token
+    if first is not None and last is not None:
+        yield first.start, last.end + 1
+
+
+def _statement(text: str, offset: int) -> Statement:
+    try:
+        reader = Reader(tokenize(text), text)
+        statement = _read(reader, offset)
+        if not reader.done:
+            reader.fail("the statement should end here")
+    except HeadraceError as error:
+        if error.span is not None:
+            error.span = Span(error.span.start + offset, error.span.end + offset)
+        raise
+    return statement
+
+
+def _read(reader: Reader, offset: int) -> Statement:
+    match reader.word():
+        case "CREATE":
+            return _create(reader, offset)
+        case "SELECT" | "WITH" | "(":
+            select, span, sinks = _query(reader)
+            return Select(reader.text, offset, select, span, sinks)
+        case "DROP":
+            return _drop(reader, offset)
+        case "SHOW":
+            return _show(reader, offset)
+        case "DESCRIBE" | "DESC":
+            reader.position += 1
+            return Describe(reader.text, offset, dotted(reader))
+        case "EXPLAIN":
+            return _explain(reader, offset)
+        case other:
+            reader.fail("expected a statement", hint=did_you_mean(other, _STATEMENTS, otherwise=_HINT))
+
+
+def _create(reader: Reader, offset: int) -> Statement:
+    start = reader.position
+    reader.expect("CREATE")
+    or_replace = reader.accept("OR", "REPLACE")
+    if not reader.accept("QUERY"):
+        reader.position = start
+        return read_create(reader, offset)
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the query's name")
+    options = _options(reader) if reader.accept("WITH") else {}
+    reader.expect("AS", hint="CREATE QUERY name [WITH (options)] AS SELECT ... [INTO KIND (options)]")
+    select, span, sinks = _query(reader)
+    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists)
+
+
+def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]:
+    tokens: Sequence[Token] = reader.until("INTO")
+    if not tokens:
+        reader.fail("expected SELECT")
+    select = parse_select(tokens, reader.text)
+    sinks: list[ConnectorClause] = []
+    if reader.accept("INTO"):
+        sinks.append(read_connector(reader))
+        while reader.accept(","):
+            sinks.append(read_connector(reader))
+    return select, Span(tokens[0].start, tokens[-1].end + 1), tuple(sinks)
+
+
+def _options(reader: Reader) -> dict[str, Option]:
+    """`(latency '500 ms' MUST, ordered, shed RANDOM)`; how strictly a value is meant is kept under `name.class`."""
+    options: dict[str, Option] = {}
+    reader.expect("(")
+    while not reader.accept(")"):
+        name = reader.name("the name of an option")
+        key = name.text.lower()
+        if key in options:
+            raise SyntaxFault(f"option {key!r} is given twice", span=name.span)
+        reader.accept("=")
+        value = reader.option()
+        options[key] = True if value is None else value
+        for words in (("MUST",), ("BEST", "EFFORT"), ("DONT", "CARE")):
+            if reader.accept(*words):
+                options[f"{key}.class"] = " ".join(words)
+        if reader.word() != ")":
+            reader.expect(",")
+    return options
+
+
+def _drop(reader: Reader, offset: int) -> Drop:
+    reader.expect("DROP")
+    for kind in ("QUERY", "STREAM", "TABLE", "AGGREGATE"):
+        if reader.accept(kind):
+            if_exists = reader.accept("IF", "EXISTS")
+            return Drop(reader.text, offset, kind, reader.name(), if_exists)
+    reader.fail("expected QUERY, STREAM, TABLE or AGGREGATE")
+
+
+def _show(reader: Reader, offset: int) -> Show:
+    reader.expect("SHOW")
+    for what in ("STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS"):
+        if reader.accept(what):
+            return Show(reader.text, offset, what)
+    known = ("STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS")
+    reader.fail("expected STREAMS, TABLES, QUERIES, AGGREGATES or STATISTICS", hint=did_you_mean(reader.word(), known))
+
+
+def _explain(reader: Reader, offset: int) -> Explain:
+    reader.expect("EXPLAIN")
+    analyze = reader.accept("ANALYZE")
+    json = reader.accept("(", "FORMAT", "JSON", ")") or (reader.word() == "JSON" and reader.word(1) != "" and reader.accept("JSON"))
+    if not json:
+        reader.accept("(", "FORMAT", "TEXT", ")")
+    target: Name | exp.Expr
+    if reader.word() in ("SELECT", "WITH", "("):
+        tokens = reader.until()
+        target = parse_select(tokens, reader.text)
+    else:
+        target = reader.name("a SELECT or the name of a query")
+    return Explain(reader.text, offset, target, "json" if json else "text", analyze)
+
+
+def dotted(reader: Reader) -> Name:
+    """A name that may be a side stream's, such as bids.late."""
+    name = reader.name()
+    while reader.accept("."):
+        part = reader.name()
+        name = Name(f"{name.text}.{part.text}", Span(name.span.start, part.span.end))
+    return name

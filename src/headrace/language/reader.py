@@ -1,0 +1,159 @@
+"""A cursor over the tokens of one statement, for the statements that are ours rather than SQL's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from sqlglot.tokens import Token, TokenType
+
+from headrace.elements.time import UNITS, parse_duration
+from headrace.elements.types import Type
+from headrace.errors import Span, SyntaxFault, TypeFault
+from headrace.language.names import TYPE_NAMES, did_you_mean
+from headrace.language.syntax import Name, Option
+
+_CLOSING = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
+
+
+def span_of(token: Token) -> Span:
+    """Where a token stands; sqlglot's ends are inclusive."""
+    return Span(token.start, token.end + 1)
+
+
+class Reader:
+    """Reads tokens from left to right; every `expect` that fails says what belongs there."""
+
+    def __init__(self, tokens: Sequence[Token], text: str, *, end: int | None = None) -> None:
+        self.tokens = tokens
+        self.text = text
+        self.position = 0
+        self._end = len(text) if end is None else end
+
+    @property
+    def token(self) -> Token | None:
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
+
+    @property
+    def done(self) -> bool:
+        return self.position >= len(self.tokens)
+
+    def word(self, ahead: int = 0) -> str:
+        """The coming word in upper case; empty at the end, and for quoted names and strings."""
+        index = self.position + ahead
+        if index >= len(self.tokens) or self.tokens[index].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            return ""
+        return self.tokens[index].text.upper()
+
+    def accept(self, *words: str) -> bool:
+        """Step over these words if they come next."""
+        if all(self.word(i) == word for i, word in enumerate(words)):
+            self.position += len(words)
+            return True
+        return False
+
+    def expect(self, *words: str, hint: str | None = None) -> Token:
+        if not self.accept(*words):
+            self.fail(f"expected {' '.join(words)}", hint=hint)
+        return self.tokens[self.position - 1]
+
+    def here(self) -> Span:
+        """Where the coming token stands, or the end of the text."""
+        if self.token is not None:
+            return span_of(self.token)
+        end = span_of(self.tokens[-1]).end if self.tokens else self._end
+        return Span(end, end + 1)
+
+    def fail(self, message: str, *, hint: str | None = None) -> NoReturn:
+        found = f"found {self.token.text!r}" if self.token is not None else "the statement ends"
+        raise SyntaxFault(f"{message}, but {found}", span=self.here(), hint=hint)
+
+    def name(self, what: str = "a name") -> Name:
+        """An identifier, quoted or not; keywords may be names."""
+        token = self.token
+        if token is None or not (token.token_type == TokenType.IDENTIFIER or token.text[:1].isidentifier()) or token.token_type == TokenType.STRING:
+            self.fail(f"expected {what}")
+        self.position += 1
+        return Name(token.text, span_of(token))
+
+    def string(self, what: str) -> str:
+        token = self.token
+        if token is None or token.token_type != TokenType.STRING:
+            self.fail(f"expected {what} in single quotes")
+        self.position += 1
+        return token.text
+
+    def integer(self, what: str) -> int:
+        token = self.token
+        if token is None or token.token_type != TokenType.NUMBER or not token.text.isdigit():
+            self.fail(f"expected {what}, a whole number")
+        self.position += 1
+        return int(token.text)
+
+    def type(self) -> Type:
+        """A type name such as BIGINT or VARCHAR(20); the length says nothing to us."""
+        name = self.name("a type")
+        found = TYPE_NAMES.get(name.text.upper())
+        if found is None:
+            hint = "use DOUBLE" if name.text.upper() in ("DECIMAL", "NUMERIC") else did_you_mean(name.text, TYPE_NAMES)
+            raise TypeFault(
+                f"no type {name.text!r}", span=name.span, hint=hint or f"types are {', '.join(t.value for t in Type if t is not Type.NULL)}"
+            )
+        if found is Type.DOUBLE:
+            self.accept("PRECISION")
+        if found is Type.STRING and self.accept("("):
+            self.integer("a length")
+            self.expect(")")
+        return found
+
+    def duration(self) -> int:
+        """`5 MINUTES`, `1 HOUR 30 MINUTES` or `'500 ms'` as microseconds."""
+        start = self.position
+        token = self.token
+        if token is not None and token.token_type == TokenType.STRING:
+            self.position += 1
+        else:
+            while (token := self.token) is not None and token.token_type == TokenType.NUMBER:
+                self.position += 1
+                if self.word().lower() not in UNITS:
+                    self.fail("expected a unit of time", hint=did_you_mean(self.word(), UNITS, otherwise="write for example 5 MINUTES or '500 ms'"))
+                self.position += 1
+        if start == self.position:
+            self.fail("expected a duration", hint="write for example 5 MINUTES or '500 ms'")
+        span = Span(self.tokens[start].start, self.tokens[self.position - 1].end + 1)
+        try:
+            result = parse_duration(" ".join(token.text for token in self.tokens[start : self.position]))
+        except ValueError as error:
+            raise SyntaxFault(str(error), span=span) from error
+        return result
+
+    def option(self) -> Option | None:
+        """A string, number, boolean or bare word; None if none comes next."""
+        token = self.token
+        sign = -1 if self.accept("-") else 1
+        if self.token is not None and self.token.token_type == TokenType.NUMBER:
+            token = self.token
+            self.position += 1
+            return sign * (int(token.text) if token.text.isdigit() else float(token.text))
+        if token is None or sign < 0 or self.word() in (",", ")"):
+            return None
+        self.position += 1
+        if token.token_type == TokenType.STRING:
+            return token.text
+        return {"TRUE": True, "FALSE": False}.get(token.text.upper(), token.text)
+
+    def until(self, *words: str) -> Sequence[Token]:
+        """The tokens up to the first of these words that stands outside parentheses and brackets, or up to the end."""
+        start = self.position
+        while not self.done and self.word() not in words:
+            self.position = self._after(self.position)
+        return self.tokens[start : self.position]
+
+    def _after(self, index: int) -> int:
+        closing = _CLOSING.get(self.tokens[index].token_type)
+        index += 1
+        if closing is None:
+            return index
+        while index < len(self.tokens) and self.tokens[index].token_type != closing:
+            index = self._after(index)
+        return index + 1

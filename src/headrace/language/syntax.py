@@ -1,0 +1,231 @@
+"""The statements of the language and the windows of a FROM item, as the parser reads them.
+
+Positions (`Span`) count from the start of the statement's own `text`; `offset` says where that text starts in what was given to `parse`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from headrace.elements.schema import Schema
+from headrace.elements.types import Type
+from headrace.errors import Span
+
+Option: TypeAlias = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier as written, without its quotes, and where it stands."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorClause:
+    """FROM or INTO: the kind in upper case, and its options."""
+
+    kind: str
+    options: dict[str, Option]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """CREATE [OR REPLACE] STREAM [IF NOT EXISTS] name (columns) TIMESTAMP ... FROM KIND (options)."""
+
+    text: str
+    offset: int
+    name: Name
+    columns: Schema | None
+    timing: OneOf["EXTERNAL", "INTERNAL", "LATENT"]
+    time_column: Name | None
+    skew_us: int
+    connector: ConnectorClause
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [(columns)] FROM KIND (options)."""
+
+    text: str
+    offset: int
+    name: Name
+    columns: Schema | None
+    connector: ConnectorClause
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAggregate:
+    """CREATE [OR REPLACE] AGGREGATE name(TYPE) RETURNS TYPE FROM PYTHON 'module:Class'."""
+
+    text: str
+    offset: int
+    name: Name
+    arg: Type
+    result: Type
+    target: str
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [WITH (options)] AS SELECT ... [INTO sinks]."""
+
+    text: str
+    offset: int
+    name: Name
+    options: dict[str, Option]
+    select: exp.Expr
+    select_span: Span
+    sinks: tuple[ConnectorClause, ...]
+    or_replace: bool
+    if_not_exists: bool
+
+    @property
+    def select_text(self) -> str:
+        return self.text[self.select_span.start : self.select_span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """SELECT ... [INTO sinks]: a query without a name."""
+
+    text: str
+    offset: int
+    select: exp.Expr
+    select_span: Span
+    sinks: tuple[ConnectorClause, ...]
+
+    @property
+    def select_text(self) -> str:
+        return self.text[self.select_span.start : self.select_span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """DROP kind [IF EXISTS] name."""
+
+    text: str
+    offset: int
+    kind: OneOf["QUERY", "STREAM", "TABLE", "AGGREGATE"]
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW what."""
+
+    text: str
+    offset: int
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS"]
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE name."""
+
+    text: str
+    offset: int
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN [ANALYZE] [JSON] query name or SELECT."""
+
+    text: str
+    offset: int
+    target: Name | exp.Expr
+    form: OneOf["text", "json"]
+    analyze: bool
+
+
+Statement: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | Select | Drop | Show | Describe | Explain
+
+
+@dataclass(frozen=True, slots=True)
+class RangeClause:
+    """[RANGE size], [RANGE size SLIDE slide], [RANGE size SLIDE TUPLE]; spans in microseconds."""
+
+    size: int
+    slide: int | None
+    per_tuple: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RowsClause:
+    """[ROWS size], [PARTITION BY by ROWS size SLIDE slide]; SLIDE TUPLE is a slide of 1."""
+
+    size: int
+    slide: int | None
+    by: tuple[exp.Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClause:
+    """[SESSION gap]."""
+
+    gap: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LandmarkClause:
+    """[LANDMARK FROM start SLIDE slide]."""
+
+    start: int
+    slide: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NowClause:
+    """[NOW]."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundedClause:
+    """[UNBOUNDED], [UNBOUNDED SLIDE slide]."""
+
+    slide: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WhileClause:
+    """[WHILE predicate], [PARTITION BY by WHILE predicate]."""
+
+    predicate: exp.Expr
+    by: tuple[exp.Expr, ...]
+    span: Span
+
+
+WindowClause: TypeAlias = RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
+
+
+def window_of(item: exp.Expr) -> WindowClause | None:
+    """The window written after a table or sub-query of FROM."""
+    clause: WindowClause | None = item.meta.get("window")
+    return clause
+
+
+def unions_of(item: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The further items of `FROM item UNION b UNION c`."""
+    further: tuple[exp.Expr, ...] = item.meta.get("unions", ())
+    return further
