@@ -1,0 +1,88 @@
+"""`headrace bench`: run a benchmark of a checkout and print ours next to the peers'.
+
+A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`. The dict has `title`, `rows` and perhaps `notes`; a row has `case`,
+`ours`, `peers` (numbers by name), `unit`, and perhaps `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from headrace.cli import java
+from headrace.cli.report import RUN_FAILED, err, faults, out
+from headrace.cli.test import checkout
+
+EXAMPLES = "Examples:\n\nheadrace bench core --quick   (a few minutes)\n\nheadrace bench core --json figures.json   (in full, figures to a file)"
+_GOOD = ("met", "ok", "pass", "passed")
+
+
+def bench(
+    name: str = typer.Argument(..., help="A file of benches/ without its .py, such as core."),
+    quick: bool = typer.Option(False, "--quick", help="Smaller inputs and fewer runs: figures are rough."),
+    json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
+) -> None:
+    """Measure Headrace, and the peers where they are installed. Works in a checkout only."""
+    folder = checkout() / "benches"
+    file = folder / f"{name}.py"
+    if not file.is_file():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))) or "none yet"
+        err.print(f"no benchmark {name!r}; there are: {known}", markup=False)
+        raise typer.Exit(RUN_FAILED)
+    with faults():
+        java.prepare()
+        figures = load(file).main(quick=quick)
+    out.print(table(figures))
+    for note in figures.get("notes", ()):
+        out.print(note, markup=False, style="dim")
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def load(file: Path) -> Any:
+    """Import a benchmark by its path; its neighbours can be imported as `benches.<name>`."""
+    sys.path.insert(0, str(file.parent.parent))
+    spec = importlib.util.spec_from_file_location(f"benches.{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # before it runs, so that its classes can be pickled
+    spec.loader.exec_module(module)
+    return module
+
+
+def table(figures: dict[str, Any]) -> Table:
+    """One row per case: ours, each peer, and whether the target is met."""
+    rows = figures.get("rows", [])
+    peers = list(dict.fromkeys(peer for row in rows for peer in row.get("peers", {})))
+    result = Table(title=figures.get("title"), title_justify="left", header_style="bold")
+    result.add_column("case")
+    for heading in ("ours", *peers):
+        result.add_column(heading, justify="right")
+    result.add_column("unit")
+    for heading in ("ratio", "target"):
+        result.add_column(heading, justify="right")
+    result.add_column("verdict")
+    for row in rows:
+        verdict = str(row.get("verdict", ""))
+        colour = "green" if verdict in _GOOD else "red" if verdict else ""
+        values = [_number(row.get("peers", {}).get(peer)) for peer in peers]
+        ratio = "" if row.get("ratio") is None else f"{row['ratio']:.2f}x"
+        judged = f"[{colour}]{verdict}[/]" if colour else ""
+        result.add_row(str(row["case"]), _number(row.get("ours")), *values, row.get("unit", ""), ratio, _number(row.get("target")), judged)
+    return result
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int | float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+    return str(value)

@@ -1,0 +1,160 @@
+"""`headrace demo`: the traffic speed map, live in the terminal."""
+
+from __future__ import annotations
+
+import threading
+import time
+from importlib.resources import files
+from typing import Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.figures import Meter
+from headrace.cli.report import err, faults, out
+from headrace.cli.running import Host, interruptible, open_session, watch
+from headrace.elements.time import format_instant
+from headrace.session import Session
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headrace demo   (until Ctrl-C)\n\n"
+    "headrace demo --seconds 30 --plain   (lines instead of a live picture, for logs and pipes)\n\n"
+    "The queries behind it: examples/speed_map.sql"
+)
+FASTEST = 70.0
+
+
+def demo(
+    seconds: float | None = typer.Option(None, min=1, help="Stop after so many seconds of results; else run until Ctrl-C."),
+    plain: bool = typer.Option(False, "--plain", help="Print lines; the default where the output is not a terminal."),
+) -> None:
+    """Watch a traffic speed map: two generated streams, filters, a union, windows and a window join on Spark."""
+    picture = SpeedMap()
+    with faults(statements()):
+        if plain or not out.is_terminal:
+            _lines(picture, seconds)
+        else:
+            _live(picture, seconds)
+
+
+def statements() -> str:
+    """The demo's SQL."""
+    return files("headrace.cli").joinpath("speed_map.sql").read_text()
+
+
+class SpeedMap:
+    """What the demo shows; the session's thread adds results while the terminal's thread draws."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._speeds: dict[int, tuple[Any, float, int]] = {}  # segment: window's end, mean speed, readings
+        self._confirmed: dict[int, int] = {}
+        self.meter = Meter()
+        self.windows = 0
+
+    def take_speeds(self, batch: int, rows: list[dict[str, Any]]) -> None:
+        """Results of `speed_map`; the newest window of a segment counts."""
+        with self._lock:
+            for row in rows:
+                known = self._speeds.get(row["segment"])
+                if row["speed"] is not None and (known is None or row["window_end"] >= known[0]):
+                    self._speeds[row["segment"]] = (row["window_end"], row["speed"], row["n"])
+            self.windows += len(rows)
+
+    def take_confirmed(self, batch: int, rows: list[dict[str, Any]]) -> None:
+        """Results of `confirmations`."""
+        with self._lock:
+            for row in sorted(rows, key=lambda row: row["window_end"]):
+                self._confirmed[row["segment"]] = row["n"]
+
+    def draw(self, width: int) -> RenderableType:
+        """The map above the figures."""
+        with self._lock:
+            speeds, confirmed = dict(self._speeds), dict(self._confirmed)
+        if not speeds:
+            return Spinner("dots", "queries are running; the first window ends in a few seconds ...")
+        newest = max(end for end, _, _ in speeds.values())
+        road = Table.grid(padding=(0, 1))
+        for segment in sorted(speeds):
+            _, speed, count = speeds[segment]
+            jam = Text(f"{confirmed[segment]:,} slow pairs", style="red") if confirmed.get(segment) else Text("")
+            road.add_row(
+                f"segment {segment:>2}", bar(speed, max(10, width - 56)), f"{speed:5.1f} km/h", Text(f"{count:,} readings", style="dim"), jam
+            )
+        title = Text.assemble(("Traffic speed map", "bold"), f"  10 s windows, newest ends {instant(newest)}  ", ("(Ctrl-C stops)", "dim"))
+        return Group(title, Text(""), road, Text(""), self.meter.table())
+
+    def line(self) -> str:
+        """The map and the figures as one line of text."""
+        with self._lock:
+            speeds = " ".join(f"{segment}:{self._speeds[segment][1]:.0f}" for segment in sorted(self._speeds))
+            slow = sum(self._confirmed.values())
+        meter = self.meter
+        rates = ", ".join(f"{name} {meter.stream_rate(name):,.0f}/s lag {meter.lag(name)}" for name in meter.latest.streams)
+        return f"km/h by segment {speeds or '-'} | {slow} slow pairs | {rates} | {meter.headline()}"
+
+
+def bar(speed: float, width: int) -> Text:
+    """A bar as long as the speed, red where traffic stands and green where it moves."""
+    share = min(1.0, max(0.0, speed / FASTEST))
+    colour = "green" if speed >= 45 else "yellow" if speed >= 30 else "red"
+    filled = round(share * width)
+    return Text.assemble(("█" * filled, colour), ("·" * (width - filled), "bright_black"))
+
+
+def instant(value: Any) -> str:
+    """A window's end as a time of day."""
+    text = format_instant(value) if isinstance(value, int) else str(value)
+    return text.split(" ")[-1][:8]
+
+
+def _start(picture: SpeedMap) -> Session:
+    session = open_session(host=Host.spark)
+    try:
+        session.execute(statements())
+        session.subscribe("speed_map", picture.take_speeds)
+        session.subscribe("confirmations", picture.take_confirmed)
+    except BaseException:
+        session.stop()
+        raise
+    return session
+
+
+def _live(picture: SpeedMap, seconds: float | None) -> None:
+    started = time.monotonic()
+    with out.status("starting Spark (10 to 20 seconds) ..."):
+        session = _start(picture)
+    out.print(f"[dim]Spark and four queries started in {time.monotonic() - started:.0f} s[/]")
+    stopping = threading.Event()
+    with session, interruptible(stopping.set) as stop, Live(picture.draw(out.width), console=out, auto_refresh=False) as live:
+
+        def look() -> None:
+            picture.meter.look(session.statistics())
+            live.update(picture.draw(out.width), refresh=True)
+
+        watch(session, stop, every=0.25, look=look, seconds=seconds)
+    _farewell(picture)
+
+
+def _lines(picture: SpeedMap, seconds: float | None) -> None:
+    started = time.monotonic()
+    out.print("starting Spark ...")
+    with _start(picture) as session, interruptible(lambda: err.print("stopping ...")) as stop:
+        out.print(f"Spark and four queries started in {time.monotonic() - started:.0f} s")
+
+        def look() -> None:
+            picture.meter.look(session.statistics())
+            out.print(picture.line(), markup=False)
+
+        watch(session, stop, every=1.0, look=look, seconds=seconds)
+    _farewell(picture)
+
+
+def _farewell(picture: SpeedMap) -> None:
+    read = sum(stream.tuples for stream in picture.meter.latest.streams.values())
+    out.print(f"stopped after {read:,} tuples and {picture.windows:,} map updates. The queries: headrace explain examples/speed_map.sql")

@@ -1,0 +1,50 @@
+"""The command `headrace`: one module per command, this one only lists them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from headrace import __version__
+from headrace.cli import bench, demo, explain, run, shell, test
+from headrace.cli.report import DEBUG
+
+app = typer.Typer(
+    name="headrace",
+    help="Continuous SQL queries over streams, run by Spark.",
+    epilog="Start with: headrace demo",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run", epilog=run.EXAMPLES)(run.run)
+app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
+app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
+app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test.test)
+
+
+@app.callback()
+def options(
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks and Spark's log."),
+    version: bool = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True),
+) -> None:
+    """Continuous SQL queries over streams, run by Spark."""
+    if debug:
+        os.environ[DEBUG] = "1"
+    if version:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; `--debug` may stand anywhere."""
+    arguments = sys.argv[1:]
+    if "--debug" in arguments and arguments[0] != "test":
+        arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
+    app(arguments)

@@ -1,0 +1,66 @@
+"""A session on the command line: start it with Spark's noise kept away, wait for it, and stop it with Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+
+from headrace.cli import java
+from headrace.cli.report import err
+from headrace.session import Session
+
+FORCED = 130
+
+
+class Host(StrEnum):
+    """Where queries run."""
+
+    spark = "spark"
+    local = "local"
+
+
+def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buckets: int | None = None) -> Session:
+    """Make a session; on Spark, Java is found first so that its absence is a clear message."""
+    if host is Host.spark:
+        java.prepare()
+    return Session(checkpoint, host=host.value, buckets=buckets)
+
+
+@contextmanager
+def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
+    """Within the block the first Ctrl-C sets the event, so that the micro-batch can finish; a second one ends the process.
+
+    PySpark's own handler would cancel the running micro-batch, so this must be entered after Spark has started.
+    """
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            err.print("forced to stop; the checkpoint is safe, the unfinished micro-batch will be run again")
+            os._exit(FORCED)
+        stop.set()
+        on_first()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watch(session: Session, stop: threading.Event, *, every: float, look: Callable[[], None], seconds: float | None = None) -> bool:
+    """Call `look` every so often until the deployment ends (True), `stop` is set or `seconds` have passed (False)."""
+    waited = 0.0
+    while not stop.is_set() and (seconds is None or waited < seconds):
+        if session.wait(every):
+            return True
+        look()
+        waited += every
+    return False

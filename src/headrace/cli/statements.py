@@ -1,0 +1,26 @@
+"""Where typed text breaks into statements; the parser proper sees only whole ones."""
+
+from __future__ import annotations
+
+import re
+
+# A semicolon counts unless it stands in a string, a quoted name or a comment. An unclosed one swallows the rest.
+_PIECE = re.compile(r"'(?:[^']|'')*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def take(text: str) -> tuple[list[str], str]:
+    """Split into the statements that are complete (without their semicolons) and the rest."""
+    statements, start = [], 0
+    for piece in _PIECE.finditer(text):
+        if piece[0] == ";":
+            statement = text[start : piece.start()]
+            if not is_blank(statement):
+                statements.append(statement.strip())
+            start = piece.end()
+    return statements, text[start:]
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing but white space and comments is left."""
+    return not _COMMENT.sub("", text).strip()

@@ -1,0 +1,76 @@
+"""`headrace test`: every check and test of a checkout, in sections."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import typer
+
+from headrace.cli import java
+from headrace.cli.report import RUN_FAILED, err, out
+from headrace.errors import HostFault
+
+EXAMPLES = (
+    "Examples:\n\nheadrace test   (everything)\n\nheadrace test tests/unit -k window   (the checks, then only these tests; arguments go to pytest)"
+)
+#: pytest's exit code for "nothing matched", which is no failure when arguments choose tests of one kind only.
+NOTHING_COLLECTED = 5
+
+
+def test(context: typer.Context) -> None:
+    """Run style, type and layer checks, then the fast tests, then the tests on Spark. Works in a checkout only."""
+    root = checkout()
+    failed = [title for title, command in sections(context.args) if not _passes(title, command, root)]
+    if failed:
+        err.print(f"\n[bold red]failed:[/] {', '.join(failed)}")
+        raise typer.Exit(RUN_FAILED)
+    out.print("\n[bold green]all passed[/]")
+
+
+def sections(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """The checks in the order in which they say most about a mistake."""
+    python = sys.executable
+    scripts = Path(python).parent
+    yield "ruff check", [python, "-m", "ruff", "check", "."]
+    yield "ruff format", [python, "-m", "ruff", "format", "--check", "."]
+    yield "mypy", [python, "-m", "mypy"]
+    yield "layers", [str(scripts / "lint-imports")]
+    pytest = [python, "-m", "pytest", "-q", *arguments]
+    if "-m" in arguments:
+        yield "tests", pytest
+    else:
+        yield "fast tests", [*pytest, "-m", "not spark"]
+        yield "tests on Spark", [*pytest, "-m", "spark"]
+
+
+def checkout() -> Path:
+    """The root of the checkout that this package runs from."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "tests").is_dir() or not (root / "pyproject.toml").is_file():
+        err.print("this needs a checkout of Headrace's repository: run ./headrace there")
+        raise typer.Exit(RUN_FAILED)
+    return root
+
+
+def _passes(title: str, command: list[str], root: Path) -> bool:
+    out.rule(f"[bold]{title}", align="left")
+    sys.stdout.flush()
+    if title == "tests on Spark":
+        try:
+            java.prepare()
+        except HostFault as error:
+            err.print(error.render(), markup=False)
+            return False
+    started = time.monotonic()
+    try:
+        code = subprocess.run(command, cwd=root, check=False).returncode
+    except FileNotFoundError:
+        err.print(f"{command[0]} is not installed: run ./headrace setup", markup=False)
+        code = 1
+    passed = code == 0 or (code == NOTHING_COLLECTED and "pytest" in command)
+    out.print(f"{'[green]passed' if passed else '[bold red]failed'}[/] in {time.monotonic() - started:.0f} s")
+    return passed
