@@ -1,0 +1,39 @@
+"""Keep the tuples that satisfy a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from headrace.elements.expression import Expr
+from headrace.elements.page import Element, Page
+from headrace.operators.evaluate import compile_predicate
+from headrace.operators.operator import Operator
+
+
+class Filter(Struct, frozen=True, tag="filter"):
+    """The tuples for which the predicate is true; NULL is not."""
+
+    predicate: Expr
+
+    @property
+    def is_stateless(self) -> bool:
+        return True
+
+    def build(self) -> FilterOperator:
+        return FilterOperator(self)
+
+    def keys(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+
+class FilterOperator(Operator):
+    """The running half of `Filter`."""
+
+    def __init__(self, spec: Filter) -> None:
+        self._predicate = compile_predicate(spec.predicate)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        kept = page.rows.filter(self._predicate)
+        return (Page(kept),) if kept.height else ()

@@ -1,0 +1,45 @@
+"""Merge inputs of equal schemas into one bag of tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from headrace.elements.expression import Expr
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.schema import HIDDEN, TS
+from headrace.operators.operator import Frontier, Operator
+
+
+class Union(Struct, frozen=True, tag="union"):
+    """All tuples of all ports as they come: no order among ports, no waiting."""
+
+    ports: int
+
+    @property
+    def is_stateless(self) -> bool:
+        return True
+
+    def build(self) -> UnionOperator:
+        return UnionOperator(self)
+
+    def keys(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+
+class UnionOperator(Operator):
+    """The running half of `Union`."""
+
+    def __init__(self, spec: Union) -> None:
+        self._frontier = Frontier(spec.ports)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        # Sequence numbers and expiries of different inputs do not compare; the timestamp always stands last.
+        present = page.rows.columns
+        wanted = [*(name for name in present if name not in HIDDEN), TS]
+        return (page if wanted == present else Page(page.rows.select(wanted)),)
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        bound = self._frontier.advance(port, mark.bound)
+        return () if bound is None else (Punctuation(bound),)
