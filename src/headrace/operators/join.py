@@ -1,0 +1,146 @@
+"""Join of two streams over time windows: symmetric, at once on arrival, whatever the order in which pages come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from headrace.elements.expression import Expr
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.schema import EXPIRY, TS
+from headrace.elements.time import BEGIN, END
+from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.pairing import KEY, PAIRS_AT_ONCE, Flags, Ints, Pairer, Pairing, gather, matches
+from headrace.operators.sorted_state import Chunk, SortedSide
+
+
+class Join(Pairing, frozen=True, tag="join"):
+    """Pairs of tuples with equal keys of which each is in the other's window: max(ts) <= min(expiry)."""
+
+    def build(self) -> Operator:
+        return _Join(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(pair[port] for pair in self.keys)
+
+
+class _Join(Operator):
+    """A page meets the other side's stored rows, then is stored itself; a promise of one side lets the other forget.
+
+    `on_page` is lazy, so that a huge result is never in memory as a whole: consume it before the next call.
+    """
+
+    def __init__(self, spec: Join) -> None:
+        self._spec = spec
+        self._pairer = Pairer(spec)
+        self._sides = tuple(SortedSide(name, preserved=spec.preserves(port)) for port, name in enumerate("LR"))
+        self._frontier = Frontier(2)
+        self._promised = BEGIN
+        self._bounds: pl.DataFrame | None = None
+
+    def on_page(self, port: int, page: Page) -> Iterator[Element]:
+        if not len(page):
+            return
+        rows, known = self._pairer.arrange(port, page)
+        preserved = self._sides[port].preserved
+        if known is not None:  # a row without a key finds nobody, ever
+            if preserved:
+                yield self._pairer.pad(port, rows.filter(~known))
+            rows = rows.filter(known)
+        rows = gather(rows, np.argsort(rows[KEY].to_numpy(), kind="stable"))
+        done = np.zeros(rows.height, np.bool_) if preserved else None
+        yield from self._probe(port, rows, done)
+        bound = self._frontier.bounds[1 - port]
+        alive = np.full(rows.height, bound < END) & (rows[EXPIRY].to_numpy() >= bound)
+        if not alive.all():
+            if done is not None and not (done | alive).all():
+                yield self._pairer.pad(port, rows.filter(~(done | alive)))
+            rows, done = rows.filter(alive), None if done is None else done[alive]
+        self._sides[port].insert(rows, done, bound)
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> list[Element]:
+        if mark.bound <= self._frontier.bounds[port]:
+            return []
+        self._frontier.advance(port, mark.bound)
+        self._bounds = None
+        other = self._sides[1 - port]
+        out: list[Element] = [self._pairer.pad(1 - port, rows) for rows in other.expire(mark.bound)]
+        other.purge(mark.bound)
+        # a padded row will carry its own timestamp, so nothing beyond it can be promised while it waits
+        bound = min(self._frontier.minimum, *(side.oldest_waiting() for side in self._sides))
+        if bound > self._promised:
+            self._promised = bound
+            out.append(Punctuation(bound))
+        return out
+
+    def state(self) -> State:
+        if self._bounds is None:
+            left, right = self._frontier.bounds
+            self._bounds = pl.DataFrame({"left": [left], "right": [right], "promised": [self._promised]})
+        return {"bounds": self._bounds} | self._sides[0].state() | self._sides[1].state()
+
+    def restore(self, state: State) -> None:
+        for side in self._sides:
+            side.restore(state)
+        self._bounds = state.get("bounds")
+        left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
+        self._frontier.bounds = [left, right]
+
+    def held(self) -> int:
+        return sum(map(len, self._sides))
+
+    def _probe(self, port: int, rows: pl.DataFrame, done: Flags | None) -> Iterator[Page]:
+        """Pairs of these rows (sorted by key) with the other side's; flags in `done` the rows that found a partner."""
+        needles, ts, exp = rows[KEY].to_numpy(), rows[TS].to_numpy(), rows[EXPIRY].to_numpy()
+        if not len(needles):
+            return
+        earliest, latest = int(ts.min()), int(exp.max())
+        found: list[_Hits] = []
+        for chunk in self._sides[1 - port].chunks():
+            if chunk.max_exp < earliest or chunk.min_ts > latest:
+                continue
+            for mine, theirs in matches(needles, chunk.keys):
+                hits = _in_time(chunk, mine, theirs, ts, exp)
+                if len(hits.mine):
+                    found.append(hits)
+                if sum(len(hit.mine) for hit in found) >= PAIRS_AT_ONCE:
+                    yield from self._emit(port, rows, found, done)
+                    found = []
+        if found:
+            yield from self._emit(port, rows, found, done)
+
+    def _emit(self, port: int, rows: pl.DataFrame, found: list[_Hits], done: Flags | None) -> Iterator[Page]:
+        mine = np.concatenate([hits.mine for hits in found])
+        others = pl.concat([gather(hits.chunk.rows, hits.theirs) for hits in found])
+        ts, exp = np.concatenate([hits.ts for hits in found]), np.concatenate([hits.exp for hits in found])
+        page, kept = self._pairer.join(port, gather(rows, mine), others, ts, exp)
+        if done is not None:
+            done[mine if kept is None else mine[kept]] = True
+        start = 0
+        for hits in found:
+            stop = start + len(hits.theirs)
+            if hits.chunk.done is not None:
+                hits.chunk.mark(hits.theirs if kept is None else hits.theirs[kept[start:stop]])
+            start = stop
+        if len(page):
+            yield page
+
+
+class _Hits:
+    """Pairs of page rows and rows of one chunk that agree in key and time."""
+
+    __slots__ = ("chunk", "exp", "mine", "theirs", "ts")
+
+    def __init__(self, chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> None:
+        self.chunk, self.mine, self.theirs, self.ts, self.exp = chunk, mine, theirs, ts, exp
+
+
+def _in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> _Hits:
+    latest = np.maximum(ts[mine], chunk.ts[theirs])
+    earliest_end = np.minimum(exp[mine], chunk.exp[theirs])
+    meet = latest <= earliest_end
+    if meet.all():
+        return _Hits(chunk, mine, theirs, latest, earliest_end)
+    return _Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])
