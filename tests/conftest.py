@@ -1,0 +1,20 @@
+"""What all tests share: the option that rewrites golden scripts, and how Hypothesis runs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("headrace", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("headrace")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the expected part of golden scripts with what came out")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-golden"))
