@@ -1,0 +1,83 @@
+"""Aggregates that users write in Python, found by name 'python:module:Class' and run on columns of states.
+
+The class has `zero() -> state`, `add(state, values: list) -> state`, `merge(a, b) -> state` and `finish(state) -> value`. A state is made
+of what MessagePack knows (numbers, strings, bytes, lists, maps; a tuple or a set comes back as a list), because it is kept and sent as such.
+NULL is not among the values; over nothing but NULL the result is that of the zero state.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Protocol, cast
+
+import msgspec
+import polars as pl
+
+from headrace.errors import OperatorFault
+
+
+class Definition(Protocol):
+    """What a user's class must offer."""
+
+    def zero(self) -> Any: ...
+    def add(self, state: Any, values: list[Any]) -> Any: ...
+    def merge(self, left: Any, right: Any) -> Any: ...
+    def finish(self, state: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UserAggregate:
+    """A user's aggregate over columns of lists and of encoded states."""
+
+    name: str
+    definition: Definition
+
+    def fold(self, values: pl.Series) -> pl.Series:
+        """Lists of values to states."""
+        zero, add = self.definition.zero, self.definition.add
+        return self._states(values, lambda items: add(zero(), items))
+
+    def merge(self, states: pl.Series) -> pl.Series:
+        """Lists of states to states."""
+        decode, merge = msgspec.msgpack.decode, self.definition.merge
+        return self._states(states, lambda items: reduce(merge, map(decode, items)))
+
+    def finish(self, states: pl.Series, dtype: pl.DataType) -> pl.Series:
+        """States to final values."""
+        decode, finish = msgspec.msgpack.decode, self.definition.finish
+        values = self._run(finish, map(decode, states.to_list()))
+        try:
+            return pl.Series(states.name, values, dtype=dtype)
+        except (TypeError, pl.exceptions.PolarsError) as error:
+            raise OperatorFault(f"{self.name}: finish() gave a value that is no {dtype}: {error}") from error
+
+    def _states(self, column: pl.Series, work: Callable[[list[Any]], Any]) -> pl.Series:
+        states = self._run(work, column.to_list())
+        try:
+            return pl.Series(column.name, [msgspec.msgpack.encode(state) for state in states], dtype=pl.Binary)
+        except (TypeError, OverflowError) as error:
+            raise OperatorFault(f"{self.name}: a state cannot be kept: {error}", hint="use numbers, strings, bytes, lists and dicts only") from error
+
+    def _run(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        try:
+            return [work(item) for item in items]
+        except Exception as error:  # the user's code may raise anything
+            raise OperatorFault(f"{self.name} failed: {type(error).__name__}: {error}", hint="see the class's own code") from error
+
+
+def load(name: str) -> UserAggregate:
+    """Import 'python:module:Class' and make one object of it."""
+    _, _, path = name.partition(":")
+    module, _, attribute = path.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), attribute)()
+    except Exception as error:  # importing runs the user's code, which may raise anything
+        hint = "the module must be importable on every worker, and the class must have a constructor without arguments"
+        raise OperatorFault(f"cannot load the aggregate {name!r}: {type(error).__name__}: {error}", hint=hint) from error
+    missing = [method for method in ("zero", "add", "merge", "finish") if not callable(getattr(made, method, None))]
+    if missing:
+        raise OperatorFault(f"the aggregate {name!r} lacks {', '.join(missing)}()", hint="define zero, add, merge and finish")
+    return UserAggregate(name, cast(Definition, made))
