@@ -12,7 +12,7 @@ import typer
 from headrace.cli.report import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, Explain, Select
+from headrace.language.syntax import CreateQuery, Explain, Select, Statement
 from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]
@@ -37,8 +37,9 @@ def explain(
     plans: dict[str, str] = {}
     text = "" if file is None else file.read_text()
     with faults(text):
+        statements = parse(text)
         session = Session(host="local")
-        plans |= _plans(session, text, form, wanted=sql is None)
+        plans |= _plans(session, statements, form, wanted=sql is None)
     if sql is not None:
         with faults(sql):
             plans["query"] = session.explain(sql.rstrip().rstrip(";"), form=form)
@@ -50,10 +51,10 @@ def explain(
             out.print(plan.rstrip() + "\n", markup=False)
 
 
-def _plans(session: Session, text: str, form: Form, *, wanted: bool) -> Iterator[tuple[str, str]]:
+def _plans(session: Session, statements: list[Statement], form: Form, *, wanted: bool) -> Iterator[tuple[str, str]]:
     """Define what the file defines; a query is explained instead of started."""
     unnamed = 0
-    for statement in parse(text):
+    for statement in statements:
         try:
             match statement:
                 case CreateQuery() | Select() if wanted:

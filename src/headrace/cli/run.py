@@ -9,6 +9,7 @@ import typer
 from headrace.cli.figures import Meter
 from headrace.cli.report import err, faults, out, show
 from headrace.cli.running import Host, interruptible, open_session, watch
+from headrace.language.parser import parse
 from headrace.session import Session, Started
 
 EXAMPLES = (
@@ -29,6 +30,7 @@ def run(
     """Run the statements of a file and keep its queries running."""
     text = file.read_text()
     with faults(text):
+        parse(text)  # a slip of the pen is told at once, not after Spark has started
         if host is Host.spark:
             err.print("[dim]starting Spark ...[/]")
         with open_session(checkpoint, host=host, buckets=buckets) as session:

@@ -1,0 +1,138 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli import bench, demo
+from headrace.cli import test as checks
+from headrace.cli.main import app
+from headrace.language.parser import parse
+from headrace.language.syntax import CreateQuery, CreateStream
+
+STREAM = "CREATE STREAM bids (item INT, price DOUBLE, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY;\n"
+QUERY = "CREATE QUERY dear AS SELECT item, price FROM bids WHERE price > 10 INTO MEMORY;\n"
+
+
+def invoke(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
+    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(app, list(arguments), input=stdin)
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def write(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def write_file(text: str) -> str:
+        file = tmp_path / "queries.sql"
+        file.write_text(text)
+        return str(file)
+
+    return write_file
+
+
+@pytest.mark.parametrize("command", ["run", "sql", "explain", "demo", "bench", "test"])
+def test_every_command_explains_itself_with_examples(command: str) -> None:
+    code, output = invoke(command, "--help")
+    assert code == 0
+    assert "Examples:" in output
+    assert f"headrace {command}" in output
+
+
+def test_help_lists_every_command() -> None:
+    code, output = invoke("--help")
+    assert code == 0
+    assert all(command in output for command in ("run", "sql", "explain", "demo", "bench", "test"))
+
+
+@pytest.mark.parametrize("command", [("run",), ("explain",)])
+def test_bad_sql_ends_with_code_2_and_a_caret(command: tuple[str, ...], write) -> None:  # type: ignore[no-untyped-def]
+    code, output = invoke(*command, write(STREAM + "CREATE QUERY x AS SELEKT item FROM bids;\n"))
+    assert code == 2
+    assert "SyntaxFault" in output
+    assert "2 | CREATE QUERY x AS SELEKT item FROM bids;" in output
+    assert "^" in output
+    assert "Traceback" not in output
+
+
+def test_a_missing_file_is_named() -> None:
+    code, output = invoke("run", "no-such-file.sql")
+    assert code == 2
+    assert "no-such-file.sql" in output
+
+
+def test_explain_wants_a_file_or_a_query() -> None:
+    code, output = invoke("explain")
+    assert code == 2
+    assert "-e" in output
+
+
+def test_explain_shows_each_query_as_text(write) -> None:  # type: ignore[no-untyped-def]
+    code, output = invoke("explain", write(STREAM + QUERY))
+    assert code == 0, output
+    assert "dear" in output
+    assert "bids" in output
+
+
+def test_explain_shows_each_query_as_json(write) -> None:  # type: ignore[no-untyped-def]
+    code, output = invoke("explain", write(STREAM + QUERY), "--json")
+    assert code == 0, output
+    assert list(json.loads(output)) == ["dear"]
+
+
+def test_explain_takes_a_query_over_the_streams_of_a_file(write) -> None:  # type: ignore[no-untyped-def]
+    code, output = invoke("explain", write(STREAM + QUERY), "-e", "SELECT item FROM bids", "--json")
+    assert code == 0, output
+    assert list(json.loads(output)) == ["query"]
+
+
+def test_an_unknown_column_is_pointed_at_in_the_file(write) -> None:  # type: ignore[no-untyped-def]
+    code, output = invoke("explain", write(STREAM + "CREATE QUERY x AS SELECT colour FROM bids INTO MEMORY;\n"))
+    assert code == 2
+    assert "2 | CREATE QUERY x AS SELECT colour FROM bids INTO MEMORY;" in output
+    assert " " * len("CREATE QUERY x AS SELECT ") + "^^^^^^" in output
+
+
+def test_piped_statements_run_and_an_error_ends_them_with_its_code() -> None:
+    code, output = invoke("sql", "--host", "local", stdin=STREAM + "SHOW STREAMS;\n\\help\nDESCRIBE nothing;\n")
+    assert code == 2
+    assert "bids" in output
+    assert "Statements end with a semicolon" in output
+    assert "nothing" in output
+
+
+def test_an_unknown_benchmark_says_which_there_are() -> None:
+    code, output = invoke("bench", "no-such-bench")
+    assert code == 1
+    assert "no benchmark 'no-such-bench'" in output
+
+
+def test_a_benchmark_is_loaded_by_path_and_shown_as_a_table(tmp_path: Path) -> None:
+    file = tmp_path / "benches" / "tiny.py"
+    file.parent.mkdir()
+    row = "{'case': 'join', 'ours': 2.5, 'peers': {'plain': 1.0}, 'unit': 'M/s', 'ratio': 2.5, 'target': 2, 'verdict': 'met'}"
+    file.write_text(f"def main(quick):\n    return {{'title': 'tiny', 'rows': [{row}]}}\n")
+    table = bench.table(bench.load(file).main(quick=True))
+    assert [column.header for column in table.columns] == ["case", "ours", "plain", "unit", "ratio", "target", "verdict"]
+    assert table.row_count == 1
+
+
+def test_arguments_choose_tests_but_not_checks() -> None:
+    titles = [title for title, _ in checks.sections(["tests/unit"])]
+    assert titles == ["ruff check", "ruff format", "mypy", "layers", "fast tests", "tests on Spark"]
+    assert [title for title, _ in checks.sections(["-m", "slow"])][-1] == "tests"
+
+
+def test_the_demo_speaks_our_language() -> None:
+    statements = parse(demo.statements())
+    assert [statement.name.text for statement in statements if isinstance(statement, CreateStream)] == ["detectors", "probes"]
+    assert {"speed_map", "confirmations"} <= {statement.name.text for statement in statements if isinstance(statement, CreateQuery)}
+
+
+def test_the_example_is_the_demo() -> None:
+    assert (checks.checkout() / "examples" / "speed_map.sql").read_text() == demo.statements()
+
+
+def test_the_map_shows_the_newest_window_of_each_segment() -> None:
+    picture = demo.SpeedMap()
+    picture.take_speeds(1, [{"segment": 1, "speed": 50.0, "n": 3, "window_end": 20}, {"segment": 1, "speed": 9.0, "n": 3, "window_end": 10}])
+    picture.take_speeds(2, [{"segment": 2, "speed": 20.0, "n": 1, "window_end": 20}])
+    assert "1:50 2:20" in picture.line()
