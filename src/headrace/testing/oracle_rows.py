@@ -55,7 +55,14 @@ def rows_of(frame_rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 def as_multiset(rows: Iterable[Row]) -> Counter[Any]:
     """Timestamps and visible values with their multiplicity; floats rounded to 9 significant digits."""
-    return Counter((row.ts, tuple((name, _rounded(value)) for name, value in row.values.items())) for row in rows)
+    return Counter((row.ts, tuple((name, rounded(value)) for name, value in row.values.items())) for row in rows)
+
+
+def rounded(value: Any) -> Any:
+    """A hashable stand-in for a value, floats rounded to 9 significant digits."""
+    if isinstance(value, float) and math.isfinite(value):
+        return identity(float(f"{value:.9g}"))
+    return identity(value)
 
 
 def _order(row: Row) -> tuple[Any, ...]:
@@ -65,9 +72,3 @@ def _order(row: Row) -> tuple[Any, ...]:
 def _row(values: dict[str, Any]) -> Row:
     ts, seq, expiry = values.pop(TS), values.pop(SEQ, None), values.pop(EXPIRY, None)
     return Row(ts, values, seq, expiry)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float) and math.isfinite(value):
-        return identity(float(f"{value:.9g}"))
-    return identity(value)

@@ -1,0 +1,123 @@
+"""What every operator promises, checked by running a script of elements through it in many ways."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.schema import TS
+from headrace.elements.time import BEGIN, END
+from headrace.operators.operator import Operator, Spec, State
+from headrace.testing.oracle_rows import Row, rounded, rows_of
+
+Script: TypeAlias = Sequence[tuple[int, Element]]
+
+
+def check_operator(spec: Spec, script: Script, *, ports: int | None = None, sizes: Sequence[int] = (1, 2, 7, 10_000)) -> list[Row]:
+    """Assert that an operator keeps its promises on a script; return its results.
+
+    Ports that the script leaves open are ended. Then: punctuations never fall and no row is below one; a saved and restored operator goes on as if
+    nothing had happened, at every position; a chunk of state that did not change is the same object; results do not depend on how tuples are cut
+    into pages of `sizes`.
+    """
+    count = ports if ports is not None else max((port for port, _ in script), default=0) + 1
+    whole = [*script, *((port, Punctuation(END)) for port in range(count) if (port, Punctuation(END)) not in script)]
+    straight = _run(spec.build(), whole)
+    _check_marks(straight)
+    expected = multiset(straight)
+    for position in range(len(whole) + 1):
+        resumed = _run_with_restart(spec, whole, position)
+        _check_marks(resumed)
+        _check_same(multiset(resumed), expected, f"restored after element {position} of {len(whole)}")
+        assert _last_bound(resumed) == _last_bound(straight), f"restored after element {position}: another last punctuation"
+    for size in sizes:
+        recut = _run(spec.build(), cut(whole, size))
+        _check_marks(recut)
+        _check_same(multiset(recut), expected, f"pages of {size}")
+    return [row for element in straight if isinstance(element, Page) for row in rows_of(element.rows.iter_rows(named=True))]
+
+
+def cut(script: Script, size: int) -> list[tuple[int, Element]]:
+    """The same tuples in the same order in pages of at most `size`, neighbouring pages of a port being joined first."""
+    joined: list[tuple[int, Element]] = []
+    for port, element in script:
+        if joined and isinstance(element, Page):
+            last_port, last = joined[-1]
+            if last_port == port and isinstance(last, Page):
+                joined[-1] = (port, Page(pl.concat([last.rows, element.rows])))
+                continue
+        joined.append((port, element))
+    return [(port, piece) for port, element in joined for piece in _pieces(element, size)]
+
+
+def multiset(elements: Iterable[Element]) -> Counter[Any]:
+    """The rows of all pages with all columns, hidden ones too; floats rounded to 9 significant digits."""
+    rows = (row for element in elements if isinstance(element, Page) for row in element.rows.iter_rows(named=True))
+    return Counter(tuple((name, rounded(row[name])) for name in sorted(row)) for row in rows)
+
+
+def _pieces(element: Element, size: int) -> list[Element]:
+    if isinstance(element, Punctuation):
+        return [element]
+    return [Page(element.rows[start : start + size]) for start in range(0, len(element), size)]
+
+
+def _run(operator: Operator, script: Script) -> list[Element]:
+    emitted: list[Element] = []
+    before: State = dict(operator.state())
+    for port, element in script:
+        emitted += _step(operator, port, element)
+        after = dict(operator.state())
+        _check_chunks(before, after)
+        before = after
+    return emitted
+
+
+def _run_with_restart(spec: Spec, script: Script, position: int) -> list[Element]:
+    first = spec.build()
+    emitted = [out for port, element in script[:position] for out in _step(first, port, element)]
+    second = spec.build()
+    # through bytes, as a state store would
+    second.restore({name: Page.decode(Page(chunk).encode()).rows for name, chunk in first.state().items()})
+    assert second.held() == first.held(), f"restored after element {position}: holds {second.held()} tuples, not {first.held()}"
+    return emitted + [out for port, element in script[position:] for out in _step(second, port, element)]
+
+
+def _step(operator: Operator, port: int, element: Element) -> list[Element]:
+    match element:
+        case Page():
+            return list(operator.on_page(port, element))
+        case Punctuation():
+            return list(operator.on_punctuation(port, element))
+
+
+def _check_marks(emitted: Sequence[Element]) -> None:
+    bound = BEGIN
+    for element in emitted:
+        match element:
+            case Punctuation():
+                assert element.bound >= bound, f"punctuation falls from {bound} to {element.bound}"
+                bound = element.bound
+            case Page():
+                early = element.rows.filter(pl.col(TS) < bound)[TS].to_list()
+                assert not early, f"rows at {early} come after punctuation {bound}"
+
+
+def _check_chunks(before: State, after: State) -> None:
+    for name, chunk in after.items():
+        old = before.get(name)
+        if old is not None and old is not chunk:
+            same = old.schema == chunk.schema and old.height > 0 and old.equals(chunk)
+            assert not same, f"chunk {name!r} of the state did not change but is a new object, so it would be written again"
+
+
+def _check_same(found: Counter[Any], expected: Counter[Any], when: str) -> None:
+    assert found == expected, f"{when}: missing {dict(expected - found)}, too many {dict(found - expected)}"
+
+
+def _last_bound(emitted: Sequence[Element]) -> int:
+    return max((element.bound for element in emitted if isinstance(element, Punctuation)), default=BEGIN)
