@@ -35,7 +35,7 @@ class _Join(Operator):
     def __init__(self, spec: Join) -> None:
         self._spec = spec
         self._pairer = Pairer(spec)
-        self._sides = tuple(SortedSide(name, preserved=spec.preserves(port)) for port, name in enumerate("LR"))
+        self._sides = tuple(SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
         self._frontier = Frontier(2)
         self._promised = BEGIN
         self._bounds: pl.DataFrame | None = None
@@ -98,6 +98,7 @@ class _Join(Operator):
             return
         earliest, latest = int(ts.min()), int(exp.max())
         found: list[_Hits] = []
+        pairs = 0
         for chunk in self._sides[1 - port].chunks():
             if chunk.max_exp < earliest or chunk.min_ts > latest:
                 continue
@@ -105,17 +106,18 @@ class _Join(Operator):
                 hits = _in_time(chunk, mine, theirs, ts, exp)
                 if len(hits.mine):
                     found.append(hits)
-                if sum(len(hit.mine) for hit in found) >= PAIRS_AT_ONCE:
+                    pairs += len(hits.mine)
+                if pairs >= PAIRS_AT_ONCE:
                     yield from self._emit(port, rows, found, done)
-                    found = []
+                    found, pairs = [], 0
         if found:
             yield from self._emit(port, rows, found, done)
 
     def _emit(self, port: int, rows: pl.DataFrame, found: list[_Hits], done: Flags | None) -> Iterator[Page]:
         mine = np.concatenate([hits.mine for hits in found])
-        others = pl.concat([gather(hits.chunk.rows, hits.theirs) for hits in found])
+        others = pl.concat([gather(hits.chunk.needed, hits.theirs) for hits in found])
         ts, exp = np.concatenate([hits.ts for hits in found]), np.concatenate([hits.exp for hits in found])
-        page, kept = self._pairer.join(port, gather(rows, mine), others, ts, exp)
+        page, kept = self._pairer.join(port, gather(rows.select(self._pairer.needed[port]), mine), others, ts, exp)
         if done is not None:
             done[mine if kept is None else mine[kept]] = True
         start = 0

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from headrace.elements.expression import Column, Expr, transform
+from headrace.elements.expression import Column, Expr, columns, transform
 from headrace.elements.page import Page
 from headrace.elements.schema import EXPIRY, TS, Schema
 from headrace.elements.time import END
@@ -76,21 +76,22 @@ class Pairer:
         self._keys = tuple(tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1))
         self._is_exact = len(spec.keys) == 1 and all(expr.type in _EXACT for expr in spec.keys[0])
         self._predicate = self._compile_predicate()
+        #: The columns of a side's rows that `join` reads.
+        self.needed = tuple(self._needed(port) for port in (0, 1))
         self._expiry = tuple(_expiry_of(spec.extent(port)) for port in (0, 1))
 
     def arrange(self, port: int, page: Page) -> tuple[pl.DataFrame, Flags | None]:
         """A page's rows with `__exp` and `__key`, and which rows have a whole key (None: all); NULL equals nothing."""
-        rows = page.rows
-        frame = rows.select(*self.names[port], pl.col(TS), self._expiry[port])
-        if not self.spec.keys:
-            return frame.with_columns(pl.lit(0, dtype=pl.Int64).alias(KEY)), None
-        columns = rows.with_columns(self._keys[port]).select(f"__key{i}" for i in range(len(self.spec.keys))).get_columns()
+        count = len(self.spec.keys)
+        stored = page.rows.select(*self.names[port], pl.col(TS), self._expiry[port], *self._keys[port]).get_columns()
+        stored, keys = stored[: len(stored) - count], stored[len(stored) - count :]
         known: Flags | None = None
-        for column in columns:
+        for column in keys:
             if column.null_count():
                 present = column.is_not_null().to_numpy()
                 known = present if known is None else known & present
-        return frame.with_columns(self._number(columns).alias(KEY)), known
+        number = self._number(keys) if keys else pl.zeros(len(page), pl.Int64, eager=True)
+        return pl.DataFrame([*stored, number.alias(KEY)]), known
 
     def join(self, port: int, mine: pl.DataFrame, others: pl.DataFrame, ts: Ints, expiry: Ints) -> tuple[Page, Flags | None]:
         """Pair row by row a port's rows with the other side's; say which pairs were kept (None: all).
@@ -98,16 +99,16 @@ class Pairer:
         Candidates agree in the hash and in time; real equality of the keys and the residual are decided here.
         """
         left, right = (mine, others) if port == 0 else (others, mine)
-        columns = left.select(self.names[0]).get_columns()
-        columns += [right[name].alias(new) for name, new in zip(self.names[1], self.spec.right_names, strict=True)]
-        columns.append(pl.Series(TS, ts))
+        parts = [left[name] for name in self.names[0]]
+        parts += [right[name].alias(new) for name, new in zip(self.names[1], self.spec.right_names, strict=True)]
+        parts.append(pl.Series(TS, ts))
         if self.spec.expiry:
-            columns.append(pl.Series(EXPIRY, expiry))
-        out = pl.DataFrame(columns)
+            parts.append(pl.Series(EXPIRY, expiry))
+        out = pl.DataFrame(parts)
         if self._predicate is None:
             return Page(out), None
-        sides = [left[TS].alias(_SIDE_TS[0]), right[TS].alias(_SIDE_TS[1])]
-        kept = out.with_columns(sides).with_columns(self._predicate.alias("__kept"))["__kept"]
+        sides = [side[TS].alias(name) for side, name in zip((left, right), _SIDE_TS, strict=True) if TS in side.columns]
+        kept = out.hstack(sides).with_columns(self._predicate.alias("__kept"))["__kept"]
         return Page(out.filter(kept)), kept.to_numpy()
 
     def pad(self, port: int, rows: pl.DataFrame) -> Page:
@@ -118,8 +119,12 @@ class Pairer:
         padding = [pl.lit(None, dtype=type_.polars).alias(name) for name, type_ in fields]
         mine = [pl.col(name).alias(new) for name, new in own.items()]
         hidden = [TS, EXPIRY] if spec.expiry else [TS]
-        columns = [*mine, *padding] if port == 0 else [*padding, *mine]
-        return Page(rows.select(*columns, *hidden))
+        visible = [*mine, *padding] if port == 0 else [*padding, *mine]
+        return Page(rows.select(*visible, *hidden))
+
+    def _needed(self, port: int) -> tuple[str, ...]:
+        by_time = any(TS in columns(pair[port]) for pair in self.spec.keys)
+        return (*self.names[port], TS) if by_time or not self.names[port] else self.names[port]
 
     def _number(self, columns: list[pl.Series]) -> pl.Series:
         if self._is_exact:

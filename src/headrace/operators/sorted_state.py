@@ -29,11 +29,13 @@ _DONE = "/done"
 class Chunk:
     """Rows sorted by key, with the columns that are searched as plain arrays."""
 
-    __slots__ = ("_bits", "_oldest", "done", "exp", "keys", "max_exp", "min_exp", "min_ts", "name", "rows", "ts")
+    __slots__ = ("_bits", "_oldest", "done", "exp", "keys", "max_exp", "min_exp", "min_ts", "name", "needed", "rows", "ts")
 
-    def __init__(self, name: str, rows: pl.DataFrame, done: Flags | None) -> None:
+    def __init__(self, name: str, rows: pl.DataFrame, needed: tuple[str, ...], done: Flags | None) -> None:
         self.name = name
         self.rows = rows
+        #: The columns that a pair of tuples is made of.
+        self.needed = rows.select(needed)
         self.keys = rows[KEY].to_numpy()
         self.ts = rows[TS].to_numpy()
         self.exp = rows[EXPIRY].to_numpy()
@@ -82,8 +84,9 @@ class Chunk:
 class SortedSide:
     """All stored rows of one side."""
 
-    def __init__(self, name: str, *, preserved: bool) -> None:
+    def __init__(self, name: str, needed: tuple[str, ...], *, preserved: bool) -> None:
         self.name = name
+        self.needed = needed
         self.preserved = preserved
         self._slices: dict[str, list[Chunk]] = {}
         self._next = 0
@@ -149,7 +152,7 @@ class SortedSide:
         self._slices, self._next = {}, 0
         own = [name for name in state if name.startswith(f"{self.name}/") and not name.endswith(_DONE)]
         for name in sorted(own, key=_number):
-            chunk = Chunk(name, state[name], None)
+            chunk = Chunk(name, state[name], self.needed, None)
             if self.preserved:
                 chunk.restore_bits(state[name + _DONE])
             self._slices.setdefault(name.split("/")[1], []).append(chunk)
@@ -193,7 +196,7 @@ class SortedSide:
                 done = np.concatenate([*(chunk.done for chunk in merged if chunk.done is not None), done])[order]
             del chunks[first:]
         if not rows.is_empty():
-            chunks.append(Chunk(f"{self.name}/{slice_}/{self._next}", rows, done))
+            chunks.append(Chunk(f"{self.name}/{slice_}/{self._next}", rows, self.needed, done))
             self._next += 1
 
 
