@@ -12,7 +12,7 @@ import typer
 from headrace.cli.report import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, Explain, Select, Statement
+from headrace.language.syntax import CreateAggregate, CreateQuery, CreateStream, CreateTable, Describe, Drop, Explain, Select, Show, Statement
 from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]
@@ -52,22 +52,25 @@ def explain(
 
 
 def _plans(session: Session, statements: list[Statement], form: Form, *, wanted: bool) -> Iterator[tuple[str, str]]:
-    """Define what the file defines; a query is explained instead of started."""
+    """Define what the file defines, and explain its queries; on the local host nothing runs until it is waited for."""
     unnamed = 0
     for statement in statements:
         try:
             match statement:
-                case CreateQuery() | Select() if wanted:
-                    unnamed += isinstance(statement, Select)
-                    name = statement.name.text if isinstance(statement, CreateQuery) else f"query {unnamed}"
-                    start = statement.offset + statement.select_span.start
-                    yield name, session.explain(statement.select_text, form=form)
-                case CreateQuery() | Select() | Explain():
-                    continue
-                case _:
-                    start = statement.offset
+                case CreateQuery():
+                    session.execute(statement.text)
+                    if wanted:
+                        yield statement.name.text, session.explain(statement.name.text, form=form)
+                case Select():
+                    unnamed += 1
+                    if wanted:
+                        yield f"query {unnamed}", session.explain(statement.select_text, form=form)
+                case Show() | Describe() | Explain():
+                    pass
+                case CreateStream() | CreateTable() | CreateAggregate() | Drop():
                     session.execute(statement.text)
         except HeadraceError as error:
             if error.span is not None:
+                start = statement.offset + (statement.select_span.start if isinstance(statement, Select) else 0)
                 error.span = Span(error.span.start + start, error.span.end + start)
             raise

@@ -29,17 +29,20 @@ app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test.test)
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks and Spark's log."),
-    version: bool = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True),
+    version: bool = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True, callback=_say_version),
 ) -> None:
     """Continuous SQL queries over streams, run by Spark."""
     if debug:
         os.environ[DEBUG] = "1"
-    if version:
-        typer.echo(f"headrace {__version__}")
-        raise typer.Exit
 
 
 def main() -> None:

@@ -43,6 +43,10 @@ def test_help_lists_every_command() -> None:
     assert all(command in output for command in ("run", "sql", "explain", "demo", "bench", "test"))
 
 
+def test_the_version_is_told() -> None:
+    assert invoke("--version") == (0, "headrace 0.1.0\n")
+
+
 @pytest.mark.parametrize("command", [("run",), ("explain",)])
 def test_bad_sql_ends_with_code_2_and_a_caret(command: tuple[str, ...], write) -> None:  # type: ignore[no-untyped-def]
     code, output = invoke(*command, write(STREAM + "CREATE QUERY x AS SELEKT item FROM bids;\n"))
