@@ -60,7 +60,7 @@ def _user_defined(function: str, values: Sequence[Any]) -> Any:
     aggregate = getattr(importlib.import_module(module), name)()
     state = aggregate.zero()
     for value in values:
-        state = aggregate.add(state, value)
+        state = aggregate.add(state, [value])  # add takes any number of values
     return aggregate.finish(state)
 
 

@@ -205,7 +205,7 @@ def _concatenate(args: Sequence[Any], types: Sequence[Type], result: Type) -> An
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str:
-    rest = text[start - 1 :]
+    rest = text[start - 1 if start > 0 else start :]
     return rest if length is None else rest[: max(length, 0)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 import re
 import struct
@@ -135,18 +136,36 @@ def _text(value: Any, have: Type) -> str | None:
             text = str(instant_of(value))
             return text.rstrip("0") if "." in text else text
         case Type.BINARY:
-            try:
-                return bytes(value).decode()
-            except UnicodeDecodeError:
-                return None
+            return bytes(value).decode(errors="replace")
+        case Type.INTERVAL:
+            return _interval_text(value)
         case _:
-            return repr(value) if isinstance(value, float) else str(value)
+            return _float_text(value) if isinstance(value, float) else str(value)
+
+
+def _float_text(value: float) -> str:
+    """As Java prints it: plain from 0.001 to 10 million, else 1.0E10."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{decimal.Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+
+
+def _interval_text(span: int) -> str:
+    days, rest = divmod(abs(span), DAY)
+    clock = str((_EPOCH + datetime.timedelta(microseconds=rest)).time())
+    clock = clock.rstrip("0") if "." in clock else clock
+    return f"INTERVAL '{'-' if span < 0 else ''}{days} {clock}' DAY TO SECOND"
 
 
 def _integer(value: Any, have: Type, limit: int) -> int | None:
     if have is Type.STRING:
         text = value.strip()
-        number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
+        number = int(text.partition(".")[0]) if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", text) else None
     elif have is Type.TIMESTAMP:
         number = value // SECOND
     elif have in (Type.FLOAT, Type.DOUBLE):
@@ -185,10 +204,26 @@ def _date(value: Any, have: Type) -> int | None:
 
 def _timestamp(value: Any, have: Type) -> int | None:
     if have is Type.STRING:
-        try:
-            return int(plain_value(datetime.datetime.fromisoformat(value.strip())))
-        except ValueError:
-            return None
+        return _instant_in(value.strip())
     if have is Type.DATE:
         return int(value * DAY)
-    return int(value * SECOND) if have.is_integer else None
+    if have.is_integer:
+        return wrap(value * SECOND)
+    return math.trunc(value * SECOND) if have in (Type.FLOAT, Type.DOUBLE) and math.isfinite(value) else None
+
+
+def _instant_in(text: str) -> int | None:
+    """Date, perhaps with time, perhaps with zone; month and day may be missing."""
+    found = re.fullmatch(
+        r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d\d))?)?)?)?)?",
+        text,
+    )
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, zone_hour, zone_minute = found.groups()
+    try:
+        local = datetime.datetime(int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0))  # noqa: DTZ001
+    except ValueError:
+        return None
+    zone = (int(zone_hour or 0) * 60 + int(zone_minute or 0)) * 60 * SECOND
+    return micros_of(local) + int((fraction or "0")[:6].ljust(6, "0")) + (zone if sign == "-" else -zone)

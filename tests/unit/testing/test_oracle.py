@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import sys
 import types
 from collections import Counter
@@ -153,8 +154,8 @@ class Product:
     def zero(self):
         return 1
 
-    def add(self, state, value):
-        return state * value
+    def add(self, state, values):
+        return math.prod(values, start=state)
 
     def merge(self, left, right):
         return left * right
@@ -453,7 +454,13 @@ N = lit(None)
         (Case(((lit(False), lit(1)),), None, L), None),
         (Cast(lit("x"), L), None),
         (Cast(lit(" 12 "), L), 12),
+        (Cast(lit("1.9"), L), 1),
         (Cast(lit(2.9), L), 2),
+        (Cast(lit(1e10), S), "1.0E10"),
+        (Cast(lit(-0.00012), S), "-1.2E-4"),
+        (Cast(Literal(HOUR + SECOND // 2, Type.INTERVAL), S), "INTERVAL '0 01:00:00.5' DAY TO SECOND"),
+        (Cast(lit("1970-1-1T01:00+01:00"), T), 0),
+        (Cast(lit("1970-02-30"), T), None),
         (Cast(lit(2**40), Type.INT), None),
         (Cast(Literal(SECOND // 2, T), S), "1970-01-01 00:00:00.5"),
         (Cast(lit("1970-01-02"), Type.DATE), 1),
