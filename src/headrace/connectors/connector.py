@@ -23,8 +23,8 @@ Split: TypeAlias = Any
 class Chunk:
     """Some records of a split, in arrival order.
 
-    `rows` has exactly the stream's declared columns and types; row i of it has position `first + positions[i]`-like sequence numbers in
-    `seq` (Int64, increasing with arrival over the whole life of the stream). `bad` holds records that could not be read (columns of BAD).
+    `rows` has the stream's declared columns and types. `seq` numbers its rows (Int64, increasing with arrival over the whole life of the
+    stream). `bad` holds records that could not be read (columns of BAD).
     """
 
     rows: pl.DataFrame
@@ -46,8 +46,8 @@ class Source(Protocol):
         """Divide what lies between two offsets for at most about `parallel` tasks."""
         ...
 
-    def read(self, split: Split) -> Iterator[Chunk]:
-        """Read a split. Runs in a task, perhaps more than once."""
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+        """Read a split; with `columns`, others may be left out. Runs in a task, perhaps more than once."""
         ...
 
     def finished(self, offset: Offset) -> bool:

@@ -1,0 +1,111 @@
+"""The files of a watched directory, in the order in which they were found, kept so that a restart finds the same order."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from pathlib import Path
+
+import msgspec
+
+from headrace.errors import SourceFault
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A file as it was when found."""
+
+    path: str
+    size: int
+
+
+class FileIndex:
+    """Append-only list of files; what is in it never changes place."""
+
+    def __init__(self, log: Path, path: str, pattern: str) -> None:
+        self._log = log
+        self._path = path
+        self._pattern = pattern
+        self._entries: list[Entry] = []
+        self._known: set[str] = set()
+        self._length = 0
+        self._load()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, number: int) -> Entry:
+        if number >= len(self._entries):
+            self._load()
+        if number >= len(self._entries):
+            raise SourceFault(
+                f"file number {number} of {self._path} is not in {self._log}",
+                hint="the checkpoint is damaged or belongs to another stream; restore it or start with a new one",
+            )
+        return self._entries[number]
+
+    def refresh(self) -> None:
+        """Add the files that appeared since the last look, oldest first; durable before it returns."""
+        # Only names are listed; a file is asked for its size once, when it is new.
+        found = []
+        for path in list_files(self._path, self._pattern):
+            if path not in self._known:
+                try:
+                    status = os.stat(path)
+                except FileNotFoundError:
+                    continue
+                found.append((status.st_mtime_ns, path, status.st_size))
+        if found:
+            self._append([Entry(path, size) for _, path, size in sorted(found)])
+
+    def _load(self) -> None:
+        if not self._log.exists():
+            return
+        with self._log.open("rb") as log:
+            log.seek(self._length)
+            text = log.read()
+        # A line without an end was being written when the process died; no offset can refer to it.
+        text = text[: text.rfind(b"\n") + 1]
+        self._length += len(text)
+        self._add([msgspec.json.decode(line, type=Entry) for line in text.splitlines()])
+
+    def _append(self, entries: list[Entry]) -> None:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        text = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        with open(self._log, "ab") as log:
+            log.truncate(self._length)
+            log.seek(0, os.SEEK_END)
+            log.write(text)
+            log.flush()
+            os.fsync(log.fileno())
+        self._length += len(text)
+        self._add(entries)
+
+    def _add(self, entries: list[Entry]) -> None:
+        self._entries += entries
+        self._known.update(entry.path for entry in entries)
+
+
+def list_files(path: str, pattern: str = "*") -> list[str]:
+    """The finished files that a path names: a file, a directory's files that fit `pattern`, or what a glob finds.
+
+    Names that start with '.' or '_' or end in .tmp or .part are still being written.
+    """
+    path = os.path.abspath(path)
+    if os.path.isdir(path):
+        with os.scandir(path) as entries:
+            return [e.path for e in entries if fnmatch.fnmatch(e.name, pattern) and _is_final(e.name) and e.is_file()]
+    if os.path.isfile(path):
+        return [path]
+    if is_glob(path):
+        return [found for found in glob.iglob(path, recursive=True) if _is_final(os.path.basename(found)) and os.path.isfile(found)]
+    raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
+
+
+def is_glob(path: str) -> bool:
+    """Whether a path has wildcards."""
+    return any(mark in path for mark in "*?[")
+
+
+def _is_final(name: str) -> bool:
+    return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part"))

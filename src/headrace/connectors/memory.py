@@ -1,0 +1,102 @@
+"""MEMORY: rows that the session pushes, and results that the session reads."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from headrace.catalog.definitions import Connector, Stream
+from headrace.connectors import spool
+from headrace.connectors.conversion import can_convert, convert, failures, reason
+from headrace.connectors.options import near
+from headrace.elements.page import Page
+from headrace.elements.schema import Field, Schema
+from headrace.errors import NameFault, SourceFault
+
+_PUSHING = threading.Lock()
+
+
+def memory_directory(stream: str, checkpoint: Path) -> Path:
+    """Where the rows of a MEMORY stream wait."""
+    return Path(checkpoint) / "sources" / stream
+
+
+def memory_source(stream: Stream, checkpoint: Path) -> spool.SpoolSource:
+    """The rows pushed so far and from now on."""
+    return spool.SpoolSource(stream, memory_directory(stream.name, checkpoint))
+
+
+def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append rows to a MEMORY stream, all or none; durable when it returns."""
+    if not rows:
+        return
+    frame = frame_of(stream, rows)
+    directory = memory_directory(stream.name, checkpoint)
+    with _PUSHING:
+        batch = max(spool.committed(directory), default=-1) + 1
+        spool.put(directory, batch, 0, frame)
+        spool.commit(directory, batch, [frame.height])
+
+
+def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows as columns of the stream's types; absent keys are NULL."""
+    names = stream.schema.names
+    for number, row in enumerate(rows):
+        for name in row:
+            if name not in names:
+                raise NameFault(f"row {number}: stream {stream.name} has no column {name!r}", hint=near(str(name), names))
+    return pl.DataFrame([_column(field, [row.get(field.name) for row in rows]) for field in stream.schema])
+
+
+class MemorySink:
+    """Keeps results by batch."""
+
+    def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
+        self._schema = schema
+        self._batches: dict[int, pl.DataFrame] = {}
+
+    def write(self, batch: int, pages: Sequence[Page]) -> None:
+        frames = [page.visible() for page in pages if len(page)]
+        if frames:
+            self._batches[batch] = pl.concat(frames)
+        else:
+            self._batches.pop(batch, None)
+
+    def close(self) -> None:
+        """Keep everything: results are read after the end, too."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All results in the order of their batches."""
+        return [row for _, frame in sorted(self._batches.copy().items(), key=lambda item: item[0]) for row in frame.iter_rows(named=True)]
+
+
+def _column(field: Field, values: list[Any]) -> pl.Series:
+    plain = [_plain(value) for value in values]
+    try:
+        return pl.Series(field.name, plain, dtype=field.type.polars)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        pass
+    # Mixed or foreign values (text for timestamps, whole floats for integers): one by one, so that the message can name the row.
+    done: list[Any] = []
+    for number, value in enumerate(plain):
+        try:
+            one = pl.Series(field.name, [value])
+            fits = can_convert(one.dtype, field.type) and not (field.type.is_numeric and isinstance(value, str))
+            after = convert(one, field.type) if fits else None
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+            after = None
+        if after is None or failures(one, after)[0]:
+            raise SourceFault(f"row {number}: {reason(values[number], field.name, field.type)}")
+        done.append(after[0])
+    return pl.Series(field.name, done, dtype=field.type.polars)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return value

@@ -1,0 +1,83 @@
+"""Options of a connector: which exist, and reading one as a value of the right kind."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from headrace.catalog.definitions import Connector, Option
+from headrace.elements.time import parse_duration
+from headrace.errors import NameFault, QueryError, TypeFault
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Say what was meant instead of `name`, or what there is."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
+
+
+def check_names(connector: Connector, known: Iterable[str], *, prefixes: tuple[str, ...] = ()) -> None:
+    """Refuse options that the connector does not have."""
+    known = tuple(known)
+    for name in connector.options:
+        if name not in known and not name.startswith(prefixes or ("\0",)):
+            raise NameFault(f"{connector.kind} has no option {name!r}", hint=near(name, known))
+
+
+def require(connector: Connector, name: str, example: str) -> Option:
+    """The value of an option that must be there."""
+    if name not in connector.options:
+        raise QueryError(f"{connector.kind} needs the option {name!r}", hint=f"write {connector.kind} ({name} {example}, ...)")
+    return connector.options[name]
+
+
+def text(options: Mapping[str, Option], name: str, default: str) -> str:
+    """Read an option as text."""
+    return str(options.get(name, default))
+
+
+def flag(options: Mapping[str, Option], name: str, default: bool) -> bool:
+    """Read an option as true or false."""
+    value = options.get(name, default)
+    if str(value).lower() in ("true", "yes", "on", "1"):
+        return True
+    if str(value).lower() in ("false", "no", "off", "0"):
+        return False
+    raise TypeFault(f"option {name!r} is {value!r}", hint="write true or false")
+
+
+def whole(options: Mapping[str, Option], name: str, default: int, *, least: int = 0) -> int:
+    """Read an option as a whole number of at least `least`."""
+    value = options.get(name, default)
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise TypeFault(f"option {name!r} is {value!r}", hint="write a whole number") from None
+    if number < least:
+        raise TypeFault(f"option {name!r} is {number}", hint=f"write a whole number from {least}")
+    return number
+
+
+def real(options: Mapping[str, Option], name: str, default: float) -> float:
+    """Read an option as a positive number."""
+    value = options.get(name, default)
+    try:
+        number = float(str(value).removesuffix("/s"))
+    except ValueError:
+        raise TypeFault(f"option {name!r} is {value!r}", hint="write a number") from None
+    if not 0 < number < float("inf"):
+        raise TypeFault(f"option {name!r} is {value!r}", hint="write a number above 0")
+    return number
+
+
+def duration(options: Mapping[str, Option], name: str, default: str) -> int:
+    """Read an option such as '500 ms' as microseconds, at least one."""
+    value = options.get(name, default)
+    try:
+        span = parse_duration(str(value))
+    except ValueError as error:
+        raise TypeFault(f"option {name!r}: {error}") from None
+    if span < 1:
+        raise TypeFault(f"option {name!r} is {value!r}", hint="write a duration above 0")
+    return span

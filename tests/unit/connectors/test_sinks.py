@@ -1,0 +1,117 @@
+import datetime
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from headrace.catalog.definitions import Connector, Stream, Timing
+from headrace.connectors.console import ConsoleSink
+from headrace.connectors.files import FilesSource
+from headrace.connectors.files_sink import FilesSink
+from headrace.elements.page import Page, page_of
+from headrace.elements.schema import Schema
+from headrace.elements.types import Type
+from headrace.errors import SinkFault
+
+SCHEMA = Schema.of(n=Type.BIGINT, s=Type.STRING)
+
+
+def page(*numbers: int) -> Page:
+    return page_of(SCHEMA, [{"n": n, "s": f"s{n}"} for n in numbers], list(numbers))
+
+
+def sink(path: Path, form: str = "parquet", schema: Schema = SCHEMA) -> FilesSink:
+    return FilesSink("q", Connector("FILES", {"path": str(path), "format": form}), schema, path)
+
+
+def names(path: Path) -> list[str]:
+    return sorted(found.name for found in path.rglob("*") if found.is_file())
+
+
+def test_each_batch_with_results_is_one_file_and_writing_again_replaces_it(tmp_path: Path) -> None:
+    files = sink(tmp_path / "out")
+    files.write(0, [page(1), page(2)])
+    files.write(1, [page()])
+    files.write(2, [page(3)])
+    files.write(2, [page(4)])
+    files.close()
+    assert names(tmp_path / "out") == ["part-000000000000.parquet", "part-000000000002.parquet"]
+    assert pl.read_parquet(tmp_path / "out" / "*.parquet").to_dict(as_series=False) == {"n": [1, 2, 4], "s": ["s1", "s2", "s4"]}
+    files.write(2, [])
+    assert names(tmp_path / "out") == ["part-000000000000.parquet"]
+
+
+def test_staged_files_are_adopted_and_a_second_try_changes_nothing(tmp_path: Path) -> None:
+    files = sink(tmp_path / "out")
+    task = pickle.loads(pickle.dumps(files))
+    staged = [task.stage(page(1), "7-a"), task.stage(page(2), "7-b")]
+    assert names(tmp_path / "out") == ["7-a.parquet", "7-b.parquet"]
+    files.write(7, [page(3)], staged)
+    once = names(tmp_path / "out")
+    assert once == ["part-000000000007-00000.parquet", "part-000000000007-00001.parquet", "part-000000000007.parquet"]
+    files.write(7, [page(3)], staged)  # the driver died after the renames
+    assert names(tmp_path / "out") == once
+    files.write(7, [], [task.stage(page(9), "7-a")])
+    assert names(tmp_path / "out") == ["part-000000000007-00000.parquet"]
+    files.close()
+    assert not (tmp_path / "out" / "_staging").exists()
+
+
+def test_a_lost_staged_file_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(SinkFault, match="is gone"):
+        sink(tmp_path / "out").write(0, [], ["never"])
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+def test_what_the_sink_writes_the_source_reads(tmp_path: Path, form: str) -> None:
+    schema = Schema.of(
+        b=Type.BOOLEAN,
+        i=Type.INT,
+        l=Type.BIGINT,
+        f=Type.FLOAT,
+        d=Type.DOUBLE,
+        s=Type.STRING,
+        day=Type.DATE,
+        at=Type.TIMESTAMP,
+        span=Type.INTERVAL,
+        raw=Type.BINARY,
+    )
+    moment = datetime.datetime.fromisoformat("2026-01-01T01:02:03.000004")
+    full: dict[str, Any] = {"b": True, "i": 1, "l": 2**40, "f": 0.5, "d": 0.1, "s": 'a"b,c', "day": moment.date(), "at": moment}
+    full |= {"span": datetime.timedelta(microseconds=5), "raw": b"\x00\xff"}
+    rows = [full, dict.fromkeys(schema.names)]
+    sink(tmp_path / "out", form, schema).write(0, [page_of(schema, rows, [0, 1])])
+    stream = Stream("s", schema, Connector("FILES", {"path": str(tmp_path / "out"), "format": form}), Timing.LATENT)
+    source = FilesSource(stream, tmp_path / "check")
+    (split,) = source.splits(None, source.latest(None, now=0, limit=9), parallel=1)
+    (chunk,) = source.read(split)
+    assert chunk.bad is None
+    assert chunk.rows.to_dicts() == rows
+
+
+def test_a_path_below_a_file_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SinkFault, match="is a file, not a directory"):
+        sink(tmp_path / "file" / "out")
+
+
+def test_a_directory_that_goes_away_is_a_fault_with_its_name(tmp_path: Path) -> None:
+    files = sink(tmp_path / "out")
+    (tmp_path / "out").rmdir()
+    with pytest.raises(SinkFault, match=r"results cannot be written to .*out"):
+        files.write(0, [page(1)])
+    assert names(tmp_path) == []
+
+
+def test_the_console_shows_a_block_per_batch_and_caps_it() -> None:
+    out = io.StringIO()
+    console = ConsoleSink("q", Connector("CONSOLE", {"rows": 2}), SCHEMA, Path(), out)
+    console.write(3, [page(1, 20), page(3)])
+    console.write(3, [page(1, 20), page(3)])
+    console.write(4, [])
+    console.write(5, [page_of(SCHEMA, [{"n": None, "s": "x"}], [0])])
+    console.close()
+    assert out.getvalue() == "q #3\n   n  s\n   1  s1\n  20  s20\n  ... 1 more\nq #5\n     n  s\n  NULL  x\n"
