@@ -27,9 +27,11 @@ class HeadraceError(Exception):
         self.message = message
         self.span = span
         self.hint = hint
+        self.text: str | None = None  # what the span points into, if whoever raised or passed on the error knew it
 
     def render(self, text: str | None = None) -> str:
         """Say what is wrong, show where in `text`, and what to do about it."""
+        text = self.text if self.text is not None else text
         lines = [f"{self.code} {type(self).__name__}: {self.message}"]
         if text is not None and self.span is not None:
             lines += _excerpt(text, self.span)

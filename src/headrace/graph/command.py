@@ -89,13 +89,15 @@ class Running(Struct, frozen=True):
 
     queries: tuple[AddQuery, ...] = ()
     draining: bool = False
+    commands: int = 0  # how many have been taken
 
     def after(self, command: Command) -> Running:
+        count = self.commands + 1
         match command:
             case AddQuery():
                 others = tuple(query for query in self.queries if query.query != command.query)
-                return Running((*others, command), self.draining)
+                return Running((*others, command), self.draining, count)
             case DropQuery(query=name):
-                return Running(tuple(query for query in self.queries if query.query != name), self.draining)
+                return Running(tuple(query for query in self.queries if query.query != name), self.draining, count)
             case Drain():
-                return Running(self.queries, True)
+                return Running(self.queries, True, count)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from headrace.operators import Spec
+from headrace.operators.specs import Spec
 
 VertexId: TypeAlias = str
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from headrace.elements.expression import Cast, Column, Expr
 from headrace.elements.types import Type
 from headrace.graph.graph import Graph, Vertex, VertexId
-from headrace.operators import (
+from headrace.operators.specs import (
     Distinct,
     Exchange,
     Filter,

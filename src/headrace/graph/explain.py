@@ -1,0 +1,94 @@
+"""A graph as text: where each vertex runs, what feeds it, and, if given, what was counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headrace.elements.expression import Expr
+from headrace.elements.expression_text import format_expr
+from headrace.elements.time import format_duration
+from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.place import place
+from headrace.operators.specs import (
+    Distinct,
+    Exchange,
+    Filter,
+    Join,
+    Output,
+    PaneAggregate,
+    PartialAggregate,
+    Project,
+    Receive,
+    Reorder,
+    RowsAggregate,
+    RowsJoin,
+    Scan,
+    SessionAggregate,
+    SlidingAggregate,
+    Spec,
+    TableJoin,
+    Union,
+    WhileAggregate,
+)
+
+Note = Callable[[VertexId], str]
+
+
+def explain_graph(graph: Graph, notes: Mapping[VertexId, str] | None = None) -> str:
+    """Both halves of a graph, vertex by vertex in the order in which tuples pass them."""
+    placement = place(graph)
+    lines = ["ingest (before the shuffle)"]
+    lines += [_line(vertex, notes or {}) for vertex in placement.ingest.vertices]
+    lines.append("buckets (keyed, with state)")
+    lines += [_line(vertex, notes or {}) for vertex in placement.keyed.vertices]
+    return "\n".join(lines)
+
+
+def _line(vertex: Vertex, notes: Mapping[VertexId, str]) -> str:
+    origin = f" <- {', '.join(vertex.inputs)}" if vertex.inputs else ""
+    note = f"   [{notes[vertex.id]}]" if vertex.id in notes else ""
+    return f"  {vertex.id}: {describe(vertex.spec)}{origin}{note}"
+
+
+def describe(spec: Spec) -> str:
+    """What a vertex does, in a phrase."""
+    match spec:
+        case Scan():
+            return f"scan {spec.stream} ({', '.join(spec.columns)})" + (" with arrival numbers" if spec.seq else "")
+        case Receive():
+            return "receive " + _route(spec.keys)
+        case Output():
+            return f"output of {spec.query}"
+        case Exchange():
+            return "exchange: back in the next micro-batch"
+        case Filter():
+            return f"filter {format_expr(spec.predicate)}"
+        case Project():
+            return "project " + ", ".join(f"{format_expr(expr)} AS {name}" for name, expr in spec.columns)
+        case Union():
+            return "union"
+        case Distinct():
+            return f"distinct within {format_duration(spec.span)}"
+        case Reorder():
+            return "order by timestamp, " + ", ".join(spec.order)
+        case TableJoin():
+            return f"{spec.kind} join with a table on " + _equalities(tuple((left, right) for left, right in spec.keys))
+        case Join() | RowsJoin():
+            residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
+            return f"{spec.kind} window join on {_equalities(spec.keys)}{residual}"
+        case PartialAggregate():
+            return "partial aggregates per pane of " + ", ".join(call.name for call in spec.calls)
+        case PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
+            keys = ", ".join(name for name, _ in spec.keys) or "nothing"
+            return f"aggregate {', '.join(call.name for call in spec.calls)} by {keys}, window {type(spec.window).__name__.lower()}"
+
+
+def _route(keys: tuple[Expr, ...] | None) -> str:
+    if keys is None:
+        return "anywhere"
+    return "in one bucket" if keys == () else "by hash of " + ", ".join(map(format_expr, keys))
+
+
+def _equalities(keys: tuple[tuple[Expr, Expr | str], ...]) -> str:
+    pairs = (f"{format_expr(left)} = {right if isinstance(right, str) else format_expr(right)}" for left, right in keys)
+    return ", ".join(pairs) or "nothing"

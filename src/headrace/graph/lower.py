@@ -1,0 +1,150 @@
+"""From a plan to the physical graph: the only module that knows both worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.elements.expression import Column, Expr
+from headrace.elements.schema import SEQ, Schema
+from headrace.elements.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While
+from headrace.graph.graph import Graph, Vertex, VertexId, vertex
+from headrace.operators.specs import (
+    Distinct,
+    Filter,
+    Join,
+    Output,
+    PaneAggregate,
+    PartialAggregate,
+    Project,
+    Reorder,
+    RowsAggregate,
+    RowsJoin,
+    Scan,
+    SessionAggregate,
+    SlidingAggregate,
+    Spec,
+    TableJoin,
+    Union,
+    WhileAggregate,
+)
+from headrace.plan import nodes
+
+
+def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes]) -> Graph:
+    """Choose operators for a plan; `tables` holds the stored relations that it joins, as Arrow IPC."""
+    lowering = _Lowering(tables)
+    lowering.add(Output(query), lowering.lower(plan))
+    return Graph(tuple(lowering.vertices.values()))
+
+
+def streams_of(plan: nodes.Node) -> frozenset[str]:
+    """The names of all streams that a plan scans."""
+    if isinstance(plan, nodes.Scan):
+        return frozenset({plan.name})
+    return frozenset(name for origin in nodes.inputs(plan) for name in streams_of(origin))
+
+
+def tables_of(plan: nodes.Node) -> frozenset[str]:
+    """The names of all stored relations that a plan joins."""
+    own = {plan.table} if isinstance(plan, nodes.TableJoin) else set()
+    return frozenset(own).union(*(tables_of(origin) for origin in nodes.inputs(plan)))
+
+
+class _Lowering:
+    def __init__(self, tables: Mapping[str, bytes]) -> None:
+        self.tables = tables
+        self.vertices: dict[VertexId, Vertex] = {}
+
+    def add(self, spec: Spec, *inputs: Vertex) -> Vertex:
+        made = vertex(spec, inputs)
+        return self.vertices.setdefault(made.id, made)
+
+    def lower(self, node: nodes.Node, *, seq: bool = False, expiry: bool = False) -> Vertex:
+        """Lower a node; `seq` asks base streams for arrival numbers, `expiry` asks joins to keep their expiry."""
+        match node:
+            case nodes.Scan(name=name):
+                return self.add(Scan(name, node.schema.names, seq))
+            case nodes.Filter():
+                return self.add(Filter(node.predicate), self.lower(node.input, seq=seq, expiry=expiry))
+            case nodes.Project(input=nodes.Scan(name=name)) if _only_narrows(node):
+                return self.add(Scan(name, node.schema.names, seq))
+            case nodes.Project():
+                return self.add(Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry))
+            case nodes.Union():
+                return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
+            case nodes.Join():
+                return self._join(node, expiry)
+            case nodes.TableJoin():
+                spec = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
+                return self.add(spec, self.lower(node.input, expiry=expiry))
+            case nodes.Aggregate():
+                return self._aggregate(node)
+            case nodes.Distinct():
+                columns = _columns(node.schema)
+                return self.add(Distinct(columns, node.span), self.lower(node.input))
+            case nodes.Order():
+                return self._ordered(node.input, ())
+
+    def _ordered(self, node: nodes.Node, by: tuple[Expr, ...]) -> Vertex:
+        """A node's tuples in timestamp order; ties by arrival in a base stream, else by content."""
+        if is_base(node):
+            return self.add(Reorder(by, (SEQ,)), self.lower(node, seq=True))
+        return self.add(Reorder(by, node.schema.names), self.lower(node))
+
+    def _join(self, node: nodes.Join, expiry: bool) -> Vertex:
+        by_rows = any(extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent))
+        kind = RowsJoin if by_rows else Join
+        spec = kind(
+            node.kind,
+            node.left.schema,
+            node.right.schema,
+            node.right_names,
+            node.keys,
+            node.residual,
+            node.left_extent,
+            node.right_extent,
+            expiry,
+        )
+        if by_rows:
+            return self.add(spec, self._ordered(node.left, spec.partition_by(0)), self._ordered(node.right, spec.partition_by(1)))
+        left = self.lower(node.left, expiry=node.left_extent is None)
+        return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
+
+    def _aggregate(self, node: nodes.Aggregate) -> Vertex:
+        seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)
+        match node.window:
+            case Range() | Landmark():
+                partial = self.add(PartialAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))
+                return self.add(PaneAggregate(node.window, node.keys, node.calls), partial)
+            case Session():
+                return self.add(SessionAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))
+            case Sliding():
+                spec: Spec = SlidingAggregate(node.window, node.keys, node.calls)
+            case Rows():
+                spec = RowsAggregate(node.window, node.keys, node.calls)
+            case While():
+                spec = WhileAggregate(node.window, node.keys, node.calls)
+        return self.add(spec, self._ordered(node.input, spec.partition_by(0)))
+
+
+def is_base(node: nodes.Node) -> bool:
+    """Whether a node's tuples are those of one stream, so that they have a place in its arrival order."""
+    match node:
+        case nodes.Scan():
+            return True
+        case nodes.Filter() | nodes.Project():
+            return is_base(node.input)
+        case _:
+            return False
+
+
+def _needs_order(call: AggregateCall) -> bool:
+    return call.function in ("first", "last")
+
+
+def _only_narrows(node: nodes.Project) -> bool:
+    return all(isinstance(expr, Column) and expr.name == name for name, expr in node.columns)
+
+
+def _columns(schema: Schema) -> tuple[Column, ...]:
+    return tuple(Column(field.name, field.type) for field in schema)

@@ -1,0 +1,135 @@
+"""Takes what the buckets send in a micro-batch to where it belongs: results to sinks, exchanged pages to the spool, counts to the statistics.
+
+Runs on the driver, once per micro-batch, perhaps again after a crash: everything it does is idempotent by batch number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.connectors import SINKS
+from headrace.connectors.connector import Sink
+from headrace.elements.page import Page
+from headrace.elements.time import BEGIN, END
+from headrace.graph.command import Running
+from headrace.hosts.exchange import exchange_directory, write_exchange
+from headrace.hosts.intake import read_progress
+from headrace.operators.specs import Output
+from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.wire import Kind, Report, Row, decode_report
+
+Subscriber = Callable[[int, Sequence[Page]], None]
+
+
+class Delivery:
+    """The driver's end of a deployment."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.statistics = Statistics()
+        self.reports: list[Report] = []  # of the last micro-batch
+        self.sinks: dict[str, list[Sink]] = {}
+        self.subscribers: dict[str, list[Subscriber]] = {}
+
+    def open(self, running: Running) -> None:
+        """Make the sinks of new queries and close those of dropped ones."""
+        wanted = {query.query: query for query in running.queries}
+        for name in [name for name in self.sinks if name not in wanted]:
+            self._close(name)
+        for name, query in wanted.items():
+            if name not in self.sinks:
+                self.sinks[name] = [SINKS[sink.kind](name, sink, query.schema, self.directory) for sink in query.sinks]
+
+    def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
+        """Hand out one micro-batch; returns True if every query of a draining deployment has given its last result."""
+        self.open(running)
+        pages: dict[str, list[Page]] = {}
+        reports: list[Report] = []
+        for row in sorted(rows, key=lambda row: (row.bucket, row.part)):
+            if row.kind is Kind.RESULT:
+                pages.setdefault(row.name, []).append(Page.decode(row.payload))
+            elif row.kind is Kind.REPORT:
+                reports.append(decode_report(row.payload))
+        outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
+        bounds = _least_bounds(reports)
+        self._exchange(batch, pages, bounds)
+        self._count(batch, reports, running, milliseconds)
+        for vertex, query in outputs.items():
+            found = pages.get(vertex, [])
+            self.statistics.queries.setdefault(query, QueryStatistics()).results += sum(map(len, found))
+            for sink in self.sinks.get(query, []):
+                sink.write(batch, found)
+            for subscriber in self.subscribers.get(query, []):
+                subscriber(batch, found)
+        self._remember(reports, bounds)
+        self.reports = reports
+        return running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
+
+    def close(self) -> None:
+        for name in list(self.sinks):
+            self._close(name)
+
+    def _close(self, name: str) -> None:
+        for sink in self.sinks.pop(name):
+            sink.close()
+
+    def _exchange(self, batch: int, pages: dict[str, list[Page]], bounds: dict[str, int]) -> None:
+        for vertex in bounds:
+            if vertex.startswith("exchange-") and vertex in pages:
+                origin = vertex.removeprefix("exchange-")
+                write_exchange(exchange_directory(self.directory, origin), batch, pages[vertex])
+
+    def _remember(self, reports: list[Report], bounds: dict[str, int]) -> None:
+        before = read_progress(self.directory)
+        newest: dict[str, int] = before["newest"]
+        for report in reports:
+            for counts in report.streams:
+                for name, seen in counts.items():
+                    if seen.frontier is not None:
+                        newest[name] = max(newest.get(name, BEGIN), seen.frontier)
+        exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
+        left: dict[str, Any] = {"newest": newest, "exchanges": exchanges, "held": sum(report.held for report in reports)}
+        temporary = self.directory / ".progress.json"
+        temporary.write_bytes(json.dumps(left).encode())
+        os.replace(temporary, self.directory / "progress.json")
+
+    def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
+        total = self.statistics
+        total.batch, total.batch_ms = batch, milliseconds
+        for seen in total.vertices.values():
+            seen.held = seen.queued = seen.state_bytes = 0
+        for report in reports:
+            for counts in (report.vertices, *report.ingest):
+                for vertex, seen in counts.items():
+                    _add(total.vertices.setdefault(vertex, VertexStatistics()), seen)
+            for streams in report.streams:
+                for name, told in streams.items():
+                    stream = total.streams.setdefault(name, StreamStatistics())
+                    stream.tuples += told.tuples
+                    stream.bad += told.bad
+                    stream.late += told.late
+                    if told.frontier is not None:
+                        stream.frontier = max(stream.frontier or BEGIN, told.frontier)
+        alive = {query.query for query in running.queries}
+        total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
+        for name in alive:
+            total.queries.setdefault(name, QueryStatistics()).latency_ms = milliseconds
+
+
+def _least_bounds(reports: list[Report]) -> dict[str, int]:
+    names = {name for report in reports for name in report.bounds}
+    return {name: min(report.bounds.get(name, BEGIN) for report in reports) for name in names}
+
+
+def _add(total: VertexStatistics, seen: VertexStatistics) -> None:
+    total.tuples_in += seen.tuples_in
+    total.tuples_out += seen.tuples_out
+    total.pages_in += seen.pages_in
+    total.busy_ns += seen.busy_ns
+    total.queued += seen.queued
+    total.held += seen.held
+    total.state_bytes += seen.state_bytes

@@ -1,0 +1,30 @@
+"""Where graphs run: what the session needs of a host."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headrace.graph.command import Command
+from headrace.hosts.delivery import Delivery
+
+
+class Deployment(Protocol):
+    """A running set of queries on one checkpoint directory."""
+
+    delivery: Delivery
+
+    def start(self) -> None:
+        """Begin, or continue from the checkpoint."""
+        ...
+
+    def send(self, command: Command) -> None:
+        """Append a command; it takes effect at the next micro-batch."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the deployment has ended (True) or the time is up (False); raise what made it fail."""
+        ...
+
+    def stop(self) -> None:
+        """Finish the running micro-batch and end."""
+        ...

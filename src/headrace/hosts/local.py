@@ -1,0 +1,117 @@
+"""The local host: the same ingest, buckets and delivery in this process, one micro-batch at a time.
+
+For tests, simulation and EXPLAIN; deterministic when given a virtual clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from headrace.errors import HostFault
+from headrace.graph.command import Command
+from headrace.hosts.delivery import Delivery
+from headrace.hosts.intake import START, Intake, Offset
+from headrace.runtime.bucket import Bucket
+from headrace.runtime.clock import Clock, SystemClock
+from headrace.runtime.ingest import PAGE_TUPLES, Ingest
+from headrace.runtime.wire import Row
+
+
+class MemoryStore:
+    """A bucket's state as bytes in a dictionary."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.number: int | None = None
+
+    def version(self) -> int | None:
+        return self.number
+
+    def get(self, name: str) -> bytes:
+        return self.values[name]
+
+    def save(self, version: int, changed: Mapping[str, bytes], removed: Iterable[str]) -> None:
+        for name in removed:
+            self.values.pop(name, None)
+        self.values.update(changed)
+        self.number = version
+
+
+class LocalDeployment:
+    """Runs micro-batches when told to. `forgetful` rebuilds every bucket from its saved state before each micro-batch."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        buckets: int = 1,
+        limit: int = 1_000_000,
+        page: int = PAGE_TUPLES,
+        clock: Clock | None = None,
+        forgetful: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.clock: Clock = clock or SystemClock()
+        self.intake = Intake(directory, parallel=1, limit=limit)
+        self.delivery = Delivery(directory)
+        self.buckets = list(range(buckets))
+        self.page = page
+        self.forgetful = forgetful
+        self.stores = {number: MemoryStore() for number in self.buckets}
+        self.kept: dict[int, Bucket] = {}
+        self.offset: Offset = START
+        self.batch = 0
+        self.ended = False
+
+    def start(self) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostFault(f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory") from error
+
+    def send(self, command: Command) -> None:
+        self.intake.deployments.log.append(command)
+
+    def step(self) -> bool:
+        """One micro-batch; False if there was nothing to do."""
+        end = self.intake.latest(self.offset, self.clock.now())
+        if end == self.offset or self.ended:
+            return False
+        began = time.perf_counter_ns()
+        end = msgspec.json.decode(msgspec.json.encode(end))  # an offset must survive as text
+        deployed = self.intake.deployments.at(end["commands"])
+        ingest = Ingest(deployed.placement, deployed.streams, deployed.sources, self.buckets, self.page)
+        sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
+        for task in self.intake.tasks(self.offset, end):
+            for row in ingest.run(task):
+                sent[row.bucket].append(row)
+        out: list[Row] = []
+        for number, rows in sent.items():
+            store = self.stores[number]
+            bucket = self.kept.get(number)
+            if bucket is None or self.forgetful:
+                bucket = self.kept[number] = Bucket.restore(number, store)
+            out += bucket.run(rows, self.batch, store)
+        took = (time.perf_counter_ns() - began) / 1e6
+        self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
+        self.intake.forget(end)
+        self.offset = end
+        self.batch += 1
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.ended:
+            idle = not self.step()
+            if deadline is not None and time.monotonic() >= deadline:
+                return self.ended
+            if idle and not self.ended:
+                time.sleep(0.01)
+        return True
+
+    def stop(self) -> None:
+        self.delivery.close()

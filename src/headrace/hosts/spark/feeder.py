@@ -1,0 +1,69 @@
+"""Reads a foreign Spark source with a streaming query of its own and leaves its rows in the stream's spool."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import polars as pl
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
+
+from headrace.catalog.definitions import Stream
+from headrace.connectors import spool
+from headrace.connectors.spark import spool_directory
+from headrace.elements.types import Type
+from headrace.errors import SourceFault
+
+_SPARK_TYPES = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
+
+
+def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQuery:
+    """Start reading; rows come out of the spool once their micro-batch is complete."""
+    options = {name: str(value) for name, value in stream.connector.options.items()}
+    kind = options.pop("format")
+    try:
+        reader = session.readStream.format(kind).options(**options)
+        if kind in ("json", "csv", "parquet", "orc", "xml", "text"):
+            reader = reader.schema(_declared(stream))
+        frame = reader.load()
+        missing = [name for name in stream.schema.names if name not in frame.columns]
+        if missing:
+            raise SourceFault(f"stream {stream.name}: the Spark source {kind!r} has no column {missing[0]!r}", hint=f"it has {', '.join(frame.columns)}")
+        chosen = frame.select([F.col(f"`{field.name}`").cast(_spark_type(field.type)).alias(field.name) for field in stream.schema])
+    except SourceFault:
+        raise
+    except Exception as error:
+        raise SourceFault(f"stream {stream.name}: Spark cannot read format {kind!r}: {error}", hint="check the options, and that the jar is there") from error
+    target = spool_directory(stream.name, directory)
+
+    def leave(rows: DataFrame, batch: int) -> None:
+        table = pl.from_arrow(rows.toArrow())
+        assert isinstance(table, pl.DataFrame)
+        if table.height:
+            spool.put(target, batch, 0, table)
+            spool.commit(target, batch, [table.height])
+
+    return chosen.writeStream.foreachBatch(leave).option("checkpointLocation", str(directory / "feeders" / stream.name)).start()
+
+
+def settle(query: StreamingQuery, timeout: float = 10.0) -> None:
+    """Wait until a feeder has nothing more to read, but not for ever: some sources never end."""
+    deadline = time.monotonic() + timeout
+    while query.isActive and time.monotonic() < deadline:
+        progress = query.lastProgress
+        if progress is not None and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]:
+            break
+        time.sleep(0.05)
+    query.stop()
+
+
+def _declared(stream: Stream) -> StructType:
+    columns = ", ".join(f"`{field.name}` {_spark_type(field.type)}" for field in stream.schema)
+    return StructType.fromDDL(columns)
+
+
+def _spark_type(kind: Type) -> str:
+    return _SPARK_TYPES.get(kind, kind.value.lower())

@@ -1,0 +1,36 @@
+"""Bucket numbers that Spark's shuffle spreads evenly.
+
+Spark sends a row to partition pmod(murmur3(bucket), partitions). Numbers 0 and 1 both land in partition 1 of 2, so numbers are chosen by their hash.
+"""
+
+from __future__ import annotations
+
+_MASK = 0xFFFFFFFF
+
+
+def spread(buckets: int, partitions: int) -> list[int]:
+    """The smallest numbers of which each partition gets its equal share."""
+    room = [buckets // partitions + (index < buckets % partitions) for index in range(partitions)]
+    chosen: list[int] = []
+    number = 0
+    while len(chosen) < buckets:
+        place = partition_of(number, partitions)
+        if room[place]:
+            room[place] -= 1
+            chosen.append(number)
+        number += 1
+    return chosen
+
+
+def partition_of(number: int, partitions: int) -> int:
+    """Where Spark puts an INT key: Murmur3 x86 32 with seed 42 over its four bytes, then a non-negative remainder."""
+    k = (number * 0xCC9E2D51) & _MASK
+    k = ((k << 15 | k >> 17) & _MASK) * 0x1B873593 & _MASK
+    h = 42 ^ k
+    h = (((h << 13 | h >> 19) & _MASK) * 5 + 0xE6546B64) & _MASK
+    h ^= 4
+    h = ((h ^ h >> 16) * 0x85EBCA6B) & _MASK
+    h = ((h ^ h >> 13) * 0xC2B2AE35) & _MASK
+    h ^= h >> 16
+    signed = h - (1 << 32) if h & 0x80000000 else h
+    return signed % partitions

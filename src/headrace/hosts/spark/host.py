@@ -1,0 +1,182 @@
+"""Deploys on Spark: one Structured Streaming query that reads pages, keeps buckets in its state store, and delivers in foreachBatch."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from headrace.catalog.definitions import Stream
+from headrace.errors import HeadraceError, HostFault
+from headrace.graph.command import AddQuery, Command, Drain
+from headrace.hosts.delivery import Delivery
+from headrace.hosts.intake import Deployments
+from headrace.hosts.spark.feeder import feed, settle
+from headrace.hosts.spark.hashing import spread
+from headrace.hosts.spark.processor import BucketProcessor
+from headrace.hosts.spark.settings import python_environment, settings
+from headrace.hosts.spark.source import SCHEMA, HeadraceSource
+from headrace.runtime.ingest import PAGE_TUPLES
+from headrace.runtime.wire import Kind, Row
+
+
+def spark_session(cores: int | None = None) -> SparkSession:
+    """The active session, or a new local one with our settings."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    python_environment()
+    cores = cores or max(2, os.cpu_count() or 2)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("headrace")
+    for name, value in settings(cores).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise HostFault(f"Spark does not start: {error}", hint="Headrace needs Java 17 or later; set JAVA_HOME") from error
+
+
+class SparkDeployment:
+    """All queries of a checkpoint directory as one streaming query."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        buckets: int | None = None,
+        limit: int = 1_000_000,
+        page: int = PAGE_TUPLES,
+        interval: float = 0.0,
+    ) -> None:
+        self.directory = directory.resolve()
+        self.limit, self.page, self.interval = limit, page, interval
+        self.wanted_buckets = buckets
+        self.delivery = Delivery(self.directory)
+        self.deployments = Deployments(self.directory)
+        self.query: StreamingQuery | None = None
+        self.feeders: dict[str, StreamingQuery] = {}
+        self.drained = threading.Event()
+        self.fault: HeadraceError | None = None
+
+    def start(self) -> None:
+        """Start the streaming query; on a directory that has run before it continues where it was."""
+        self._check_directory()
+        spark = spark_session()
+        spark.dataSource.register(HeadraceSource)
+        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        pages = (
+            spark.readStream.format("headrace")
+            .option("directory", str(self.directory))
+            .option("buckets", json.dumps(self._buckets(partitions)))
+            .option("parallel", str(partitions))
+            .option("limit", str(self.limit))
+            .option("page", str(self.page))
+            .load()
+        )
+        stage = pages.groupBy("bucket").transformWithState(BucketProcessor(), SCHEMA, "Append", "None")
+        writer = stage.writeStream.foreachBatch(self._deliver).option("checkpointLocation", str(self.directory / "spark")).queryName(None)
+        if self.interval:
+            writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
+        running = self.deployments.at(self.deployments.count()).running
+        if not running.draining:
+            self._feed(tuple(stream for query in running.queries for stream in query.streams))
+        self.query = writer.start()
+
+    def send(self, command: Command) -> None:
+        if isinstance(command, AddQuery) and self.query is not None:
+            self._feed(command.streams)
+        if isinstance(command, Drain):
+            self._end_feeders()
+        self.deployments.log.append(command)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.query is not None and self.query.isActive:
+            left = None if deadline is None else deadline - time.monotonic()
+            if self.drained.wait(0.05 if left is None else max(0.0, min(0.05, left))):
+                self.stop()
+                return True
+            if left is not None and left <= 0:
+                return False
+        self._raise()
+        return True
+
+    def stop(self) -> None:
+        if self.query is not None:
+            query, self.query = self.query, None
+            for feeder in self.feeders.values():
+                feeder.stop()
+            query.stop()
+            self._raise(query)
+        self.delivery.close()
+
+    def _feed(self, streams: tuple[Stream, ...]) -> None:
+        """Start reading foreign sources that are not read yet."""
+        for stream in streams:
+            if stream.connector.kind == "SPARK" and stream.name not in self.feeders:
+                self.feeders[stream.name] = feed(spark_session(), stream, self.directory)
+
+    def _end_feeders(self) -> None:
+        running = self.deployments.at(self.deployments.count()).running
+        self._feed(tuple(stream for query in running.queries for stream in query.streams))
+        for feeder in self.feeders.values():
+            settle(feeder)
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
+        began = time.perf_counter_ns()
+        rows = [Row(r.bucket, Kind(r.kind), r.name, r.part, r.n, bytes(r.payload)) for r in frame.collect()]
+        try:
+            # a restarted batch sees the queries that were in force when it was planned
+            deployed = self.deployments.at(self._commands(rows))
+            if self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6):
+                self.drained.set()
+        except HeadraceError as error:
+            self.fault = error
+            raise
+
+    def _commands(self, rows: list[Row]) -> int:
+        """How many commands were in force in this micro-batch, as its buckets say."""
+        return max((row.n for row in rows if row.kind is Kind.REPORT), default=self.deployments.count())
+
+    def _buckets(self, partitions: int) -> list[int]:
+        """The bucket numbers of this directory: chosen once, kept for good."""
+        path = self.directory / "buckets.json"
+        if path.exists():
+            found: list[int] = json.loads(path.read_text())
+            return found
+        chosen = spread(self.wanted_buckets or 2 * partitions, partitions)
+        path.write_text(json.dumps(chosen))
+        return chosen
+
+    def _check_directory(self) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            probe = self.directory / ".writable"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise HostFault(f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory") from error
+
+    def _raise(self, query: Any = None) -> None:
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault
+        failed = query or self.query
+        error = failed.exception() if failed is not None else None
+        if error is not None:
+            raise HostFault(f"a micro-batch failed: {_essence(str(error))}", hint="a new session on the same checkpoint tries it again") from error
+
+
+def _essence(text: str) -> str:
+    """The lines of a Spark failure that say what happened: the last Python exception if there is one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if "headrace.errors." in line]
+    if ours:
+        return ours[-1].split("headrace.errors.", 1)[1]
+    return lines[0] if lines else "unknown reason"

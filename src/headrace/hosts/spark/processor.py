@@ -1,0 +1,70 @@
+"""A bucket inside Spark: the stateful processor that hosts one engine per bucket and keeps its state in Spark's state store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import Row as SparkRow
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from headrace.runtime.bucket import Bucket
+from headrace.runtime.wire import Kind, Row
+
+#: Buckets that this worker process has run, trusted only if their version is the store's.
+_kept: dict[tuple[str, int], Bucket] = {}
+
+
+class BucketProcessor(StatefulProcessor):
+    """Runs the micro-batches of the buckets that Spark gives to this task."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.number = handle.getValueState("version", "number BIGINT")
+        self.values = handle.getMapState("values", "name STRING", "data BINARY")
+
+    def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
+        bucket_number = key[0]
+        context = TaskContext.get()
+        assert context is not None
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        run = context.getLocalProperty("sql.streaming.queryId") or ""
+        store = _SparkStore(self.number, self.values)
+        bucket = _kept.pop((run, bucket_number), None)
+        if bucket is None or bucket.version != store.version():
+            bucket = Bucket.restore(bucket_number, store)
+        taken = [Row(bucket_number, Kind(row.kind), row.name, row.part, row.n, bytes(row.payload)) for row in rows]
+        out = bucket.run(taken, batch, store)
+        _kept[run, bucket_number] = bucket
+        for row in out:
+            yield SparkRow(bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload)
+
+    def close(self) -> None:
+        pass
+
+
+class _SparkStore:
+    """`runtime.bucket.Store` over Spark's state variables."""
+
+    def __init__(self, number: Any, values: Any) -> None:
+        self._number = number
+        self._values = values
+        self._version: int | None = None
+        self._read = False
+
+    def version(self) -> int | None:
+        if not self._read:
+            found = self._number.get()
+            self._version = None if found is None else int(found[0])
+            self._read = True
+        return self._version
+
+    def get(self, name: str) -> bytes:
+        return bytes(self._values.getValue((name,))[0])
+
+    def save(self, version: int, changed: Mapping[str, bytes], removed: Iterable[str]) -> None:
+        for name in removed:
+            self._values.removeKey((name,))
+        for name, data in changed.items():
+            self._values.updateValue((name,), (data,))
+        self._number.update((version,))

@@ -1,0 +1,123 @@
+"""The one source of a deployment on Spark: all page-native streams, the command log and the ticks, as rows that carry pages.
+
+The reader's `latestOffset` and `partitions` run in a process beside the driver and talk to it through the checkpoint directory only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.types import StructType
+
+from headrace.hosts.intake import START, Deployments, Intake, Offset
+from headrace.runtime.clock import SystemClock
+from headrace.runtime.ingest import Ingest, Task
+from headrace.runtime.wire import Row
+
+SCHEMA = "bucket INT, kind INT, name STRING, part BIGINT, n INT, payload BINARY"
+_ARROW = pa.schema(
+    [("bucket", pa.int32()), ("kind", pa.int32()), ("name", pa.string()), ("part", pa.int64()), ("n", pa.int32()), ("payload", pa.binary())]
+)
+#: Rows are handed to Spark once their payloads together reach this size.
+_SEND_BYTES = 8 * 1024 * 1024
+
+
+class HeadraceSource(DataSource):
+    """`spark.readStream.format("headrace")`; options: directory, buckets (JSON list), parallel, limit, page."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headrace"
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return HeadraceReader(dict(self.options))
+
+
+class TaskPartition(InputPartition):
+    """An ingest task and what it needs to run anywhere."""
+
+    def __init__(self, task: Task, commands: int) -> None:
+        self.task = task
+        self.commands = commands
+
+
+class HeadraceReader(DataSourceStreamReader):
+    """Plans micro-batches on the driver's side, runs ingest tasks in the workers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.directory = Path(options["directory"])
+        self.buckets: list[int] = json.loads(options["buckets"])
+        self.page = int(options["page"])
+        self.parallel, self.limit = int(options["parallel"]), int(options["limit"])
+        self._intake: Intake | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_intake": None}
+
+    @property
+    def intake(self) -> Intake:
+        if self._intake is None:
+            self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit)
+        return self._intake
+
+    def initialOffset(self) -> Offset:
+        return START
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        return self.intake.latest(start, SystemClock().now())
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        if start == end:
+            return []
+        return [TaskPartition(task, end["commands"]) for task in self.intake.tasks(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TaskPartition)
+        ingest = _ingest(self.directory, partition.commands, tuple(self.buckets), self.page)
+        waiting: list[Row] = []
+        size = 0
+        for row in ingest.run(partition.task):
+            waiting.append(row)
+            size += len(row.payload)
+            if size >= _SEND_BYTES:
+                yield _batch(waiting)
+                waiting, size = [], 0
+        if waiting:
+            yield _batch(waiting)
+
+    def commit(self, end: Offset) -> None:
+        self.intake.forget(end)
+
+    def stop(self) -> None:
+        pass
+
+
+_kept: dict[tuple[Path, tuple[int, ...], int], tuple[int, Ingest]] = {}
+_deployments: dict[Path, Deployments] = {}
+
+
+def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int) -> Ingest:
+    """The ingest of a worker process; built again when the commands have changed."""
+    key = (directory, buckets, page)
+    known = _kept.get(key)
+    if known is None or known[0] != commands:
+        deployed = _deployments.setdefault(directory, Deployments(directory)).at(commands)
+        known = _kept[key] = (commands, Ingest(deployed.placement, deployed.streams, deployed.sources, buckets, page))
+    return known[1]
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = zip(*((row.bucket, int(row.kind), row.name, row.part, row.n, row.payload) for row in rows), strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)], schema=_ARROW)

@@ -1,0 +1,63 @@
+"""All operators that a graph may hold: the closed union of their specs, in one literal."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from headrace.operators.distinct import Distinct
+from headrace.operators.edges import Exchange, Output, Receive, Scan
+from headrace.operators.filter import Filter
+from headrace.operators.join import Join
+from headrace.operators.panes import PaneAggregate, PartialAggregate
+from headrace.operators.project import Project
+from headrace.operators.reorder import Reorder
+from headrace.operators.rows_join import RowsJoin
+from headrace.operators.rows_window import RowsAggregate
+from headrace.operators.session_window import SessionAggregate
+from headrace.operators.sliding import SlidingAggregate
+from headrace.operators.table_join import TableJoin
+from headrace.operators.union import Union
+from headrace.operators.while_window import WhileAggregate
+
+Spec: TypeAlias = (
+    Distinct
+    | Exchange
+    | Filter
+    | Join
+    | Output
+    | PaneAggregate
+    | PartialAggregate
+    | Project
+    | Receive
+    | Reorder
+    | RowsAggregate
+    | RowsJoin
+    | Scan
+    | SessionAggregate
+    | SlidingAggregate
+    | TableJoin
+    | Union
+    | WhileAggregate
+)
+
+__all__ = [
+    "Distinct",
+    "Exchange",
+    "Filter",
+    "Join",
+    "Output",
+    "PaneAggregate",
+    "PartialAggregate",
+    "Project",
+    "Receive",
+    "Reorder",
+    "RowsAggregate",
+    "RowsJoin",
+    "Scan",
+    "SessionAggregate",
+    "SlidingAggregate",
+    "Spec",
+    "TableJoin",
+    "Union",
+    "WhileAggregate",
+]

@@ -1,0 +1,186 @@
+"""One bucket's share of a micro-batch: restore, take commands, pages and bounds, work to quiescence, save what changed.
+
+The state store is the truth. A bucket that is kept in memory after a micro-batch may be used again only if the store's version is the one it wrote.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+import polars as pl
+from msgspec import Struct
+
+from headrace.elements.page import Page, Punctuation
+from headrace.elements.time import BEGIN
+from headrace.graph.command import Running, decode_command
+from headrace.graph.graph import Graph, VertexId, merge
+from headrace.graph.place import Placement, place
+from headrace.operators.specs import Receive
+from headrace.runtime.engine import Engine
+from headrace.runtime.wire import Control, Kind, Report, Row, decode_control, encode
+
+#: A chunk below this size is kept inside the manifest: one write for all small ones.
+INLINE_BYTES = 16 * 1024
+
+
+class Store(Protocol):
+    """The durable state of one bucket: values by name, written together at the end of a micro-batch."""
+
+    def version(self) -> int | None:
+        """The number of the last save, None if there was none."""
+        ...
+
+    def get(self, name: str) -> bytes: ...
+
+    def save(self, version: int, changed: Mapping[str, bytes], removed: Iterable[str]) -> None: ...
+
+
+class Manifest(Struct):
+    """What a saved bucket consists of: `inline` holds small chunks, `stored` names large ones; both as 'vertex/chunk'."""
+
+    inline: dict[str, bytes]
+    stored: list[str]
+    bounds: dict[str, int]
+    time: int
+
+
+_manifest = msgspec.msgpack.Decoder(Manifest)
+_running = msgspec.json.Decoder(Running)
+
+
+class Bucket:
+    """The engine of one bucket and what of it has been saved."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.version: int | None = None
+        self.running = Running()
+        self.engine = Engine(Graph())
+        self.bounds: dict[str, int] = {}  # of streams
+        self.time = BEGIN
+        self._saved: dict[str, tuple[pl.DataFrame, bytes | None]] = {}  # chunk -> what was written, its bytes if inline
+        self._sizes: dict[str, int] = {}
+        self.restored = False
+
+    @staticmethod
+    def restore(number: int, store: Store) -> Bucket:
+        """Rebuild a bucket from its store; a fresh one if nothing was ever saved."""
+        bucket = Bucket(number)
+        bucket.version = store.version()
+        if bucket.version is None:
+            return bucket
+        bucket.restored = True
+        manifest = _manifest.decode(store.get("manifest"))
+        bucket.running = _running.decode(store.get("queries"))
+        bucket.bounds, bucket.time = manifest.bounds, manifest.time
+        bucket.engine.use(placement_of(bucket.running).keyed)
+        state: dict[VertexId, dict[str, pl.DataFrame]] = {}
+        small = list(manifest.inline.items())
+        for full, data in small + [(full, store.get(full)) for full in manifest.stored]:
+            name, chunk = full.split("/", 1)
+            frame = Page.decode(data).rows
+            state.setdefault(name, {})[chunk] = frame
+            bucket._saved[full] = (frame, data if full in manifest.inline else None)
+            bucket._sizes[full] = len(data)
+        bucket.engine.restore(state)
+        return bucket
+
+    def run(self, rows: Iterable[Row], version: int, store: Store) -> list[Row]:
+        """Do one micro-batch and save; returns what goes to the driver."""
+        began = clock.perf_counter_ns()
+        ordered = sorted(rows, key=lambda row: (row.kind, row.part))
+        controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
+        changed = self._command(controls)
+        self._advance_bounds(controls)
+        for row in ordered:
+            if row.kind is Kind.PAGE and row.name in self.engine.operators:
+                self.engine.push(row.name, Page.decode(row.payload))
+                self.engine.run()
+        for vertex in self.engine.graph.vertices:
+            if isinstance(vertex.spec, Receive):
+                bound = min((self.bounds.get(stream, BEGIN) for stream in vertex.spec.streams), default=BEGIN)
+                if bound > BEGIN:
+                    self.engine.push(vertex.id, Punctuation(bound))
+        self.engine.run()
+        self._save(version, store, queries_changed=changed)
+        out = [
+            Row(self.number, Kind.RESULT, name, index, len(page), page.encode())
+            for name, pages in self.engine.take_results().items()
+            for index, page in enumerate(pages)
+        ]
+        out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, clock.perf_counter_ns() - began))))
+        self.restored = False
+        return out
+
+    def _command(self, controls: list[Control]) -> bool:
+        commands = [decode_command(data) for control in controls for data in control.commands]
+        for command in commands:
+            self.running = self.running.after(command)
+        if commands:
+            self.engine.use(placement_of(self.running).keyed)
+        return bool(commands) or self.version is None
+
+    def _advance_bounds(self, controls: list[Control]) -> None:
+        for control in controls:
+            if control.time is not None:
+                self.time = control.time
+            for stream, bound in control.bounds.items():
+                self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
+
+    def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
+        changed: dict[str, bytes] = {}
+        kept: dict[str, tuple[pl.DataFrame, bytes | None]] = {}
+        for name, chunks in self.engine.state().items():
+            for chunk, frame in chunks.items():
+                full = f"{name}/{chunk}"
+                before = self._saved.get(full)
+                if before is not None and before[0] is frame:
+                    kept[full] = before
+                    continue
+                data = Page(frame).encode()
+                self._sizes[full] = len(data)
+                inline = len(data) < INLINE_BYTES
+                kept[full] = (frame, data if inline else None)
+                if not inline:
+                    changed[full] = data
+        removed = [full for full, (_, data) in self._saved.items() if data is None and (full not in kept or kept[full][1] is not None)]
+        self._sizes = {full: self._sizes[full] for full in kept}
+        self._saved = kept
+        inline_chunks = {full: data for full, (_, data) in kept.items() if data is not None}
+        manifest = Manifest(inline_chunks, [full for full, (_, data) in kept.items() if data is None], self.bounds, self.time)
+        changed["manifest"] = msgspec.msgpack.encode(manifest)
+        if queries_changed:
+            changed["queries"] = msgspec.json.encode(self.running)
+        store.save(version, changed, removed)
+        self.version = version
+
+    def _report(self, controls: list[Control], busy_ns: int) -> Report:
+        vertices = self.engine.observe()
+        sizes: dict[str, int] = {}
+        for full, size in self._sizes.items():
+            name = full.split("/", 1)[0]
+            sizes[name] = sizes.get(name, 0) + size
+        for name, seen in vertices.items():
+            seen.state_bytes = sizes.get(name, 0)
+        return Report(
+            bucket=self.number,
+            time=self.time,
+            bounds={name: self.engine.bounds[name] for name in self.engine.ends},
+            vertices=vertices,
+            streams=[control.streams for control in controls if control.streams is not None],
+            ingest=[control.ingest for control in controls if control.ingest is not None],
+            held=sum(seen.held for seen in vertices.values()),
+            state_bytes=sum(self._sizes.values()),
+            chunks=len(self._sizes),
+            restored=self.restored,
+            busy_ns=busy_ns,
+        )
+
+
+def placement_of(running: Running) -> Placement:
+    """Where everything runs, given the queries in force."""
+    return place(merge(query.graph for query in running.queries))
+

@@ -1,0 +1,236 @@
+"""The ingest: reads splits of streams, runs the stateless part of the graph, and routes pages to buckets.
+
+It keeps no state. Late tuples are found here: a tuple is late if it lies more than the skew behind the newest earlier one. What arrived in earlier
+micro-batches is known by the `newest` timestamp that the plan of the micro-batch carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from headrace.catalog.definitions import BAD, Stream, Timing
+from headrace.connectors.connector import Chunk, Source
+from headrace.elements.expression import Expr
+from headrace.elements.page import Page
+from headrace.elements.schema import SEQ, TS
+from headrace.elements.time import BEGIN
+from headrace.graph.graph import Vertex
+from headrace.graph.place import Placement
+from headrace.operators.specs import Receive, Scan
+from headrace.operators.evaluate import evaluate
+from headrace.operators.hashing import hash_columns
+from headrace.runtime.engine import Engine
+from headrace.runtime.statistics import StreamStatistics
+from headrace.runtime.wire import Control, Kind, Row, encode
+
+#: Tuples gathered for a route before they go to the buckets, and the most that one page holds.
+PAGE_TUPLES = 128 * 1024
+
+
+class Work(Struct, frozen=True):
+    """A split of a stream to read; `newest` is the stream's newest timestamp before this micro-batch."""
+
+    stream: str
+    split: Any
+    newest: int
+
+
+class Task(Struct, frozen=True):
+    """What one ingest task does in a micro-batch. `base` (first task only) says what all buckets are told."""
+
+    number: int
+    time: int
+    work: tuple[Work, ...]
+    base: Control | None
+
+
+class Ingest:
+    """Runs ingest tasks for one placement."""
+
+    def __init__(self, placement: Placement, streams: Mapping[str, Stream], sources: Mapping[str, Source], buckets: Sequence[int], page: int = PAGE_TUPLES) -> None:
+        self.placement = placement
+        self.streams = streams
+        self.sources = sources
+        self.buckets = list(buckets)
+        self.page = page
+        self.routes = placement.routes()
+        origins = {vertex.spec.origin for vertex in self.routes if isinstance(vertex.spec, Receive)}
+        self.engine = Engine(placement.ingest, taps=origins)
+        self.scans: dict[str, list[Vertex]] = {}
+        for vertex in placement.ingest.vertices:
+            if isinstance(vertex.spec, Scan):
+                self.scans.setdefault(vertex.spec.stream, []).append(vertex)
+
+    def run(self, task: Task) -> Iterator[Row]:
+        """Read, filter, route; last of all tell every bucket how far the streams have come."""
+        outbox = _Outbox(self.routes, self.buckets, task.number, self.page)
+        counts: dict[str, StreamStatistics] = {}
+        bounds: dict[str, int] = {}
+        for work in task.work:
+            seen = counts.setdefault(work.stream, StreamStatistics())
+            newest = work.newest
+            for chunk in self.sources[work.stream].read(work.split, self._columns(work.stream)):
+                newest = self._take(work.stream, chunk, newest, task.time, seen)
+                yield from self._collect(outbox)
+            stream = self.streams.get(work.stream)
+            if stream is not None and stream.timing is Timing.EXTERNAL and newest > BEGIN:
+                bounds[work.stream] = max(newest - stream.skew, bounds.get(work.stream, BEGIN))
+                seen.frontier = newest
+        yield from outbox.flush()
+        base, counted = task.base, self.engine.observe()
+        for index, bucket in enumerate(self.buckets):
+            first = index == 0
+            told = Control(
+                base.time if base else None,
+                {**(base.bounds if base else {}), **bounds},
+                base.commands if base else [],
+                counts if first else None,
+                counted if first else None,
+            )
+            yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
+
+    def _columns(self, stream: str) -> tuple[str, ...] | None:
+        """The columns that anybody reads of a stream (None: all)."""
+        definition = self.streams.get(stream)
+        if definition is None or f"{stream}.late" in self.scans:
+            return None
+        used = {column for vertex in self.scans.get(stream, []) if isinstance(vertex.spec, Scan) for column in vertex.spec.columns}
+        used |= {definition.time_column} if definition.time_column else set()
+        return tuple(name for name in definition.schema.names if name in used)
+
+    def _take(self, stream: str, chunk: Chunk, newest: int, time: int, seen: StreamStatistics) -> int:
+        """Stamp a chunk, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
+        rows, bad = chunk.rows, chunk.bad
+        definition = self.streams.get(stream)
+        if definition is None:  # an exchange: its tuples carry their timestamps
+            self._push(stream, rows)
+            seen.tuples += rows.height
+            return newest
+        rows = rows.with_columns(chunk.seq.alias(SEQ))
+        late: pl.DataFrame | None = None
+        if definition.timing is Timing.EXTERNAL and definition.time_column is not None:
+            column = definition.time_column
+            rows = rows.with_columns(pl.col(column).cast(pl.Datetime("us")).to_physical().cast(pl.Int64).alias(TS))
+            if rows[TS].null_count():
+                bad = _untimed(rows.filter(pl.col(TS).is_null()), column, bad)
+                rows = rows.filter(pl.col(TS).is_not_null())
+            rows, late, newest = _split_late(rows, newest, definition.skew)
+        else:
+            rows = rows.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS))
+        seen.tuples += rows.height
+        self._push(stream, rows)
+        if late is not None:
+            seen.late += late.height
+            # a late tuple counts from when it came, so that windows over <stream>.late close
+            self._push(f"{stream}.late", late.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS)))
+        if bad is not None and bad.height:
+            seen.bad += bad.height
+            stamped = bad.select(BAD.names).with_columns(pl.lit(time, dtype=pl.Int64).alias(TS), pl.int_range(pl.len()).alias(SEQ))
+            self._push(f"{stream}.bad", stamped)
+        return newest
+
+    def _push(self, stream: str, rows: pl.DataFrame) -> None:
+        if not rows.height:
+            return
+        for vertex in self.scans.get(stream, []):
+            spec = vertex.spec
+            assert isinstance(spec, Scan)
+            if stream.startswith("exchange:"):
+                self.engine.push(vertex.id, Page(rows))
+                continue
+            hidden = [TS, SEQ] if spec.seq else [TS]
+            self.engine.push(vertex.id, Page(rows.select([*spec.columns, *hidden])))
+
+    def _collect(self, outbox: _Outbox) -> Iterator[Row]:
+        self.engine.run()
+        for name, pages in self.engine.take_results().items():
+            for page in pages:
+                outbox.add(name, page)
+        yield from outbox.full()
+
+
+class _Outbox:
+    """Pages on their way to the buckets, gathered per route."""
+
+    def __init__(self, routes: Sequence[Vertex], buckets: list[int], number: int, page: int) -> None:
+        self.routes = {vertex.id: vertex.spec for vertex in routes if isinstance(vertex.spec, Receive)}
+        self.origins: dict[str, list[str]] = {}
+        for name, spec in self.routes.items():
+            self.origins.setdefault(spec.origin, []).append(name)
+        self.buckets = buckets
+        self.number = number
+        self.page = page
+        self.waiting: dict[str, list[pl.DataFrame]] = {}
+        self.sizes: dict[str, int] = {}
+        self.sent = 0
+
+    def add(self, origin: str, page: Page) -> None:
+        for name in self.origins[origin]:
+            self.waiting.setdefault(name, []).append(page.rows)
+            self.sizes[name] = self.sizes.get(name, 0) + len(page)
+
+    def full(self) -> Iterator[Row]:
+        for name in [name for name, size in self.sizes.items() if size >= self.page]:
+            yield from self._send(name)
+
+    def flush(self) -> Iterator[Row]:
+        for name in list(self.waiting):
+            yield from self._send(name)
+
+    def _send(self, name: str) -> Iterator[Row]:
+        frames = self.waiting.pop(name)
+        self.sizes.pop(name)
+        rows = frames[0] if len(frames) == 1 else pl.concat(frames)
+        keys = self.routes[name].keys
+        for bucket, part in self._divide(rows, keys):
+            for piece in part.iter_slices(self.page):
+                self.sent += 1
+                yield Row(bucket, Kind.PAGE, name, self.number << 32 | self.sent, piece.height, Page(piece).encode())
+
+    def _divide(self, rows: pl.DataFrame, keys: tuple[Expr, ...] | None) -> Iterator[tuple[int, pl.DataFrame]]:
+        count = len(self.buckets)
+        if keys == () or count == 1:
+            yield self.buckets[0], rows
+        elif keys is None:
+            yield self.buckets[(self.number + self.sent) % count], rows
+        else:
+            hashes = hash_columns(evaluate(rows, keys))
+            yield from divide(rows, (hashes % np.uint64(count)).astype(np.int64), self.buckets)
+
+
+def divide(rows: pl.DataFrame, places: np.ndarray, buckets: Sequence[int]) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Split rows by the number of their bucket, keeping their order within it."""
+    order = np.argsort(places, kind="stable")
+    ends = np.searchsorted(places[order], np.arange(len(buckets) + 1))
+    sorted_rows = rows[order]
+    for index, bucket in enumerate(buckets):
+        if ends[index] < ends[index + 1]:
+            yield bucket, sorted_rows[int(ends[index]) : int(ends[index + 1])]
+
+
+def _split_late(rows: pl.DataFrame, newest: int, skew: int) -> tuple[pl.DataFrame, pl.DataFrame | None, int]:
+    """Rows in time, late rows (None: none), and the newest timestamp after them."""
+    if not rows.height:
+        return rows, None, newest
+    ts = rows[TS].to_numpy()
+    so_far = np.maximum.accumulate(np.concatenate(([newest], ts)))
+    late = ts < so_far[:-1] - skew if newest > BEGIN else ts < np.maximum(so_far[:-1], BEGIN + skew) - skew
+    after = int(so_far[-1])
+    if not late.any():
+        return rows, None, after
+    mask = pl.Series(late)
+    return rows.filter(~mask), rows.filter(mask), after
+
+
+def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.DataFrame:
+    """Records without a timestamp, as bad records."""
+    texts = [str({k: v for k, v in row.items() if k not in (TS, SEQ)}) for row in rows.iter_rows(named=True)]
+    found = pl.DataFrame(
+        {"record": texts, "reason": [f"{column} is NULL, so the tuple has no timestamp"] * len(texts), "origin": [""] * len(texts)}, schema=BAD.polars()
+    )
+    return found if bad is None else pl.concat([bad.select(BAD.names), found])

@@ -1,0 +1,77 @@
+"""How elements travel between processes: rows of (bucket, kind, name, part, n, payload).
+
+On Spark each is one row of the shuffle; a payload is an Arrow IPC page or a MessagePack note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import msgspec
+from msgspec import Struct
+
+from headrace.runtime.statistics import StreamStatistics, VertexStatistics
+
+
+class Kind(IntEnum):
+    """What a row carries."""
+
+    CONTROL = 0  # ingest -> bucket: bounds, time, commands
+    PAGE = 1  # ingest -> bucket: tuples for the Receive vertex `name`
+    RESULT = 2  # bucket -> driver: results of Output or Exchange vertex `name`
+    REPORT = 3  # bucket -> driver: what the bucket promises and counted
+    STAGED = 4  # bucket -> driver: name of a file that holds results of vertex `name`
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row. `part` orders rows of equal kind: the number of the task that made it, then its count."""
+
+    bucket: int
+    kind: Kind
+    name: str
+    part: int
+    n: int
+    payload: bytes
+
+
+class Control(Struct, frozen=True):
+    """What every bucket is told in a micro-batch by each ingest task; the first task also gives time, commands and base bounds."""
+
+    time: int | None
+    bounds: dict[str, int]
+    commands: list[bytes] = []
+    streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
+    ingest: dict[str, VertexStatistics] | None = None
+
+
+class Report(Struct, frozen=True):
+    """What a bucket tells the driver at the end of a micro-batch."""
+
+    bucket: int
+    time: int
+    bounds: dict[str, int]  # of Output and Exchange vertices
+    vertices: dict[str, VertexStatistics]
+    streams: list[dict[str, StreamStatistics]]
+    ingest: list[dict[str, VertexStatistics]]
+    held: int
+    state_bytes: int
+    chunks: int
+    restored: bool
+    busy_ns: int
+
+
+_control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)
+
+
+def encode(note: Control | Report) -> bytes:
+    return msgspec.msgpack.encode(note)
+
+
+def decode_control(data: bytes) -> Control:
+    return _control.decode(data)
+
+
+def decode_report(data: bytes) -> Report:
+    return _report.decode(data)
