@@ -24,7 +24,7 @@ class Filter(Struct, frozen=True, tag="filter"):
     def build(self) -> FilterOperator:
         return FilterOperator(self)
 
-    def keys(self, port: int) -> tuple[Expr, ...]:
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
         return ()
 
 

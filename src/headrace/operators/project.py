@@ -25,7 +25,7 @@ class Project(Struct, frozen=True, tag="project"):
     def build(self) -> ProjectOperator:
         return ProjectOperator(self)
 
-    def keys(self, port: int) -> tuple[Expr, ...]:
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
         return ()
 
 

@@ -24,7 +24,7 @@ class Union(Struct, frozen=True, tag="union"):
     def build(self) -> UnionOperator:
         return UnionOperator(self)
 
-    def keys(self, port: int) -> tuple[Expr, ...]:
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
         return ()
 
 

@@ -1,0 +1,29 @@
+"""Find equal rows by binary search in rows that are sorted by their hash.
+
+Such rows can be stored and read back as they are; nothing is rebuilt, and a probe costs by its own size, not by that of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+
+def candidates(sorted_hashes: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs (position in `hashes`, position in `sorted_hashes`) with equal hashes, by the former."""
+    low = np.searchsorted(sorted_hashes, hashes, side="left")
+    counts = np.searchsorted(sorted_hashes, hashes, side="right") - low
+    ends = np.cumsum(counts)
+    left = np.repeat(np.arange(len(hashes)), counts)
+    right = np.arange(len(left)) + np.repeat(low - (ends - counts), counts)
+    return left, right
+
+
+def equal(left: Sequence[pl.Series], right: Sequence[pl.Series]) -> np.ndarray:
+    """Which rows agree in all columns, NULL being equal to NULL."""
+    agree = np.ones(len(left[0]), dtype=bool)
+    for one, other in zip(left, right, strict=True):
+        agree &= one.eq_missing(other).to_numpy()
+    return agree
