@@ -1,0 +1,166 @@
+"""Every scalar function: the column kernel and the oracle's plain Python give the same."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.elements.expression import Call, Cast, Column, Expr, Literal
+from headrace.elements.functions import FUNCTIONS
+from headrace.elements.schema import Field
+from headrace.elements.time import DAY
+from headrace.elements.types import Type
+from headrace.operators.evaluate import KERNELS, evaluate
+from headrace.testing.oracle_expressions import value_of
+from headrace.testing.oracle_functions import SCALARS
+from headrace.testing.oracle_values import plain_value
+from headrace.testing.streams import column
+
+N, L, D, S, B = Type.INT, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.BOOLEAN
+T, A, V = Type.TIMESTAMP, Type.DATE, Type.INTERVAL
+
+#: Within a few centuries, so that Python's datetime can follow.
+INSTANTS = st.integers(-80_000 * DAY, 80_000 * DAY) | st.integers(-10, 10).map(lambda n: n * DAY) | st.integers(-3_000_000, 3_000_000)
+TEXT = st.text(st.sampled_from("abAB ,%_\\.1ßé\n"), max_size=6)
+HALVES = st.integers(-40, 40).map(lambda n: n / 2)
+VALUES: dict[Type, st.SearchStrategy[Any]] = {
+    B: st.booleans(),
+    N: st.integers(-(2**31), 2**31 - 1) | st.integers(-5, 5),
+    L: st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1),
+    D: HALVES | st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.1, 2.675, 1e300, 1e-7, 1e16]) | st.floats(-1e6, 1e6),
+    S: TEXT,
+    T: INSTANTS,
+    A: st.integers(-80_000, 80_000),
+    V: st.integers(-DAY, DAY) | st.just(0),
+}
+SMALL = st.integers(-2, 7)
+ROWS, EXAMPLES = 12, int(os.environ.get("HEADRACE_EXAMPLES", "4"))
+
+#: An argument is a column of a type, or a strategy for a literal.
+Argument = Type | tuple[Type, st.SearchStrategy[Any]]
+
+
+def lit(type_: Type, strategy: st.SearchStrategy[Any]) -> tuple[Type, st.SearchStrategy[Any]]:
+    return (type_, strategy)
+
+
+_PAIRS: list[list[Argument]] = [[L, L], [N, L], [D, D], [L, D], [N, D], [S, S], [B, B], [T, T], [A, T], [A, A], [V, V], [L, Type.NULL]]
+_NUMBER: list[list[Argument]] = [[N], [L], [D]]
+_NUMBERS: list[list[Argument]] = [[L, L], [N, N], [D, D], [L, D]]
+_TIME: list[list[Argument]] = [[T], [A]]
+_PATTERN = lit(S, st.sampled_from(["a%", "%b_", "_", "%", "", "\\%a", "a\\_%", "A.B", "%\n%"]))
+_REGEX = lit(S, st.sampled_from(["a", "^a", "[ab]+", "(a|b)B?", "a.b"]))
+_GROUPS = lit(S, st.sampled_from(["(a)(b)?", "(.)([A-Z ])", "([0-9]+)(a*)"]))
+_FILL = lit(S, st.sampled_from(["*", " ", "é"]))
+_UNIT = lit(S, st.sampled_from(["second", "minute", "hour", "day", "week", "month", "quarter", "year"]))
+SIGNATURES: dict[str, list[list[Argument]]] = {
+    "and": [[B, B]],
+    "or": [[B, B]],
+    "not": [[B]],
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "<=>", "nullif", "greatest", "least", "coalesce"), _PAIRS),
+    "is_null": [[L], [S], [D], [T]],
+    "in": [[L, L, L], [S, S, S], [D, L, D], [L, lit(L, SMALL), lit(L, SMALL | st.none())], [T, A], [S, lit(S, TEXT), lit(S, TEXT)]],
+    "+": [*_NUMBERS, [T, V], [V, T], [A, V], [V, V]],
+    "-": [*_NUMBERS, [T, V], [T, T], [A, V], [V, V]],
+    "*": _NUMBERS,
+    "/": _NUMBERS,
+    "%": _NUMBERS,
+    "div": [[L, L], [N, L]],
+    **dict.fromkeys(("neg", "abs", "sign", "floor", "ceil", "sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan"), _NUMBER),
+    "round": [[L], [D], [D, lit(L, st.integers(0, 4))]],
+    "pow": [[D, D], [L, lit(L, SMALL)]],
+    "||": [[S, S], [S, L, B], [S, D], [S, T, A], [S, V]],
+    **{name: [[S]] for name in ("upper", "lower", "length", "trim", "ltrim", "rtrim", "reverse")},
+    "substring": [[S, lit(L, st.integers(1, 8))], [S, lit(L, st.integers(1, 8)), lit(L, SMALL)], [S, lit(L, st.integers(1, 8)), N]],
+    "left": [[S, lit(L, SMALL)], [S, N]],
+    "right": [[S, lit(L, SMALL)], [S, N]],
+    "replace": [[S, lit(S, TEXT), lit(S, TEXT)], [S, S, S]],
+    **{name: [[S, S], [S, lit(S, TEXT)]] for name in ("starts_with", "ends_with", "contains")},
+    "position": [[lit(S, TEXT), S]],
+    "lpad": [[S, lit(L, st.integers(0, 9)), _FILL]],
+    "rpad": [[S, lit(L, st.integers(0, 9)), _FILL]],
+    "split_part": [[S, lit(S, st.sampled_from([",", "ab", " "])), lit(L, st.integers(1, 4))]],
+    "like": [[S, _PATTERN]],
+    "ilike": [[S, _PATTERN]],
+    "rlike": [[S, _REGEX]],
+    "regexp_extract": [[S, _GROUPS], [S, _GROUPS, lit(L, st.integers(0, 2))]],
+    **dict.fromkeys(("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear"), _TIME),
+    **{name: [[T]] for name in ("hour", "minute", "second", "to_date", "unix_seconds", "unix_millis", "unix_micros")},
+    "date_trunc": [[_UNIT, T], [_UNIT, A]],
+    "date_add": [[A, lit(L, st.integers(-99, 99))], [A, lit(L, st.none())]],
+    "datediff": [[A, A]],
+    **{name: [[lit(L, SMALL)]] for name in ("timestamp_seconds", "timestamp_millis", "timestamp_micros")},
+}
+CASES = [pytest.param(name, signature, id=f"{name}-{i}") for name, signatures in SIGNATURES.items() for i, signature in enumerate(signatures)]
+
+
+def test_every_function_is_compared():
+    assert set(SIGNATURES) == set(FUNCTIONS) == set(KERNELS) == set(SCALARS)
+
+
+@pytest.mark.parametrize(("name", "signature"), CASES)
+def test_kernel_and_oracle_agree(name, signature):
+    @settings(deadline=None, max_examples=EXAMPLES, database=None, derandomize=True)
+    @given(data=st.data())
+    def run(data):
+        columns: list[pl.Series] = []
+        rows: list[dict[str, Any]] = [{} for _ in range(ROWS)]
+        args: list[Expr] = []
+        for i, argument in enumerate(signature):
+            if isinstance(argument, tuple):
+                args.append(Literal(data.draw(argument[1]), argument[0]))
+                continue
+            values = [None] * ROWS if argument is Type.NULL else data.draw(st.lists(st.none() | VALUES[argument], min_size=ROWS, max_size=ROWS))
+            columns.append(column(Field(f"c{i}", argument), values))
+            for row, value in zip(rows, values, strict=True):
+                row[f"c{i}"] = value
+            args.append(Column(f"c{i}", argument))
+        check(name, tuple(args), columns or [pl.Series("one", [1] * ROWS)], rows)
+
+    run()
+
+
+_TEXTS = ["1", " 12 ", "-3", "+4", "2.9", "x", "", "true", "NO", "99999999999", "2026-01-31", "2026-02-30", "2026-1-2 03:04:05.678"]
+_TEXTS += ["2026-01-01T00:00Z", "2026-01-01 01:00+01:00"]
+#: Source and targets.
+_CASTS = {"N": "LS", "L": "NDBS", "D": "LNBS", "B": "LDS", "A": "TS", "V": "S", "T": "LDAS", "S": "NLBAT"}
+_LETTERS = {"N": N, "L": L, "D": D, "S": S, "B": B, "T": T, "A": A, "V": V}
+
+
+@settings(deadline=None, max_examples=EXAMPLES, database=None, derandomize=True)
+@given(data=st.data())
+@pytest.mark.parametrize(("source", "target"), [(_LETTERS[one], _LETTERS[other]) for one, others in _CASTS.items() for other in others])
+def test_casts_agree(data, source, target):
+    words = st.sampled_from(_TEXTS)
+    strategy = words if source is S else VALUES[source]
+    values = data.draw(st.lists(st.none() | strategy, min_size=ROWS, max_size=ROWS))
+    expr = Cast(Column("c", source), target)
+    compare(expr, [column(Field("c", source), values)], [{"c": value} for value in values])
+
+
+def check(name: str, args: tuple[Expr, ...], columns: list[pl.Series], rows: list[dict[str, Any]]) -> None:
+    type_ = FUNCTIONS[name].typing([arg.type for arg in args])
+    assert type_ is not None, f"{name} does not take {[arg.type for arg in args]}"
+    compare(Call(name, args, type_), columns, rows)
+
+
+def compare(expr: Expr, columns: list[pl.Series], rows: list[dict[str, Any]]) -> None:
+    (found,) = evaluate(pl.DataFrame(columns), [expr])
+    assert found.dtype == expr.type.polars
+    for row, value in zip(rows, found.to_list(), strict=True):
+        expected = value_of(expr, row)
+        assert close(plain_value(value), expected), f"kernel {value!r}, oracle {expected!r}, for {row} in {expr}"
+
+
+def close(found: Any, expected: Any) -> bool:
+    if isinstance(found, float) and isinstance(expected, float):
+        if math.isnan(found) or math.isnan(expected):
+            return math.isnan(found) and math.isnan(expected)
+        return math.isclose(found, expected, rel_tol=1e-12, abs_tol=1e-12)
+    return type(found) is type(expected) and bool(found == expected)
