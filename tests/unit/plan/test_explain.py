@@ -1,0 +1,67 @@
+"""Plans as text and JSON."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from headrace.elements.expression import Call, Column, Literal
+from headrace.elements.schema import Schema
+from headrace.elements.time import DAY, MINUTE, SECOND
+from headrace.elements.types import Type
+from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.plan.explain import as_json, explain, format_window
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+
+A = Column("a", Type.INT)
+POSITIVE = Call(">", (A, Literal(0, Type.INT)), Type.BOOLEAN)
+
+
+def every_node() -> Node:
+    s, t = Scan("s", Schema.of(a=Type.INT, b=Type.STRING)), Scan("t.late", Schema.of(a=Type.INT, b=Type.STRING))
+    union = Union((Filter(s, POSITIVE), Order(t)))
+    narrow = Project(t, (("a", A), ("twice", Call("+", (A, A), Type.BIGINT))))
+    residual = Call("<>", (Column("b", Type.STRING), Column("v", Type.STRING)), Type.BOOLEAN)
+    join = Join(union, narrow, "left", ((A, A),), None, Extent(span=MINUTE), Extent(rows=3, by=(A,)), ("a2", "twice"))
+    table = TableJoin(join, "places", Schema.of(k=Type.INT, v=Type.STRING), "inner", ((A, "k"),), residual, ("k", "v"))
+    count = AggregateCall("n", "count", None, Type.BIGINT)
+    return Distinct(Aggregate(table, Range(MINUTE, MINUTE), (("g", Column("b", Type.STRING)),), (count,)), 10 * SECOND)
+
+
+def test_a_plan_explains_itself_one_line_a_node() -> None:
+    assert explain(every_node()).splitlines() == [
+        "Distinct within 10 s",
+        "  Aggregate [RANGE 1 min] BY b AS g COMPUTE count(*) AS n",
+        "    TableJoin inner places ON a = k IF b <> v AS (k, v)",
+        "      Join left [RANGE 1 min] [PARTITION BY a ROWS 3] ON a = a AS (a2, twice)",
+        "        Union",
+        "          Filter a > 0",
+        "            Scan s (a, b)",
+        "          Order",
+        "            Scan t.late (a, b)",
+        "        Project a, a + a AS twice",
+        "          Scan t.late (a, b)",
+    ]
+
+
+def test_a_plan_comes_back_from_its_json() -> None:
+    plan = every_node()
+    assert msgspec.json.decode(as_json(plan), type=Node) == plan
+
+
+@pytest.mark.parametrize(
+    ("window", "text"),
+    [
+        (Range(MINUTE, 10 * SECOND), "[RANGE 1 min SLIDE 10 s]"),
+        (Sliding(MINUTE), "[RANGE 1 min SLIDE TUPLE]"),
+        (Sliding(None), "[UNBOUNDED SLIDE TUPLE]"),
+        (Rows(4, 4), "[ROWS 4]"),
+        (Rows(4, 2, (A,)), "[PARTITION BY a ROWS 4 SLIDE 2]"),
+        (Session(30 * SECOND), "[SESSION 30 s]"),
+        (Landmark(DAY, MINUTE), "[LANDMARK FROM '1970-01-02 00:00:00' SLIDE 1 min]"),
+        (Landmark(None, MINUTE), "[UNBOUNDED SLIDE 1 min]"),
+        (While(POSITIVE), "[WHILE a > 0]"),
+    ],
+)
+def test_a_window_prints_as_it_is_written(window: Window, text: str) -> None:
+    assert format_window(window) == text
