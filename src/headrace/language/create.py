@@ -74,8 +74,9 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
         return CreateStream(reader.text, offset, name, columns, "LATENT", None, 0, read_connector(reader), or_replace, if_not_exists)
     reader.expect("FROM", hint=_STREAM)
     connector = read_connector(reader)
-    timing = "INTERNAL" if time_column is None else "EXTERNAL"
-    return CreateStream(reader.text, offset, name, columns, timing, time_column, skew, connector, or_replace, if_not_exists)
+    if time_column is None:
+        return CreateStream(reader.text, offset, name, columns, "INTERNAL", None, 0, connector, or_replace, if_not_exists)
+    return CreateStream(reader.text, offset, name, columns, "EXTERNAL", time_column, skew, connector, or_replace, if_not_exists)
 
 
 def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateAggregate:

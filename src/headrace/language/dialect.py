@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import Span, SyntaxFault
 from headrace.language.reader import span_of
@@ -19,6 +19,9 @@ from headrace.language.windows import read_window
 
 #: What sqlglot must parse by itself because its arguments are not a plain list.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+
+#: What may follow UNION in FROM if the union is of streams and not of SELECTs.
+_NAMES = parser.Parser.ID_VAR_TOKENS - {TokenType.ALL, TokenType.DISTINCT} | {TokenType.IDENTIFIER}
 
 
 class PlacedError(ParseError):
@@ -68,7 +71,7 @@ class Headrace(Dialect):
         ) -> exp.Expr | None:
             item = self._parse_item(alias_tokens)
             further: list[exp.Expr] = []
-            while self._match(TokenType.UNION, advance=False) and self._next.token_type in self.ID_VAR_TOKENS | {TokenType.IDENTIFIER}:
+            while self._match(TokenType.UNION, advance=False) and self._next.token_type in _NAMES:
                 self._advance()
                 further.append(self._parse_item(alias_tokens))
             if further:

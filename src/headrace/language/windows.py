@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from headrace.elements.time import parse_instant
 from headrace.errors import Span, SyntaxFault
@@ -26,7 +26,7 @@ from headrace.language.syntax import (
 Expressions = Callable[[Sequence[Token], str], list[exp.Expr]]
 
 _WINDOWS = ("RANGE", "ROWS", "SESSION", "LANDMARK", "NOW", "UNBOUNDED", "WHILE", "PARTITION")
-_HINT = "a window is [RANGE 5 MINUTES], [ROWS 100], [SESSION 30 SECONDS], [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE], [NOW], [UNBOUNDED] or [WHILE x > 0]"
+_HINT = "write [RANGE 5 MINUTES], [ROWS 100], [SESSION 30 SECONDS], [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE], [NOW], [UNBOUNDED] or [WHILE x > 0]"
 
 
 def read_window(tokens: Sequence[Token], text: str, expressions: Expressions) -> WindowClause:

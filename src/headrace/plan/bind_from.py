@@ -1,0 +1,228 @@
+"""FROM, and the part of WHERE that joins, to a left-deep tree of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from sqlglot import exp
+
+from headrace.catalog.definitions import Table
+from headrace.elements.expression import Call, Cast, Column, Expr, columns, conjunction, conjuncts, substitute
+from headrace.elements.types import Type
+from headrace.elements.window import Extent
+from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
+from headrace.language.syntax import LandmarkClause, WindowClause
+from headrace.plan.bind_expression import ExpressionBinder
+from headrace.plan.bind_function import apply
+from headrace.plan.bind_window import extent, since
+from headrace.plan.environment import Environment
+from headrace.plan.from_item import Item, read_item
+from headrace.plan.nodes import Filter, Join, JoinKind, Node, TableJoin
+from headrace.plan.place import place
+from headrace.plan.scope import Relation, Scope, unique
+
+WINDOW_HINT = "give it a window such as [RANGE 5 MINUTES], or [UNBOUNDED]"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What SELECT works on: the joined input, its names, what is left of WHERE, and the items that are not stored tables."""
+
+    node: Node
+    scope: Scope
+    where: Expr | None
+    streams: tuple[Item, ...]
+    has_table: bool
+
+    @property
+    def clauses(self) -> tuple[WindowClause, ...]:
+        return tuple(item.clause for item in self.streams if item.clause is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One JOIN: which item joins, how, and under what names its columns come out."""
+
+    item: Item
+    kind: JoinKind
+    names: tuple[str, ...]
+
+
+def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Source:
+    """Bind FROM and WHERE; `aggregated` permits windows that slide, which are then the aggregate's."""
+    from_ = select.args.get("from_")
+    if from_ is None:
+        raise NotSupported("SELECT without FROM", span=place(select), hint="a continuous query reads a stream: SELECT ... FROM stream")
+    joins: list[exp.Join] = select.args.get("joins") or []
+    items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
+    kinds: list[JoinKind] = ["inner", *(_kind(join) for join in joins)]
+    order = _order(items, kinds)
+    taken: set[str] = set()
+    steps = {i: _Step(items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names)) for i in order}
+    scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
+    where_node = select.args.get("where")
+    where: tuple[Expr, ...] = ()
+    if where_node is not None:
+        where = conjuncts(ExpressionBinder(scope, env.catalog, "in WHERE").predicate(where_node.this))
+    inner = all(kind == "inner" for kind in kinds)
+    pool = {0: tuple(term for terms in conditions.values() for term in terms)} if inner else conditions
+    tree = _Tree(env, [step.item for step in steps.values()], aggregated=aggregated)
+    tree.start(steps[order[0]])
+    for i in order[1:]:
+        if inner:
+            pool[0], where = tree.join(steps[i], pool[0], where)
+        else:
+            left, _ = tree.join(steps[i], pool.get(i, ()), ())
+            if left:
+                raise NotSupported("rowtime cannot stand in ON of an outer join", span=place(joins[i - 1]), hint="compare columns of the two sides")
+    rest = (*pool[0], *where) if inner else where
+    streams = tuple(item for item in items if not isinstance(item.source, Table))
+    return Source(tree.node, scope, conjunction(rest), streams, len(streams) < len(items))
+
+
+class _Tree:
+    """The join tree while it grows to the right."""
+
+    def __init__(self, env: Environment, items: list[Item], *, aggregated: bool) -> None:
+        self._env = env
+        self._aggregated = aggregated
+        self._windowed = sum(not isinstance(item.source, Table) for item in items) > 1
+        self._extent: Extent | None = None
+        self.node: Node
+
+    def start(self, step: _Step) -> None:
+        self.node, self._extent = self._input(step.item)
+
+    def join(self, step: _Step, on: tuple[Expr, ...], where: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Join one more item by all conditions that can be tested now; returns those that cannot."""
+        left, right = frozenset(self.node.schema.names), frozenset(step.names)
+        ready = [term for term in on if columns(term) <= left | right]
+        later = tuple(term for term in on if term not in ready)
+        joining = [term for term in where if _sides(term, left, right) is not None]
+        pairs = [(pair, term) for term in (*ready, *joining) if (pair := _sides(term, left, right)) is not None]
+        residual = [term for term in ready if _sides(term, left, right) is None]
+        if isinstance(step.item.source, Table):
+            self._table_join(step, step.item.source, pairs, residual)
+        else:
+            own = _own_names(step)
+            keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
+            node, window = self._input(step.item)
+            self.node = Join(self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names)
+            self._extent = None
+        return later, tuple(term for term in where if term not in joining)
+
+    def _table_join(self, step: _Step, table: Table, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]) -> None:
+        kind: OneOf["inner", "left"]
+        match step.kind:
+            case "inner" | "left":
+                kind = step.kind
+            case "right" | "full":
+                hint = "use LEFT JOIN with the stream on the left"
+                raise NotSupported("rows of a stored table cannot wait for tuples that may come", span=step.item.span, hint=hint)
+        keys: list[tuple[Expr, str]] = []
+        own = {name: field.name for name, field in zip(step.names, table.schema, strict=True)}
+        for (one, other), term in pairs:
+            # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes NULL and finds no row.
+            bare = other.arg if isinstance(other, Cast) and other.type.is_integer and other.arg.type.is_integer else other
+            if isinstance(bare, Column):
+                keys.append((one if one.type is bare.type else _narrowed(one, bare.type), own[bare.name]))
+            else:
+                residual.append(term)
+        self.node = TableJoin(self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names)
+
+    def _input(self, item: Item) -> tuple[Node, Extent | None]:
+        assert not isinstance(item.source, Table)
+        if not self._windowed:
+            return item.source, None
+        if item.clause is None:
+            name = item.names[0] if item.names else "the sub-query"
+            raise UnboundedStateFault(f"the join would have to remember all of {name}", span=item.span, hint=WINDOW_HINT)
+        binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
+        window = extent(item.clause, binder, aggregated=self._aggregated)
+        source = item.source
+        if isinstance(item.clause, LandmarkClause):
+            source = Filter(source, since(item.clause.start))
+        return source, window
+
+
+def _kind(join: exp.Join) -> JoinKind:
+    side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    if method or kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise NotSupported(f"there is no {' '.join(filter(None, (method, side, kind)))} JOIN", span=place(join.this), hint="use JOIN ... ON ...")
+    match side:
+        case "LEFT":
+            return "left"
+        case "RIGHT":
+            return "right"
+        case "FULL":
+            return "full"
+        case _:
+            return "inner"
+
+
+def _order(items: list[Item], kinds: list[JoinKind]) -> list[int]:
+    """The items as written, but a stream first; a stored table can only be looked up."""
+    first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
+    if first is None:
+        hint = "join a stream with it: FROM stream JOIN table ON ..."
+        raise NotSupported(f"{items[0].names[0]!r} is a stored table, which changes never", span=items[0].span, hint=hint)
+    if first > 0 and any(kind != "inner" for kind in kinds):
+        raise NotSupported(
+            "an outer join with a stored table on the left", span=items[0].span, hint="put the stream first: FROM stream LEFT JOIN table ON ..."
+        )
+    return [first, *(i for i in range(len(items)) if i != first)]
+
+
+def _conditions(joins: list[exp.Join], steps: list[_Step], env: Environment) -> tuple[Scope, dict[int, tuple[Expr, ...]]]:
+    relations: list[Relation] = [steps[0].item.relation(steps[0].names)]
+    merged: dict[str, Expr] = {}
+    conditions: dict[int, tuple[Expr, ...]] = {}
+    for i, join in enumerate(joins, start=1):
+        before = Scope(tuple(relations), dict(merged))
+        own = steps[i].item.relation(steps[i].names)
+        relations.append(own)
+        on = join.args.get("on")
+        using: list[exp.Identifier] = join.args.get("using") or []
+        if on is None and not using and steps[i].kind != "inner":
+            raise SyntaxFault("an outer join needs ON or USING", span=steps[i].item.span)
+        terms = conjuncts(ExpressionBinder(Scope(tuple(relations), merged), env.catalog, "in ON").predicate(on)) if on is not None else ()
+        for name in using:
+            reference = exp.Column(this=name.copy())
+            one, other = before.column(reference), Scope((own,)).column(reference)
+            terms += (apply("=", (one, other), place(name)),)
+            merged[name.name] = _merge(steps[i].kind, one, other)
+        conditions[i] = terms
+    return Scope(tuple(relations), merged), conditions
+
+
+def _merge(kind: JoinKind, one: Expr, other: Expr) -> Expr:
+    match kind:
+        case "inner" | "left":
+            return one
+        case "right":
+            return other
+        case "full":
+            return apply("coalesce", (one, other), None)
+
+
+def _sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
+    """The two sides of an equality, that over `left` first; None if it does not compare the two."""
+    if not isinstance(term, Call) or term.function != "=":
+        return None
+    one, other = term.args
+    for pair in ((one, other), (other, one)):
+        mine, theirs = columns(pair[0]), columns(pair[1])
+        if mine and theirs and mine <= left and theirs <= right:
+            return pair
+    return None
+
+
+def _own_names(step: _Step) -> Mapping[str, Expr]:
+    return {name: Column(field.name, field.type) for name, field in zip(step.names, step.item.schema, strict=True)}
+
+
+def _narrowed(expr: Expr, to: Type) -> Expr:
+    inner = expr.arg if isinstance(expr, Cast) else expr
+    return inner if inner.type is to else Cast(inner if inner.type.is_integer else expr, to)

@@ -1,0 +1,219 @@
+"""A parsed SELECT to a plan: names resolved, types checked, windows placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from headrace.catalog.catalog import Catalog
+from headrace.elements.expression import FALSE, Call, Column, Expr
+from headrace.elements.time import END
+from headrace.elements.types import Type
+from headrace.elements.window import Rows, While, Window
+from headrace.errors import NameFault, NotSupported, TypeFault, UnboundedStateFault
+from headrace.language.syntax import LandmarkClause, RangeClause, SessionClause, WhileClause
+from headrace.plan.bind_aggregate import Grouping, is_grouped
+from headrace.plan.bind_expression import ExpressionBinder
+from headrace.plan.bind_from import WINDOW_HINT, Source, bind_from
+from headrace.plan.bind_window import aggregate_window, distinct_span, joined_window, since
+from headrace.plan.environment import Environment
+from headrace.plan.from_item import union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Node, Order, Project
+from headrace.plan.place import place
+from headrace.plan.scope import Scope, unique
+
+_CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "this", "expression", "order", "kind", "alias")
+#: Bind an expression of SELECT; take in a column that * brings.
+Bind: TypeAlias = Callable[[exp.Expr], Expr]
+Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
+
+_NO_LIMIT = "a continuous query never ends, so a first or last row never comes; use a window"
+
+
+def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Mapping[str, Node] | None = None, ordered: bool = False) -> Node:
+    """The plan of a SELECT. Errors have spans into `text`, the statement that `select` was parsed from.
+
+    `queries` are the plans of named queries; one that is missing there is bound from the catalog's text. `ordered` asks for an Order on top.
+    """
+    env = Environment(catalog, queries or {}, {}, _bind_nested)
+    ordered |= _by_time(select)
+    node = _bind_query(select, env)
+    return Order(node) if ordered else node
+
+
+def _by_time(tree: exp.Expr) -> bool:
+    """Whether the outermost query ends with ORDER BY rowtime."""
+    order = tree.args.get("order")
+    if order is None:
+        return False
+    terms = order.expressions
+    plain = len(terms) == 1 and isinstance(terms[0].this, exp.Column) and terms[0].this.name.lower() in ("rowtime", "window_end")
+    if not plain or terms[0].args.get("desc"):
+        raise NotSupported("results come as time passes, so they can be ordered by time only", span=place(order), hint="write ORDER BY rowtime")
+    return True
+
+
+def _bind_nested(tree: exp.Expr, env: Environment) -> Node:
+    order = tree.args.get("order")
+    if order is not None:
+        raise NotSupported("ORDER BY in a sub-query has no effect", span=place(order), hint="order the outermost query")
+    return _bind_query(tree, env)
+
+
+def _bind_query(tree: exp.Expr, env: Environment) -> Node:
+    for clause, value in tree.args.items():
+        if value and clause not in _CLAUSES:
+            name = clause.strip("_").replace("_", " ").upper()
+            hint = _NO_LIMIT if clause in ("limit", "offset", "fetch") else None
+            raise NotSupported(f"there is no {name}", span=place(value if isinstance(value, exp.Expr) else tree), hint=hint)
+    env = _with(tree, env)
+    match tree:
+        case exp.Subquery():
+            return _bind_nested(tree.this, env)
+        case exp.Union():
+            return union([_bind_nested(tree.this, env), _bind_nested(tree.expression, env)], place(tree))
+        case exp.Select():
+            return _bind_select(tree, env)
+        case _:
+            raise NotSupported(f"there is no {tree.key.upper()}", span=place(tree), hint="use a JOIN, or UNION")
+
+
+def _with(tree: exp.Expr, env: Environment) -> Environment:
+    with_ = tree.args.get("with_")
+    if with_ is None:
+        return env
+    if with_.args.get("recursive"):
+        raise NotSupported("WITH RECURSIVE", span=place(with_))
+    for cte in with_.expressions:
+        node = _bind_nested(cte.this, env)
+        columns = [column.name for column in cte.args["alias"].columns]
+        if columns:
+            if len(columns) != len(node.schema):
+                raise NameFault(f"{cte.alias} has {len(node.schema)} columns, {len(columns)} names are given", span=place(cte.args["alias"]))
+            node = Project(node, tuple((name, Column(field.name, field.type)) for name, field in zip(columns, node.schema, strict=True)))
+        env = replace(env, ctes={**env.ctes, cte.alias.lower(): node})
+    return env
+
+
+def _bind_select(select: exp.Select, env: Environment) -> Node:
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise NotSupported("DISTINCT ON", span=place(distinct), hint="group by the columns and take first(...) of the others")
+    grouped = is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
+    source = bind_from(select, env, aggregated=grouped or distinct is not None)
+    if grouped:
+        node = _grouped(select, source, env)
+        return node if distinct is None else Distinct(node, 0)
+    return _plain(select, source, env, distinct=distinct is not None)
+
+
+def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bool) -> Node:
+    node = _filtered(source)
+    columns = _outputs(select, source, ExpressionBinder(source.scope, env.catalog, "without a window").bind, lambda _, expr: expr)
+    if not distinct:
+        for clause in source.clauses:
+            if isinstance(clause, SessionClause | WhileClause):
+                raise NotSupported("without an aggregate this window says nothing", span=clause.span, hint="add an aggregate such as count(*)")
+        return _projected(node, columns)
+    if any(isinstance(clause, RangeClause) and clause.slide is not None for clause in source.clauses):
+        taken = {"window_start", "window_end"}
+        keys = tuple((unique(name, taken), expr) for name, expr in columns)
+        rows = Aggregate(node, _window(source, env), keys, ())
+        return Project(rows, tuple((name, Column(key, expr.type)) for (name, expr), (key, _) in zip(columns, keys, strict=True)))
+    return Distinct(_projected(node, columns), _distinct_span(source))
+
+
+def _filtered(source: Source) -> Node:
+    node = source.node
+    if len(source.streams) == 1 and isinstance(source.streams[0].clause, LandmarkClause):
+        node = Filter(node, since(source.streams[0].clause.start))
+    return node if source.where is None else Filter(node, source.where)
+
+
+def _distinct_span(source: Source) -> int:
+    if not source.clauses:
+        if source.streams[0].is_stream:
+            name = source.streams[0].names[0]
+            raise UnboundedStateFault(f"DISTINCT would have to remember all of {name}", span=source.streams[0].span, hint=WINDOW_HINT)
+        return 0
+    return min(END, max(distinct_span(clause) for clause in source.clauses))
+
+
+def _grouped(select: exp.Select, source: Source, env: Environment) -> Node:
+    window = _window(source, env)
+    grouping = Grouping(select, source, env)
+    columns = _outputs(select, source, grouping.output, grouping.star)
+    having = select.args.get("having")
+    conditions: list[Expr] = [] if having is None else [grouping.condition(having.this)]
+    node = source.node
+    if source.where is not None and isinstance(window, Rows | While):
+        # These windows count tuples, so WHERE must not thin them out before: it decides a group inside the window instead.
+        passed = Call("coalesce", (source.where, FALSE), Type.BOOLEAN)
+        conditions.insert(0, grouping.hidden_key("passed", passed))
+    elif source.where is not None:
+        node = Filter(node, source.where)
+    node = Aggregate(node, window, grouping.keys, grouping.calls)
+    for condition in conditions:
+        node = Filter(node, condition)
+    return _projected(node, columns)
+
+
+def _window(source: Source, env: Environment) -> Window:
+    first = source.streams[0]
+    if not source.clauses:
+        name = first.names[0] if first.names else "the sub-query"
+        raise UnboundedStateFault(f"an aggregate over {name} would never have a result", span=first.span, hint=WINDOW_HINT)
+    if len(source.streams) > 1:
+        return joined_window(source.clauses)
+    clause = source.clauses[0]
+    window = aggregate_window(clause, ExpressionBinder(Scope((first.relation(),)), env.catalog, "in a window"))
+    if source.has_table and isinstance(window, Rows | While):
+        raise NotSupported("this window counts tuples, and a stored table may multiply them", span=clause.span, hint="join in a sub-query first")
+    return window
+
+
+def _projected(node: Node, columns: tuple[tuple[str, Expr], ...]) -> Node:
+    """A projection, unless it would change nothing."""
+    same = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
+    return node if columns == same else Project(node, columns)
+
+
+def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept) -> tuple[tuple[str, Expr], ...]:
+    taken: set[str] = set()
+    outputs: list[tuple[str, Expr]] = []
+    for item in select.expressions:
+        if item.is_star and isinstance(item, exp.Star | exp.Column):
+            if any(item.args.get(clause) for clause in ("except_", "replace", "rename")):
+                raise NotSupported("* takes no EXCEPT", span=place(item), hint="write the columns")
+            for name, expr in source.scope.star(item if isinstance(item, exp.Column) else None):
+                outputs.append((unique(name, taken), accept(item, expr)))
+            continue
+        alias = item.alias if isinstance(item, exp.Alias) else ""
+        if alias.startswith("__"):
+            raise NameFault("names that begin with two underscores are ours", span=place(item))
+        expr = bind_item(item.this if isinstance(item, exp.Alias) else item)
+        if expr.type is Type.NULL:
+            raise TypeFault("this NULL has no type", span=place(item), hint="write CAST(NULL AS STRING)")
+        outputs.append((unique(alias or _name(item), taken), expr))
+    return tuple(outputs)
+
+
+def _name(node: exp.Expr) -> str:
+    match node:
+        case exp.Column():
+            return node.name
+        case exp.Paren() | exp.Cast():
+            return _name(node.this)
+        case exp.Filter() | exp.Window():
+            return _name(node.this)
+        case exp.Anonymous():
+            return node.name.lower()
+        case exp.Extract():
+            return node.name.lower()
+        case exp.Func():
+            return node.sql_name().lower()
+        case _:
+            return "expr"
