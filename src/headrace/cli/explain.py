@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import typer
+from rich.markup import escape
 
 from headrace.cli.report import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateAggregate, CreateQuery, CreateStream, CreateTable, Describe, Drop, Explain, Select, Show, Statement
+from headrace.language.syntax import CreateAggregate, CreateQuery, CreateStream, CreateTable, Describe, Drop, Explain, Select, Show
 from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]
@@ -34,43 +35,42 @@ def explain(
     if file is None and sql is None:
         raise typer.BadParameter("give a file of statements, or a query with -e")
     form: Form = "json" if as_json else "text"
-    plans: dict[str, str] = {}
     text = "" if file is None else file.read_text()
-    with faults(text):
-        statements = parse(text)
-        session = Session(host="local")
-        plans |= _plans(session, statements, form, wanted=sql is None)
-    if sql is not None:
-        with faults(sql):
-            plans["query"] = session.explain(sql.rstrip().rstrip(";"), form=form)
+    with faults(text), Session(host="local") as session:
+        plans = dict(_of_file(session, text, form)) if sql is None else {"query": _of_query(session, text, sql, form)}
     if as_json:
         out.print(json.dumps({name: json.loads(plan) for name, plan in plans.items()}, indent=1), markup=False)
     else:
         for name, plan in plans.items():
-            out.print(f"[bold]{name}[/]")
-            out.print(plan.rstrip() + "\n", markup=False)
+            out.print(f"[bold]{escape(name)}[/]")
+            out.print(plan + "\n", markup=False)
 
 
-def _plans(session: Session, statements: list[Statement], form: Form, *, wanted: bool) -> Iterator[tuple[str, str]]:
-    """Define what the file defines, and explain its queries; on the local host nothing runs until it is waited for."""
-    unnamed = 0
-    for statement in statements:
-        try:
-            match statement:
-                case CreateQuery():
-                    session.execute(statement.text)
-                    if wanted:
-                        yield statement.name.text, session.explain(statement.name.text, form=form)
-                case Select():
-                    unnamed += 1
-                    if wanted:
-                        yield f"query {unnamed}", session.explain(statement.select_text, form=form)
-                case Show() | Describe() | Explain():
-                    pass
-                case CreateStream() | CreateTable() | CreateAggregate() | Drop():
-                    session.execute(statement.text)
-        except HeadraceError as error:
-            if error.span is not None:
-                start = statement.offset + (statement.select_span.start if isinstance(statement, Select) else 0)
-                error.span = Span(error.span.start + start, error.span.end + start)
-            raise
+def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str]]:
+    """Name and plan of each query. A query may read earlier ones, so what comes before it is explained again and cut off."""
+    before, unnamed = "", 0
+    for statement in parse(text):
+        match statement:
+            case CreateQuery(name=name):
+                title = name.text
+            case Select() | Explain():
+                unnamed += 1
+                title = f"query {unnamed}"
+            case CreateStream() | CreateTable() | CreateAggregate() | Drop() | Show() | Describe():
+                continue
+        shown = session.explain(text[: statement.offset + len(statement.text)], form=form)
+        yield title, shown.removeprefix(before).strip()
+        before = shown
+
+
+def _of_query(session: Session, text: str, sql: str, form: Form) -> str:
+    """The plan of a query over what the file defines."""
+    prefix = text + "\n;" if text else ""
+    before = session.explain(prefix, form=form)
+    try:
+        return session.explain(prefix + sql, form=form).removeprefix(before).strip()
+    except HeadraceError as error:
+        if error.span is not None and error.span.start >= len(prefix):
+            error.span = Span(error.span.start - len(prefix), error.span.end - len(prefix))
+            error.text = sql
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 
@@ -21,7 +22,10 @@ class Meter:
     def look(self, statistics: Statistics) -> None:
         """Take a look; only those of the last few seconds count."""
         now = self._clock()
-        self._looks.append((now, statistics))
+        try:
+            self._looks.append((now, copy.deepcopy(statistics)))  # the deployment goes on counting in the original
+        except RuntimeError:  # a stream or query was added just now: the next look will do
+            return
         while len(self._looks) > 2 and now - self._looks[1][0] >= 5.0:
             self._looks.pop(0)
 

@@ -8,9 +8,9 @@ import typer
 
 from headrace.cli.figures import Meter
 from headrace.cli.report import err, faults, out, show
-from headrace.cli.running import Host, interruptible, open_session, watch
+from headrace.cli.running import Host, interruptible, is_running, open_session, watch
 from headrace.language.parser import parse
-from headrace.session import Session, Started
+from headrace.session import Session
 
 EXAMPLES = (
     "Examples:\n\n"
@@ -34,10 +34,9 @@ def run(
         if host is Host.spark:
             err.print("[dim]starting Spark ...[/]")
         with open_session(checkpoint, host=host, buckets=buckets) as session:
-            outcomes = session.execute(text)
-            for outcome in outcomes:
+            for outcome in session.execute(text):
                 show(outcome)
-            if not any(isinstance(outcome, Started) for outcome in outcomes):
+            if not is_running(session):
                 err.print("[dim]no query to run[/]")
             elif once:
                 session.drain()

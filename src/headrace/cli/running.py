@@ -13,7 +13,7 @@ from types import FrameType
 
 from headrace.cli import java
 from headrace.cli.report import err
-from headrace.session import Session
+from headrace.session import Listing, Session
 
 FORCED = 130
 
@@ -30,6 +30,11 @@ def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buc
     if host is Host.spark:
         java.prepare()
     return Session(checkpoint, host=host.value, buckets=buckets)
+
+
+def is_running(session: Session) -> bool:
+    """Whether there is any query, from these statements or from earlier ones on the same checkpoint."""
+    return any(isinstance(outcome, Listing) and outcome.rows for outcome in session.execute("SHOW QUERIES"))
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from headrace.cli.figures import Meter
 from headrace.cli.report import complain, err, exit_code, faults, is_debugging, out, show
-from headrace.cli.running import Host, open_session
+from headrace.cli.running import Host, is_running, open_session
 from headrace.cli.statements import is_blank, take
 from headrace.elements.functions import AGGREGATES, FUNCTIONS
 from headrace.errors import HeadraceError
-from headrace.session import Session, Started
+from headrace.session import Session
 
 EXAMPLES = (
     "Examples:\n\n"
@@ -47,7 +47,9 @@ def sql(
 ) -> None:
     """Type statements at a prompt, or pipe them in."""
     with faults(), open_session(checkpoint, host=host, buckets=buckets) as session:
-        shell = Shell(session)
+        if is_running(session):
+            err.print("[dim]continuing the queries of this checkpoint[/]")
+        shell = Shell(session, steps=host is Host.local)
         if sys.stdin.isatty():
             shell.converse()
         else:
@@ -57,11 +59,11 @@ def sql(
 class Shell:
     """Executes what is typed, one statement at a time, and goes on after an error."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, steps: bool) -> None:
         self._session = session
+        self._steps = steps  # the local host works only while it is waited for
         self._meter = Meter()
         self._names: set[str] = set()
-        self._started = False
         self._failed: HeadraceError | None = None
 
     def converse(self) -> None:
@@ -96,8 +98,7 @@ class Shell:
                 self._all([rest.strip()])
         if self._failed:
             raise typer.Exit(exit_code(self._failed))
-        if self._started:
-            self._session.drain()
+        self._session.drain()
 
     def _entry(self, text: str) -> bool:
         if text.lstrip().startswith("\\"):
@@ -125,7 +126,8 @@ class Shell:
             try:
                 for outcome in self._session.execute(statement):
                     show(outcome)
-                    self._started |= isinstance(outcome, Started)
+                if self._steps:
+                    self._session.wait(0.2)
             except HeadraceError as error:
                 if is_debugging():
                     raise
