@@ -85,6 +85,12 @@ class Aggregates:
         work = {part.name: part.merged for part in self.parts if part.merged}
         return frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
 
+    def newest(self, partials: pl.DataFrame) -> int:
+        """The greatest `__seq` that partials remember; -1 if they remember none."""
+        names = [part.name for part in self.parts if part.name.endswith(("_first", "_last"))]
+        found = [partials[name].struct.field("seq").max() for name in names]
+        return max((int(seq) for seq in found if seq is not None), default=-1)  # type: ignore[arg-type]
+
     def results(self, partials: pl.DataFrame, *, start: pl.Expr, end: pl.Expr, stamp: pl.Expr) -> pl.DataFrame:
         """Final rows in output order: keys, calls, window_start, window_end, `__ts`."""
         instant = Type.TIMESTAMP.polars
