@@ -93,6 +93,11 @@ class Pairer:
         number = self._number(keys) if keys else pl.zeros(len(page), pl.Int64, eager=True)
         return pl.DataFrame([*stored, number.alias(KEY)]), known
 
+    def arranged(self, port: int) -> dict[str, pl.DataType]:
+        """The columns of what `arrange` gives."""
+        key = pl.Int64() if self._is_exact or not self.spec.keys else pl.UInt64()
+        return {**self.spec.schema(port).polars(), TS: pl.Int64(), EXPIRY: pl.Int64(), KEY: key}
+
     def join(self, port: int, mine: pl.DataFrame, others: pl.DataFrame, ts: Ints, expiry: Ints) -> tuple[Page, Flags | None]:
         """Pair row by row a port's rows with the other side's; say which pairs were kept (None: all).
 

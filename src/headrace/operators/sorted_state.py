@@ -177,7 +177,7 @@ class SortedSide:
         """Slices are 2**bits long: a share of a row's life, longer if a page or the state would fall into too many of them."""
         life, reach = int((exp - ts).max()), int(exp.max() - exp.min())
         length = max(life // _SLICES_PER_LIFE, reach // _SLICES_PER_PAGE, 1)
-        crowd = max(0, len(self._slices) - _MANY_SLICES) // _SLICES_PER_PAGE
+        crowd = max(0, len(self._slices) - _MANY_SLICES) // 4  # so that their number grows with the logarithm of time only
         return min(62, (length - 1).bit_length() + crowd)
 
     def _append(self, slice_: str, rows: pl.DataFrame, done: Flags | None, dead_below: int) -> None:

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -166,7 +167,7 @@ def test_unbounded_rows_stay_until_the_other_side_ends() -> None:
 
 def test_state_stays_bounded_while_both_sides_move_on() -> None:
     operator, most = keyed("full", span=100).build(), 0
-    for ts in range(0, 5000, 10):
+    for ts in range(0, 1500, 10):
         for port, schema in enumerate((LEFT, RIGHT)):
             page = page_of(schema, [dict(zip(schema.names, (i % 3, "x", i), strict=True)) for i in range(10)], list(range(ts, ts + 10)))
             list(operator.on_page(port, page))
@@ -184,6 +185,15 @@ def test_large_results_come_in_several_pages(monkeypatch: pytest.MonkeyPatch) ->
     pages = list(operator.on_page(1, many["b"]))
     assert max(map(len, pages)) <= 100
     assert Counter(rows_of(pages)) == Counter((str(i), str(j), 1) for i in range(30) for j in range(30))
+
+
+def test_different_keys_of_one_hash_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    operator = keyed("full", "string").build()
+    feed(operator, 0, 1, 1, "x", 7)
+    assert feed(operator, 1, 2, 1, "y", 8) == []
+    assert feed(operator, 1, 3, 1, "x", 9) == [(1, "x", 7, 1, "x", 9, 3)]
+    assert rows_of(operator.on_punctuation(0, Punctuation(END))) == [(None, None, None, 1, "y", 8, 2)]
 
 
 def test_partition_keys_are_those_of_the_side() -> None:
