@@ -24,7 +24,7 @@ test:  ## every check and test
 	./headrace test
 
 golden: setup  ## rewrite the expected output of golden scripts; review the diff
-	HEADRACE_GOLDEN=rewrite $(BIN)/python -m pytest tests/golden
+	$(BIN)/python -m pytest -q tests/golden --update-golden
 
 bench:  ## the core benchmark, quickly
 	./headrace bench core --quick

@@ -67,7 +67,7 @@ class SpeedMap:
             self.windows += len(rows)
 
     def take_confirmed(self, batch: int, rows: list[dict[str, Any]]) -> None:
-        """Results of `confirmations`."""
+        """Results of `congestion`."""
         with self._lock:
             for row in sorted(rows, key=lambda row: row["window_end"]):
                 self._confirmed[row["segment"]] = row["n"]
@@ -118,7 +118,7 @@ def _start(picture: SpeedMap) -> Session:
     try:
         session.execute(statements())
         session.subscribe("speed_map", picture.take_speeds)
-        session.subscribe("confirmations", picture.take_confirmed)
+        session.subscribe("congestion", picture.take_confirmed)
     except BaseException:
         session.stop()
         raise
@@ -129,7 +129,7 @@ def _live(picture: SpeedMap, seconds: float | None) -> None:
     started = time.monotonic()
     with out.status("starting Spark (10 to 20 seconds) ..."):
         session = _start(picture)
-    out.print(f"[dim]Spark and four queries started in {time.monotonic() - started:.0f} s[/]")
+    out.print(f"[dim]Spark and its queries started in {time.monotonic() - started:.0f} s[/]")
     stopping = threading.Event()
     with session, interruptible(stopping.set) as stop, Live(picture.draw(out.width), console=out, auto_refresh=False) as live:
 
@@ -145,7 +145,7 @@ def _lines(picture: SpeedMap, seconds: float | None) -> None:
     started = time.monotonic()
     out.print("starting Spark ...")
     with _start(picture) as session, interruptible(lambda: err.print("stopping ...")) as stop:
-        out.print(f"Spark and four queries started in {time.monotonic() - started:.0f} s")
+        out.print(f"Spark and its queries started in {time.monotonic() - started:.0f} s")
 
         def look() -> None:
             picture.meter.look(session.statistics())

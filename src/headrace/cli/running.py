@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from headrace.cli import java
-from headrace.cli.report import err
+from headrace.cli.report import err, out
 from headrace.session import Listing, Session
 
 FORCED = 130
@@ -48,6 +48,7 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
     def on_signal(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             err.print("forced to stop; the checkpoint is safe, the unfinished micro-batch will be run again")
+            out.show_cursor(True)  # a live picture hides it
             os._exit(FORCED)
         stop.set()
         on_first()

@@ -128,7 +128,7 @@ def test_arguments_choose_tests_but_not_checks() -> None:
 def test_the_demo_speaks_our_language() -> None:
     statements = parse(demo.statements())
     assert [statement.name.text for statement in statements if isinstance(statement, CreateStream)] == ["detectors", "probes"]
-    assert {"speed_map", "confirmations"} <= {statement.name.text for statement in statements if isinstance(statement, CreateQuery)}
+    assert {"speed_map", "congestion"} == {statement.name.text for statement in statements if isinstance(statement, CreateQuery)}
 
 
 def test_the_example_is_the_demo() -> None:
