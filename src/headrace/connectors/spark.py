@@ -54,7 +54,8 @@ class SparkSink:
             frame.write.format(self._format).options(**options).mode(self._mode).save()
         except Exception as error:
             raise SinkFault(
-                f"query {self._query}: Spark cannot write format {self._format!r}: {error}", hint="check the options, and that the format's jar is there"
+                f"query {self._query}: Spark cannot write format {self._format!r}: {error}",
+                hint="check the options, and that the format's jar is there",
             ) from error
 
     def close(self) -> None:

@@ -1,0 +1,66 @@
+"""All sources and sinks by kind, and checking a definition before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from headrace.catalog.definitions import Connector, Stream
+from headrace.connectors.connector import Sink, Source
+from headrace.connectors.console import ConsoleSink, check_console
+from headrace.connectors.files import FilesSource, check_files
+from headrace.connectors.files_sink import FilesSink, check_files_sink
+from headrace.connectors.generator import GeneratorSource
+from headrace.connectors.memory import MemorySink, memory_source
+from headrace.connectors.options import check_names, near
+from headrace.connectors.socket import SocketSource, address
+from headrace.elements.schema import Schema
+from headrace.errors import NameFault
+
+#: A stream and the session's checkpoint directory, where a source may keep files under `sources/<stream>/`.
+MakeSource: TypeAlias = Callable[[Stream, Path], Source]
+#: The query's name, the sink's options, the query's columns, and the session's checkpoint directory.
+MakeSink: TypeAlias = Callable[[str, Connector, Schema, Path], Sink]
+
+SOURCES: dict[str, MakeSource] = {
+    "FILES": FilesSource,
+    "GENERATOR": GeneratorSource,
+    "SOCKET": SocketSource,
+    "MEMORY": memory_source,
+}
+
+SINKS: dict[str, MakeSink] = {
+    "CONSOLE": ConsoleSink,
+    "FILES": FilesSink,
+    "MEMORY": MemorySink,
+}
+
+
+def check_source(stream: Stream) -> None:
+    """Refuse a stream whose source cannot be made; touches nothing."""
+    kind = stream.connector.kind
+    if kind not in SOURCES:
+        raise NameFault(f"there is no source {kind!r}", hint=near(kind, SOURCES))
+    match kind:
+        case "FILES":
+            check_files(stream.connector)
+        case "GENERATOR":
+            GeneratorSource(stream, Path())
+        case "SOCKET":
+            address(stream.connector)
+        case _:
+            check_names(stream.connector, ())
+
+
+def check_sink(query: str, connector: Connector, schema: Schema) -> None:
+    """Refuse a query whose sink cannot be made; touches nothing."""
+    if connector.kind not in SINKS:
+        raise NameFault(f"query {query}: there is no sink {connector.kind!r}", hint=near(connector.kind, SINKS))
+    match connector.kind:
+        case "FILES":
+            check_files_sink(connector)
+        case "CONSOLE":
+            check_console(connector)
+        case _:
+            check_names(connector, ())
