@@ -36,7 +36,8 @@ class Catalog:
         if found is None:
             known = self.names()
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
-            raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, known, otherwise=otherwise))
+            sides = [f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad")] if "." in name else []
+            raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, [*known, *sides], otherwise=otherwise))
         return found
 
     def aggregate(self, name: str) -> Aggregate | None:

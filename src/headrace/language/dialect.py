@@ -14,12 +14,14 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import Span, SyntaxFault
-from headrace.language.reader import span_of
+from headrace.language.reader import no_type, span_of
 from headrace.language.windows import read_window
 
 #: What sqlglot must parse by itself because its arguments are not a plain list.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 
+#: Nodes that sqlglot builds without remembering where they stood.
+_PLACELESS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Null, exp.Boolean, exp.Interval)
 #: What may follow UNION in FROM if the union is of streams and not of SELECTs.
 _NAMES = parser.Parser.ID_VAR_TOKENS - {TokenType.ALL, TokenType.DISTINCT} | {TokenType.IDENTIFIER}
 
@@ -28,7 +30,7 @@ class PlacedError(ParseError):
     """A parse error that knows its place; sqlglot's own tells only line and column."""
 
     def __init__(self, message: str, span: Span) -> None:
-        super().__init__(message)
+        super().__init__(message, errors=[{}])  # sqlglot annotates the first
         self.span = span
 
 
@@ -53,6 +55,11 @@ class Headrace(Dialect):
                 raise PlacedError(message, span_of(place))
             end = self._prev.end + 1 if self._prev else len(self.sql)
             raise PlacedError(message, Span(end, end + 1))
+
+        def expression(self, instance: Any, token: Token | None = None, comments: list[str] | None = None) -> Any:
+            if token is None and isinstance(instance, _PLACELESS):
+                token = self._prev
+            return super().expression(instance, token, comments)
 
         def parse_list(self, tokens_: Sequence[Token], text: str) -> list[exp.Expr]:
             """Parse all tokens as expressions separated by commas."""
@@ -104,6 +111,16 @@ class Headrace(Dialect):
             assert isinstance(name, exp.Identifier)
             return name
 
+        def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
+            token = self._curr
+            found = super()._parse_types(*args, **options)
+            if isinstance(found, exp.DataType):
+                found.update_positions(token)
+            return found
+
+        def _parse_user_defined_type(self, identifier: exp.Identifier) -> exp.Expr | None:
+            raise no_type(identifier.name, span_of(self._prev))
+
         def _bracketed(self) -> Sequence[Token]:
             start, depth = self._index, 0
             while self._curr:
@@ -149,7 +166,7 @@ def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> lis
 
 def _plain(message: str) -> str:
     """Sqlglot's complaint in the words of a reader who does not know its classes."""
-    if message.startswith("Required argument"):
+    if message.startswith("Required "):
         return "something is missing here"
     if message.startswith("Invalid expression / Unexpected token"):
         return "this was not expected here"

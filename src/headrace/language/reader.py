@@ -21,6 +21,14 @@ def span_of(token: Token) -> Span:
     return Span(token.start, token.end + 1)
 
 
+def no_type(written: str, span: Span | None) -> TypeFault:
+    """The error about a type that does not exist."""
+    if written.upper().startswith(("DECIMAL", "NUMERIC")):
+        return TypeFault(f"no type {written!r}", span=span, hint="use DOUBLE")
+    known = ", ".join(type_.value for type_ in Type if type_ is not Type.NULL)
+    return TypeFault(f"no type {written!r}", span=span, hint=did_you_mean(written, TYPE_NAMES, otherwise=f"types are {known}"))
+
+
 class Reader:
     """Reads tokens from left to right; every `expect` that fails says what belongs there."""
 
@@ -95,10 +103,7 @@ class Reader:
         name = self.name("a type")
         found = TYPE_NAMES.get(name.text.upper())
         if found is None:
-            hint = "use DOUBLE" if name.text.upper() in ("DECIMAL", "NUMERIC") else did_you_mean(name.text, TYPE_NAMES)
-            raise TypeFault(
-                f"no type {name.text!r}", span=name.span, hint=hint or f"types are {', '.join(t.value for t in Type if t is not Type.NULL)}"
-            )
+            raise no_type(name.text, name.span)
         if found is Type.DOUBLE:
             self.accept("PRECISION")
         if found is Type.STRING and self.accept("("):

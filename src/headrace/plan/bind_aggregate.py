@@ -178,7 +178,9 @@ def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
     return any(
-        binder.aggregate_name(node) is not None for item in select.expressions for node in item.walk(prune=lambda each: isinstance(each, exp.Query))
+        binder.aggregate_name(node) is not None
+        for item in select.expressions
+        for node in item.walk(prune=lambda each: isinstance(each, exp.Query | exp.Window))
     )
 
 

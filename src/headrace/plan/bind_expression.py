@@ -15,8 +15,9 @@ from headrace.elements.time import parse_duration
 from headrace.elements.types import Type
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.names import TYPE_NAMES, did_you_mean
-from headrace.plan.bind_function import ALIASES, apply, call, cast, part
-from headrace.plan.coerce import unify
+from headrace.language.reader import no_type
+from headrace.plan.bind_function import ALIASES, apply, call, part
+from headrace.plan.coerce import coerce, unify
 from headrace.plan.place import place
 from headrace.plan.scope import Scope
 
@@ -26,6 +27,8 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.And: "and", exp.Or: "or", exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike",
 }  # fmt: skip
 
+#: The parts of a binary operator's node that mean something to us, and those that say nothing.
+_OPERANDS = ("this", "expression", "negate", "typed", "safe")
 #: Takes the name of an aggregate, its arguments and its node.
 Collect = Callable[[str, exp.Expr], Expr]
 
@@ -75,7 +78,7 @@ class ExpressionBinder:
             case exp.Case() | exp.If():
                 return self._case(node)
             case exp.Cast():
-                return cast(self.bind(node.this), type_of(node.args["to"]), place(node))
+                return self._cast(node)
             case exp.Window() | exp.Filter() | exp.Anonymous():
                 return self._call(node)
             case exp.Extract():
@@ -104,12 +107,14 @@ class ExpressionBinder:
 
     def _binary(self, operator: str, node: exp.Expr) -> Expr:
         for side in (node.this, node.expression):
-            if isinstance(side, exp.Escape | exp.Any | exp.All):
-                raise NotSupported("LIKE takes one pattern and no ESCAPE", span=place(node), hint=r"\ escapes % and _")
+            if isinstance(side, exp.Any | exp.All):
+                raise NotSupported("ANY and ALL", span=place(node), hint="use IN, or several conditions with OR")
         if operator in ("and", "or"):
             return apply(operator, (self.predicate(node.this), self.predicate(node.expression)), place(node))
-        left, right = self.bind(node.this), self.bind(node.expression)
-        return apply(operator, (left, right), place(node))
+        if any(value and name not in _OPERANDS for name, value in node.args.items()):
+            raise NotSupported("this form of the operator", span=place(node))
+        result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
+        return apply("not", (result,), place(node)) if node.args.get("negate") else result
 
     def _negative(self, node: exp.Neg) -> Expr:
         arg = self.bind(node.this)
@@ -126,6 +131,8 @@ class ExpressionBinder:
         raise SyntaxFault("IS takes NULL, TRUE or FALSE", span=place(node))
 
     def _between(self, node: exp.Between) -> Expr:
+        if node.args.get("symmetric"):
+            raise NotSupported("BETWEEN SYMMETRIC", span=place(node), hint="use least and greatest")
         arg = self.bind(node.this)
         low = apply(">=", (arg, self.bind(node.args["low"])), place(node))
         high = apply("<=", (arg, self.bind(node.args["high"])), place(node))
@@ -156,6 +163,17 @@ class ExpressionBinder:
             raise TypeFault(f"the results of CASE have different types: {kinds}", span=place(node), hint="convert them with CAST")
         default = unified[-1] if otherwise is not None else None
         return Case(tuple(zip(whens, unified[: len(whens)], strict=True)), default, unified[0].type)
+
+    def _cast(self, node: exp.Cast) -> Expr:
+        if node.args.get("format") is not None:
+            raise NotSupported("CAST has no FORMAT", span=place(node))
+        arg, to = self.bind(node.this), type_of(node.args["to"])
+        try:
+            return coerce(arg, to)
+        except ValueError as error:
+            if isinstance(node, exp.TryCast):
+                return Literal(None, to)
+            raise TypeFault(str(error), span=place(node), hint="write it as '2026-01-31' or '2026-01-31 12:00:00'") from error
 
     def _call(self, node: exp.Window | exp.Filter | exp.Anonymous) -> Expr:
         if isinstance(node, exp.Window):
@@ -188,9 +206,7 @@ def type_of(node: exp.Expr) -> Type:
     written = node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name
     found = TYPE_NAMES.get(str(written).upper())
     if found is None:
-        shown = node.sql()
-        hint = "use DOUBLE" if str(written).upper() == "DECIMAL" else did_you_mean(shown, TYPE_NAMES)
-        raise TypeFault(f"no type {shown!r}", span=place(node) or place(node.parent), hint=hint)
+        raise no_type(node.sql(), place(node) or place(node.parent))
     return found
 
 
@@ -252,4 +268,6 @@ def _refuse(node: exp.Expr) -> NoReturn:
         raise SyntaxFault("* stands only in SELECT and count(*)", span=span)
     if isinstance(node, exp.Alias):
         raise SyntaxFault("AS stands only in SELECT and FROM", span=span)
-    raise NotSupported(f"Headrace has no {node.key.replace('_', ' ')}", span=span, hint="see the list of functions in the manual")
+    if isinstance(node, exp.Escape):
+        raise NotSupported("LIKE has no ESCAPE", span=span, hint=r"\ escapes % and _")
+    raise NotSupported(f"Headrace has no {node.key.replace('_', ' ')}", span=span)

@@ -9,7 +9,7 @@ from typing import Literal as OneOf
 from sqlglot import exp
 
 from headrace.catalog.definitions import Table
-from headrace.elements.expression import Call, Cast, Column, Expr, columns, conjunction, conjuncts, substitute
+from headrace.elements.expression import TRUE, Call, Cast, Column, Expr, columns, conjunction, conjuncts, substitute
 from headrace.elements.types import Type
 from headrace.elements.window import Extent
 from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
@@ -102,7 +102,7 @@ class _Tree:
         later = tuple(term for term in on if term not in ready)
         joining = [term for term in where if _sides(term, left, right) is not None]
         pairs = [(pair, term) for term in (*ready, *joining) if (pair := _sides(term, left, right)) is not None]
-        residual = [term for term in ready if _sides(term, left, right) is None]
+        residual = [term for term in ready if _sides(term, left, right) is None and term != TRUE]
         if isinstance(step.item.source, Table):
             self._table_join(step, step.item.source, pairs, residual)
         else:
@@ -167,7 +167,7 @@ def _order(items: list[Item], kinds: list[JoinKind]) -> list[int]:
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
     if first is None:
         hint = "join a stream with it: FROM stream JOIN table ON ..."
-        raise NotSupported(f"{items[0].names[0]!r} is a stored table, which changes never", span=items[0].span, hint=hint)
+        raise NotSupported(f"{items[0].names[0]!r} is a stored table, in which nothing arrives", span=items[0].span, hint=hint)
     if first > 0 and any(kind != "inner" for kind in kinds):
         raise NotSupported(
             "an outer join with a stored table on the left", span=items[0].span, hint="put the stream first: FROM stream LEFT JOIN table ON ..."

@@ -46,7 +46,7 @@ def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
     if name in ("date_part", "datepart", "extract") and len(args) == 2:
         return part(args[0], args[1], span)
     if name.upper() in TYPE_NAMES and len(args) == 1:
-        return cast(args[0], TYPE_NAMES[name.upper()], span)
+        return Cast(args[0], TYPE_NAMES[name.upper()])
     _refuse(name, span)
     return apply(ALIASES.get(name, name), tuple(args), span, written=written)
 
@@ -67,14 +67,6 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
     if type_ is None:
         raise TypeFault(f"{shown} cannot take {_types(args)}", span=span, hint=_cast_hint(function, args) or f"{shown}: {entry.help}")
     return Call(function, _constants(function, args, span), type_)
-
-
-def cast(arg: Expr, to: Type, span: Span | None) -> Expr:
-    """CAST(arg AS to)."""
-    try:
-        return coerce(arg, to)
-    except ValueError:
-        return Literal(None, to)  # what cannot be converted is NULL, at run time as well
 
 
 def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
@@ -147,10 +139,10 @@ def _refuse(name: str, span: Span | None) -> None:
 
 
 def _cast_hint(function: str, args: Sequence[Expr]) -> str | None:
-    kinds = {arg.type for arg in args}
-    if Type.STRING not in kinds or len(kinds) < 2 or FUNCTIONS[function].typing([Type.STRING, *(Type.STRING for _ in args[1:])]) is None:
+    """For operators, whose description would not help."""
+    if function[0].isalpha() and function not in ("in", "coalesce", "nullif", "greatest", "least"):
         return None
-    other = next(kind for kind in Type if kind in kinds and kind is not Type.STRING)
+    other = next((arg.type for arg in args if arg.type is not Type.STRING), Type.STRING)
     return f"convert one side, such as CAST(... AS {other.value})"
 
 

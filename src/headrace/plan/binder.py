@@ -13,7 +13,7 @@ from headrace.elements.expression import FALSE, Call, Column, Expr
 from headrace.elements.time import END
 from headrace.elements.types import Type
 from headrace.elements.window import Rows, While, Window
-from headrace.errors import NameFault, NotSupported, TypeFault, UnboundedStateFault
+from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault, UnboundedStateFault
 from headrace.language.syntax import LandmarkClause, RangeClause, SessionClause, WhileClause
 from headrace.plan.bind_aggregate import Grouping, is_grouped
 from headrace.plan.bind_expression import ExpressionBinder
@@ -38,7 +38,7 @@ def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Mapping[str,
 
     `queries` are the plans of named queries; one that is missing there is bound from the catalog's text. `ordered` asks for an Order on top.
     """
-    env = Environment(catalog, queries or {}, {}, _bind_nested)
+    env = Environment(catalog, queries or {}, {}, (), _bind_nested)
     ordered |= _by_time(select)
     node = _bind_query(select, env)
     return Order(node) if ordered else node
@@ -99,6 +99,8 @@ def _with(tree: exp.Expr, env: Environment) -> Environment:
 
 
 def _bind_select(select: exp.Select, env: Environment) -> Node:
+    if not select.expressions:
+        raise SyntaxFault("SELECT selects nothing", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
         raise NotSupported("DISTINCT ON", span=place(distinct), hint="group by the columns and take first(...) of the others")
@@ -213,6 +215,8 @@ def _name(node: exp.Expr) -> str:
             return node.name.lower()
         case exp.Extract():
             return node.name.lower()
+        case exp.StrPosition():
+            return "position"
         case exp.Func():
             return node.sql_name().lower()
         case _:

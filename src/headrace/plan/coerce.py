@@ -55,9 +55,9 @@ def _constant(literal: Literal, wanted: Type) -> Literal | None:
     if isinstance(value, str) and literal.type is Type.STRING:
         match wanted:
             case Type.TIMESTAMP:
-                return Literal(parse_instant(value), wanted)
+                return Literal(_instant(value, wanted), wanted)
             case Type.DATE:
-                return Literal(parse_instant(value) // DAY, wanted)
+                return Literal(_instant(value, wanted) // DAY, wanted)
             case Type.INTERVAL:
                 return Literal(parse_duration(value), wanted)
             case _:
@@ -70,3 +70,10 @@ def _constant(literal: Literal, wanted: Type) -> Literal | None:
     if isinstance(value, int) and literal.type is Type.DATE and wanted is Type.TIMESTAMP:
         return Literal(value * DAY, wanted)
     return None
+
+
+def _instant(text: str, wanted: Type) -> int:
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a {wanted.value}") from error

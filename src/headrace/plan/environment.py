@@ -13,9 +13,10 @@ from headrace.plan.nodes import Node
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The catalog, the plans of named queries, the relations of WITH, and how to bind a nested query."""
+    """The catalog, the plans of named queries, the relations of WITH, the named queries being bound, and how to bind a nested query."""
 
     catalog: Catalog
     queries: Mapping[str, Node]
     ctes: Mapping[str, Node]
+    path: tuple[str, ...]
     bind_query: Callable[[exp.Expr, Environment], Node]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from headrace.catalog.definitions import Query, Stream, Table
-from headrace.elements.expression import Column, Expr
+from headrace.elements.expression import Column, Expr, substitute
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault, NotSupported, Span, TypeFault
 from headrace.language.dialect import parse_select, tokenize
@@ -64,9 +64,17 @@ def union(parts: Sequence[Node], span: Span | None) -> Node:
     flat: list[Node] = []
     for part, pairs in zip(parts, aligned, strict=True):
         same = all(isinstance(expr, Column) and expr.name == name == own for (name, expr), own in zip(pairs, part.schema.names, strict=True))
-        adapted = part if same else Project(part, tuple(pairs))
+        adapted = part if same else _project(part, pairs)
         flat += adapted.inputs if isinstance(adapted, Union) else [adapted]
     return Union(tuple(flat))
+
+
+def _project(node: Node, columns: list[tuple[str, Expr]]) -> Node:
+    """A projection, merged with the one below it."""
+    if isinstance(node, Project):
+        below = dict(node.columns)
+        return Project(node.input, tuple((name, substitute(expr, below)) for name, expr in columns))
+    return Project(node, tuple(columns))
 
 
 def _single(node: exp.Expr, env: Environment) -> Item:
@@ -99,13 +107,15 @@ def _named(node: exp.Table, env: Environment) -> Item:
         case Table() as table:
             return Item(table, names, clause, span, False)
         case Query() as query:
-            return Item(_plan(query, env), names, clause, span, False)
+            return Item(_plan(query, env, span), names, clause, span, False)
 
 
-def _plan(query: Query, env: Environment) -> Node:
+def _plan(query: Query, env: Environment, span: Span | None) -> Node:
     node = env.queries.get(query.name)
     if node is None:
-        node = env.bind_query(parse_select(tokenize(query.text), query.text), replace(env, ctes={}))
+        if query.name in env.path:
+            raise NameFault(f"query {query.name!r} would read itself", span=span)
+        node = env.bind_query(parse_select(tokenize(query.text), query.text), replace(env, ctes={}, path=(*env.path, query.name)))
     while isinstance(node, Order):  # a reader needs no order of arrival
         node = node.input
     return node

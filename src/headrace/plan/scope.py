@@ -78,7 +78,11 @@ class Scope:
                 f"{name} belongs to the result of an aggregate", span=place(node), hint="use it in SELECT or HAVING beside count, sum, ..."
             )
         where = " or ".join(relation.names[0] for relation in self.relations)
-        raise NameFault(f"no column {name!r} in {where}", span=place(node), hint=self._hint(name, self.columns()))
+        raise NameFault(
+            f"no column {name!r} in {where}",
+            span=place(node),
+            hint="texts stand in single quotes" if node.this.args.get("quoted") else self._hint(name, self.columns()),
+        )
 
     def _qualified(self, node: exp.Column, qualifier: str) -> Expr:
         relation = self._relation(qualifier, place(node))
