@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page
-from headrace.operators.evaluate import compile_predicate
+from headrace.operators.evaluate import compile_expr
 from headrace.operators.operator import Operator
 
 
@@ -32,7 +32,7 @@ class FilterOperator(Operator):
     """The running half of `Filter`."""
 
     def __init__(self, spec: Filter) -> None:
-        self._predicate = compile_predicate(spec.predicate)
+        self._predicate = compile_expr(spec.predicate)  # `filter` itself takes NULL for false
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         kept = page.rows.filter(self._predicate)

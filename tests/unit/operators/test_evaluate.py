@@ -15,7 +15,8 @@ from headrace.elements.functions import FUNCTIONS
 from headrace.elements.time import parse_instant
 from headrace.elements.types import Type
 from headrace.errors import NotSupported, TypeFault
-from headrace.operators.evaluate import KERNELS, compile_expr, compile_predicate, evaluate
+from headrace.operators.evaluate import compile_expr, compile_predicate, evaluate
+from headrace.operators.kernels import KERNELS
 
 B, INT, L, F, D, S = Type.BOOLEAN, Type.INT, Type.BIGINT, Type.FLOAT, Type.DOUBLE, Type.STRING
 T, DAY, V, N = Type.TIMESTAMP, Type.DATE, Type.INTERVAL, Type.NULL
@@ -98,6 +99,20 @@ CASES: list[tuple[str, list[Any], list[tuple[Any, ...]], list[Any]]] = [
     ("greatest", [S, S, S], [("a", None, "b"), (None, None, None)], ["b", None]),
     ("least", [L, L], [(1, -2), (None, 5), (None, None)], [-2, 5, None]),
     ("least", [D, D], [(NAN, 1.0)], [1.0]),
+    ("least", [D, D], [(NAN, None), (NAN, NAN)], [NAN, NAN]),
+    ("greatest", [B, B], [(True, False), (None, False), (None, None)], [True, False, None]),
+    ("greatest", [F, F], [(1.5, 2.5), (1.5, NAN), (None, 0.5)], [2.5, NAN, 0.5]),
+    ("least", [B, B, B], [(True, False, None)], [False]),
+    ("least", [S, S], [("b", "a"), (None, "")], ["a", ""]),
+    ("greatest", [INT, INT], [(-1, -2), (None, 3)], [-1, 3]),
+    ("greatest", [DAY, T], [(1, 5)], [86_400_000_000]),
+    ("least", [V, V], [(1, 5)], [1]),
+    ("in", [lit(2, INT), L, L], [(1, 2), (1, None), (None, 2)], [True, None, True]),
+    ("in", [D, lit(1, INT), lit(NAN, D)], [(1.0,), (NAN,), (2.0,)], [True, True, False]),
+    ("in", [B, lit(True, B)], [(True,), (False,), (None,)], [True, False, None]),
+    ("in", [DAY, lit(3, DAY), lit(4, DAY)], [(3,), (5,)], [True, False]),
+    ("coalesce", [V, lit(7, V)], [(None,), (1,)], [7, 1]),
+    ("nullif", [B, lit(None, N)], [(True,)], [True]),
     ("least", [T, DAY], [(5, 0)], [0]),
     ("+", [INT, INT], [(2**31 - 1, 1), (None, 1), (-3, 1)], [2**31, None, -2]),
     ("+", [L, L], [(MAX, 1)], [MIN]),
@@ -247,6 +262,16 @@ def test_constants_and_single_rows_agree_with_columns(name: str, args: list[Any]
     for i, want in enumerate(results):
         assert same(run(whole, frame.slice(i, 1))[0], want)
     assert run(whole, frame.clear()) == []
+
+
+@pytest.mark.parametrize(("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
+def test_computed_arguments_agree_with_columns(name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]) -> None:
+    whole, frame = build(name, args, rows)
+    computed = Call(name, tuple(arg if isinstance(arg, Literal) else Call("coalesce", (arg,), arg.type) for arg in whole.args), whole.type)
+    nested = Call("coalesce", (Call("nullif", (computed, lit(None, N)), computed.type),), computed.type)
+    assert all(map(same, run(computed, frame), results))
+    assert all(map(same, run(nested, frame), results))
+    assert run(nested, frame.clear()) == []
 
 
 def test_every_function_has_a_kernel_and_a_case() -> None:

@@ -6,6 +6,8 @@ No conversion looks at more than its own row: guessing a format from the first r
 
 from __future__ import annotations
 
+import datetime
+import re
 from decimal import Decimal
 
 import polars as pl
@@ -14,13 +16,15 @@ from headrace.elements.types import Type
 from headrace.errors import NotSupported
 
 _SECOND = 1_000_000
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
 _TRUE = ["t", "true", "y", "yes", "1"]
 _FALSE = ["f", "false", "n", "no", "0"]
+#: The usual way to write an instant, which the library reads fast.
+_PLAIN = r"^\d{4}-\d{1,2}-\d{1,2} \d{1,2}:\d{1,2}:[0-5]?\d(\.\d{1,9})?$"
 #: Date, optionally time with fraction, optionally zone; like Spark, month and day may be missing.
-_INSTANT = (
-    r"^(?<year>\d{4})(?:-(?<month>\d{1,2})(?:-(?<day>\d{1,2})"
-    r"(?:[T ](?:(?<hour>\d{1,2}):(?<minute>\d{1,2})(?::(?<second>\d{1,2})(?:\.(?<fraction>\d{1,9}))?)?"
-    r" ?(?:Z|UTC|(?<sign>[+-])(?<zone_hour>\d{1,2}):(?<zone_minute>\d{2}))?)?)?)?)?$"
+_INSTANT = re.compile(
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d{2}))?)?)?)?)?",
+    re.ASCII,
 )
 
 
@@ -112,7 +116,7 @@ def _print_interval(span: int) -> str:
 def _to_boolean(x: pl.Expr, source: Type) -> pl.Expr:
     if source is Type.STRING:
         text = x.str.strip_chars().str.to_lowercase()
-        return pl.when(text.is_in(_TRUE)).then(True).when(text.is_in(_FALSE)).then(False)
+        return text.replace_strict([*_TRUE, *_FALSE], [True] * len(_TRUE) + [False] * len(_FALSE), default=None, return_dtype=pl.Boolean)
     if source.is_numeric:
         return x != 0
     raise _unsupported(source, Type.BOOLEAN)
@@ -149,19 +153,31 @@ def _to_timestamp(x: pl.Expr, source: Type) -> pl.Expr:
 
 
 def _parse_instant(x: pl.Expr) -> pl.Expr:
-    parts = x.str.strip_chars().str.extract_groups(_INSTANT)
+    return x.map_batches(_read_instants, return_dtype=pl.Datetime("us"), is_elementwise=True)
 
-    def part(name: str, default: str) -> pl.Expr:
-        found = parts.struct.field(name)
-        return pl.when(found.is_null() | (found == "")).then(pl.lit(default)).otherwise(found)
 
-    year = parts.struct.field("year")  # NULL without a match, and then so is the whole text
-    fraction = part("fraction", "0").str.slice(0, 6).str.pad_end(6, "0")
-    text = pl.concat_str(
-        year, pl.lit("-"), part("month", "01"), pl.lit("-"), part("day", "01"), pl.lit(" "),
-        part("hour", "00"), pl.lit(":"), part("minute", "00"), pl.lit(":"), part("second", "00"), pl.lit("."), fraction,
-    )  # fmt: skip
-    local = text.str.to_datetime("%Y-%m-%d %H:%M:%S%.6f", time_unit="us", strict=False)
-    minutes = part("zone_hour", "0").cast(pl.Int64) * 60 + part("zone_minute", "0").cast(pl.Int64)
-    east = pl.when(parts.struct.field("sign") == "-").then(-minutes).otherwise(minutes)
-    return (local.cast(pl.Int64) - east * (60 * _SECOND)).cast(pl.Datetime("us"))
+def _read_instants(values: pl.Series) -> pl.Series:
+    text = values.str.strip_chars()
+    plain = text.str.contains(_PLAIN)
+    read = text.set(~plain, None).str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
+    if plain.all():
+        return read
+    rest = text.filter(~plain).unique().to_list()
+    known = {written: instant for written in rest if (instant := _read_instant(written)) is not None}
+    others = [known.get(written) if written is not None else None for written in text.to_list()]
+    return read.zip_with(plain.fill_null(True), pl.Series(others, dtype=pl.Int64).cast(pl.Datetime("us")))
+
+
+def _read_instant(text: str) -> int | None:
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, zone_hour, zone_minute = found.groups()
+    try:
+        midnight = datetime.date(int(year), int(month or 1), int(day or 1)).toordinal() - _EPOCH
+        datetime.time(int(hour or 0), int(minute or 0), int(second or 0))
+    except ValueError:
+        return None
+    east = (int(zone_hour or 0) * 60 + int(zone_minute or 0)) * (-1 if sign == "-" else 1)
+    minutes = midnight * 1440 + int(hour or 0) * 60 + int(minute or 0) - east
+    return (minutes * 60 + int(second or 0)) * _SECOND + int((fraction or "0")[:6].ljust(6, "0"))
