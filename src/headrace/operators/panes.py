@@ -19,6 +19,7 @@ from headrace.elements.time import BEGIN, END
 from headrace.elements.window import AggregateCall, Landmark, Range
 from headrace.operators.aggregates import Aggregates, Keys
 from headrace.operators.operator import Operator, State
+from headrace.operators.pane_blocks import PaneBlocks
 from headrace.operators.runs import Runs
 
 #: Start of a partial's pane, Int64.
@@ -101,6 +102,8 @@ class _RangeWindows(Operator):
         self._window, self._aggregates = window, aggregates
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
         self._panes = Runs("pane", PANE, self._merge)
+        length = math.gcd(window.size, window.slide)
+        self._blocks = PaneBlocks(self._panes, PANE, length=length, count=window.size // length, merge=self._merge)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         self._panes.append(page.rows.select(self._columns))
@@ -114,7 +117,7 @@ class _RangeWindows(Operator):
             return (promise,)
         result = self._close(bound)
         # The horizon is where the first window that has not closed starts; earlier panes are in no window any more.
-        self._panes.expire(min(_next_end(bound, size, slide) - size, END))
+        self._blocks.expire(min(_next_end(bound, size, slide) - size, END))
         return (Page(result), promise)
 
     def state(self) -> State:
@@ -122,6 +125,7 @@ class _RangeWindows(Operator):
 
     def restore(self, state: State) -> None:
         self._panes.restore(state)
+        self._blocks.forget()
 
     def held(self) -> int:
         return len(self._panes)
@@ -156,9 +160,10 @@ class _RangeWindows(Operator):
 
     def _merge_each(self, ends: range) -> pl.DataFrame:
         """Window by window, some at a time."""
+        self._blocks.build(ends[-1])
         done, waiting, height = [], [], 0
         for end in ends:
-            for rows in self._panes.between(end - self._window.size, end):
+            for rows in self._blocks.between(end - self._window.size, end):
                 waiting.append(rows.with_columns(pl.lit(end, pl.Int64).alias(_WINDOW_END)))
                 height += rows.height
             if height > _BATCH_ROWS:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import polars as pl
 
 from headrace.elements.time import BEGIN, END
@@ -24,7 +26,12 @@ class _Run:
     id: int
     rows: pl.DataFrame
     chunks: tuple[pl.DataFrame, ...]
+    order: np.ndarray[Any, np.dtype[np.int64]]  # the order column, for searching
     dead: int = 0  # rows below the horizon
+
+    def below(self, bound: int) -> int:
+        """How many rows come before `bound`."""
+        return int(np.searchsorted(self.order, bound))
 
 
 class Runs:
@@ -51,14 +58,14 @@ class Runs:
 
     def least(self) -> int:
         """The smallest value of the order column; END if there are no rows."""
-        return min([self._fresh_least, *(int(run.rows[self._order][run.dead]) for run in self._runs)])
+        return min([self._fresh_least, *(int(run.order[run.dead]) for run in self._runs)])
 
     def between(self, low: int, high: int) -> list[pl.DataFrame]:
         """The rows with low <= order < high, as slices of the runs."""
         self.settle()
         found = []
         for run in self._runs:
-            start, stop = max(run.dead, self._below(run, low)), self._below(run, high)
+            start, stop = max(run.dead, run.below(low)), run.below(high)
             if start < stop:
                 found.append(run.rows.slice(start, stop - start))
         return found
@@ -71,7 +78,7 @@ class Runs:
         self._set_horizon(horizon)
         kept = []
         for run in self._runs:
-            run.dead = self._below(run, horizon)
+            run.dead = run.below(horizon)
             if 2 * run.dead >= run.rows.height:
                 if run.dead < run.rows.height:
                     kept.append(self._make(run.rows.slice(run.dead)))
@@ -112,8 +119,9 @@ class Runs:
         self._runs = []
         for id_, chunks in sorted(parts.items()):
             ordered = tuple(chunk for _, chunk in sorted(chunks.items()))
-            restored = _Run(id_, ordered[0] if len(ordered) == 1 else pl.concat(ordered), ordered)
-            restored.dead = self._below(restored, self.horizon)
+            rows = ordered[0] if len(ordered) == 1 else pl.concat(ordered)
+            restored = _Run(id_, rows, ordered, rows[self._order].to_numpy())
+            restored.dead = restored.below(self.horizon)
             self._runs.append(restored)
         self._next = max(parts, default=-1) + 1
 
@@ -124,14 +132,10 @@ class Runs:
         self.horizon = horizon
         self._horizon_chunk = pl.DataFrame({self._order: [horizon]}, schema={self._order: pl.Int64})
 
-    def _below(self, run: _Run, bound: int) -> int:
-        return int(run.rows[self._order].search_sorted(bound, side="left"))
-
     def _make(self, rows: pl.DataFrame) -> _Run:
         self._next += 1
-        if rows.height <= CHUNK_ROWS:
-            return _Run(self._next - 1, rows, (rows,))
-        return _Run(self._next - 1, rows, tuple(rows.iter_slices(CHUNK_ROWS)))
+        chunks = (rows,) if rows.height <= CHUNK_ROWS else tuple(rows.iter_slices(CHUNK_ROWS))
+        return _Run(self._next - 1, rows, chunks, rows[self._order].to_numpy())
 
 
 def _least(column: pl.Series) -> int:

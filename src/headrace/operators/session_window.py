@@ -74,7 +74,10 @@ class _Sessions(Operator):
 
     def _close(self, bound: int) -> pl.DataFrame | None:
         names, edge = self._aggregates.names, bound - self._gap + 1
-        ripe = pl.concat(self._fragments.between(BEGIN, edge)).with_columns(pl.lit(True).alias(_RIPE))
+        ripened = self._fragments.between(BEGIN, edge)
+        if not ripened:
+            return None  # they have merged with later ones
+        ripe = pl.concat(ripened).with_columns(pl.lit(True).alias(_RIPE))
         green = [rows.with_columns(pl.lit(False).alias(_RIPE)) for rows in self._fragments.between(edge, END)]
         if names:
             green = [rows.join(ripe, on=names, how="semi", nulls_equal=True) for rows in green]

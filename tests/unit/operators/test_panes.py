@@ -162,7 +162,19 @@ def inputs_of(windows: Any, history: list[list[Row] | int | None]) -> list[Any]:
 @given(
     histories(),
     st.sampled_from(
-        [Range(10, 10), Range(10, 4), Range(9, 3), Range(3, 7), Range(1, 1), Range(12, 1), Landmark(0, 5), Landmark(None, 7), Landmark(-30, 4)]
+        [
+            Range(10, 10),
+            Range(10, 4),
+            Range(9, 3),
+            Range(3, 7),
+            Range(1, 1),
+            Range(12, 1),
+            Range(16, 1),
+            Range(27, 2),
+            Landmark(0, 5),
+            Landmark(None, 7),
+            Landmark(-30, 4),
+        ]
     ),
 )
 def test_panes_agree_with_the_plain_meaning(windows: Any, history: list[list[Row] | int | None], window: Range | Landmark) -> None:

@@ -55,6 +55,11 @@ def test_an_old_fragment_lives_on_in_a_session_that_goes_on(windows: Any) -> Non
     assert stamped(output) == [(19, 2)]
 
 
+def test_a_fragment_that_merges_just_when_it_would_ripen_closes_nothing(windows: Any) -> None:
+    output = windows.run(lambda: counting(8), [tuples_at(windows, 0), None, tuples_at(windows, 1), Punctuation(8), Punctuation(9)])
+    assert stamped(output) == [(9, 2)]
+
+
 def test_groups_are_found_by_the_key_expressions() -> None:
     keys = (("key", Column("x", Type.STRING)),)
     assert SessionAggregate(Session(1), keys, COUNT).partition_by(0) == (Column("x", Type.STRING),)
