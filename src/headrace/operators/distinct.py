@@ -18,7 +18,6 @@ from headrace.operators.operator import Operator, State
 from headrace.operators.pending import Pending
 
 _HASH = "__hash"
-_PREVIOUS = "__previous"
 _NEVER = np.iinfo(np.int64).min
 #: Rows of a chunk of remembered values at most, unless a single batch brings more.
 _LIMIT = 32_768
@@ -66,17 +65,29 @@ class DistinctOperator(Operator):
         return (mark,) if fresh is None or fresh.height == 0 else (Page(fresh), mark)
 
     def _fresh(self, ready: pl.DataFrame, bound: int) -> pl.DataFrame:
-        """The tuples that come out; remembers all."""
-        ready = ready.sort(TS, maintain_order=True).with_columns(pl.col(TS).shift(1).over(self._names).alias(_PREVIOUS))
-        first = ready[_PREVIOUS].is_null().to_numpy()
-        values = ready.filter(first)
-        hashes = hash_columns([values[name] for name in self._names])
-        previous = ready[_PREVIOUS].fill_null(_NEVER).to_numpy().copy()
-        previous[first] = self._seen.last(values, hashes)
-        fresh = ready.filter(previous < ready[TS].to_numpy() - self._span).select(self._wanted)
-        latest = ready.group_by(self._names, maintain_order=True).agg(pl.col(TS).max())  # in the order of `values`
-        self._seen.add(latest.with_columns(pl.Series(_HASH, hashes)), bound)
-        return fresh
+        """The tuples that come out, in timestamp order; remembers all."""
+        rows, repeats = self._grouped(ready)
+        stamps = rows[TS].to_numpy()
+        first, final = ~repeats, np.append(~repeats[1:], True)
+        values = rows.filter(first)
+        previous = np.where(repeats, np.roll(stamps, 1), _NEVER)
+        previous[first] = self._seen.last(values)
+        self._seen.add(values.with_columns(pl.Series(TS, stamps[final])), bound)
+        return rows.filter(previous < stamps - self._span).select(self._wanted).sort(TS, maintain_order=True)
+
+    def _grouped(self, ready: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
+        """The rows by hash, value and timestamp, and which of them have the same value as the row before."""
+        hashes = hash_columns([ready[name] for name in self._names])
+        order = np.lexsort((ready[TS].to_numpy(), hashes))
+        rows = ready.with_columns(pl.Series(_HASH, hashes))[order]
+        repeats, hashes = self._repeats(rows), hashes[order]
+        if np.any((hashes[1:] == hashes[:-1]) & ~repeats[1:]):  # values of equal hash may be mingled: rare, and worth a slow sort
+            rows = rows.sort([_HASH, *self._names, TS])
+            repeats = self._repeats(rows)
+        return rows, repeats
+
+    def _repeats(self, rows: pl.DataFrame) -> np.ndarray:
+        return np.append(False, equal([rows[name][1:] for name in self._names], [rows[name][:-1] for name in self._names]))
 
     def state(self) -> State:
         return {**self._pending.state(), **self._seen.state()}
@@ -117,8 +128,9 @@ class _Seen:
         if any(chunk.high < bound - self._span for chunk in self._chunks):
             self._chunks = [chunk for chunk in self._chunks if chunk.high >= bound - self._span]
 
-    def last(self, values: pl.DataFrame, hashes: np.ndarray) -> np.ndarray:
-        """For each of the values, which are distinct, when it was seen last."""
+    def last(self, values: pl.DataFrame) -> np.ndarray:
+        """For each of the values, which are distinct and sorted by hash, when it was seen last."""
+        hashes = values[_HASH].to_numpy()
         result = np.full(values.height, _NEVER, dtype=np.int64)
         for chunk in self._chunks:
             left, right = candidates(chunk.rows[_HASH].to_numpy(), hashes)
@@ -130,7 +142,7 @@ class _Seen:
         return result
 
     def add(self, latest: pl.DataFrame, bound: int) -> None:
-        """Remember distinct values with hash and time, all later than what is known of them."""
+        """Remember distinct values, sorted by hash, with times later than what is known of them."""
         rows = latest.filter(pl.col(TS) >= bound - self._span)
         if rows.height == 0:
             return
@@ -139,8 +151,7 @@ class _Seen:
             before = self._chunks.pop()
             number = before.number
             old = before.rows.filter(pl.col(TS) >= bound - self._span)
-            rows = pl.concat([old, rows]).unique(subset=self._names, keep="last", maintain_order=True)
-        rows = rows.sort(_HASH)
+            rows = pl.concat([old, rows]).unique(subset=self._names, keep="last", maintain_order=True).sort(_HASH)
         self._chunks.append(_Chunk(number, rows, _latest(rows)))
         self._next = number + 1
 
