@@ -13,7 +13,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headrace.errors import Span, SyntaxFault
+from headrace.errors import NotSupported, Span, SyntaxFault
+from headrace.language.names import TYPE_NAMES
 from headrace.language.reader import no_type, span_of
 from headrace.language.windows import read_window
 
@@ -119,7 +120,9 @@ class Headrace(Dialect):
             return found
 
         def _parse_user_defined_type(self, identifier: exp.Identifier) -> exp.Expr | None:
-            raise no_type(identifier.name, span_of(self._prev))
+            if identifier.name.upper() not in TYPE_NAMES:
+                raise no_type(identifier.name, span_of(self._prev))
+            return exp.DataType(this=exp.DType.USERDEFINED, kind=identifier.name)
 
         def _bracketed(self) -> Sequence[Token]:
             start, depth = self._index, 0
@@ -158,6 +161,8 @@ def parse_expressions(tokens_: Sequence[Token], text: str) -> list[exp.Expr]:
 def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> list[exp.Expr]:
     try:
         return work(Headrace().parser(error_level=ErrorLevel.IMMEDIATE))
+    except RecursionError as error:
+        raise NotSupported("this is nested too deeply", span=span_of(tokens_[0]), hint="split it into several queries") from error
     except PlacedError as error:
         raise SyntaxFault(_plain(str(error)), span=error.span) from error
     except ParseError as error:

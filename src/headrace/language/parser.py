@@ -147,8 +147,7 @@ def _explain(reader: Reader, offset: int) -> Explain:
         reader.accept("(", "FORMAT", "TEXT", ")")
     target: Name | exp.Expr
     if reader.word() in ("SELECT", "WITH", "("):
-        tokens = reader.until()
-        target = parse_select(tokens, reader.text)
+        target, _, _ = _query(reader)
     else:
         target = reader.name("a SELECT or the name of a query")
     return Explain(reader.text, offset, target, "json" if json else "text", analyze)

@@ -140,7 +140,7 @@ class Reader:
             token = self.token
             self.position += 1
             return sign * (int(token.text) if token.text.isdigit() else float(token.text))
-        if token is None or sign < 0 or self.word() in (",", ")"):
+        if token is None or sign < 0 or not (token.token_type == TokenType.STRING or token.text[:1].isidentifier()):
             return None
         self.position += 1
         if token.token_type == TokenType.STRING:

@@ -203,7 +203,7 @@ class ExpressionBinder:
 
 def type_of(node: exp.Expr) -> Type:
     """The type that a CAST names."""
-    written = node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name
+    written = node.args.get("kind") or (node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name)
     found = TYPE_NAMES.get(str(written).upper())
     if found is None:
         raise no_type(node.sql(), place(node) or place(node.parent))

@@ -13,7 +13,7 @@ from headrace.elements.expression import FALSE, Call, Column, Expr
 from headrace.elements.time import END
 from headrace.elements.types import Type
 from headrace.elements.window import Rows, While, Window
-from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault, UnboundedStateFault
+from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
 from headrace.language.syntax import LandmarkClause, RangeClause, SessionClause, WhileClause
 from headrace.plan.bind_aggregate import Grouping, is_grouped
 from headrace.plan.bind_expression import ExpressionBinder
@@ -40,7 +40,10 @@ def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Mapping[str,
     """
     env = Environment(catalog, queries or {}, {}, (), _bind_nested)
     ordered |= _by_time(select)
-    node = _bind_query(select, env)
+    try:
+        node = _bind_query(select, env)
+    except RecursionError as error:
+        raise NotSupported("this is nested too deeply", span=Span(0, len(text)), hint="split it into several queries") from error
     return Order(node) if ordered else node
 
 
