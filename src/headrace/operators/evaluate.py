@@ -33,7 +33,7 @@ def compile_expr(expr: Expr) -> pl.Expr:
 
 def compile_predicate(expr: Expr) -> pl.Expr:
     """The column expression of a condition: NULL counts as false."""
-    return compile_expr(expr).fill_null(False)
+    return _widen(expr, Type.BOOLEAN).fill_null(False)
 
 
 def evaluate(frame: pl.DataFrame, exprs: Sequence[Expr]) -> list[pl.Series]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from headrace.elements.expression import Expr
+from headrace.elements.expression import FALSE, Expr
 from headrace.elements.page import Element, Page
+from headrace.elements.types import Type
 from headrace.operators.evaluate import compile_expr
 from headrace.operators.operator import Operator
 
@@ -32,7 +33,8 @@ class FilterOperator(Operator):
     """The running half of `Filter`."""
 
     def __init__(self, spec: Filter) -> None:
-        self._predicate = compile_expr(spec.predicate)  # `filter` itself takes NULL for false
+        # `filter` itself takes NULL for false, but the bare NULL has not even the right type.
+        self._predicate = compile_expr(spec.predicate if spec.predicate.type is Type.BOOLEAN else FALSE)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         kept = page.rows.filter(self._predicate)

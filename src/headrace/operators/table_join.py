@@ -24,8 +24,8 @@ from headrace.operators.operator import Operator
 class TableJoin(Struct, frozen=True, tag="table_join"):
     """Each tuple with the table rows that agree on all `keys` (tuple expression = table column) and satisfy `residual`.
 
-    `rows` is the table as an Arrow IPC stream, `table_names` its columns' names in the output, which `residual` uses. NULL keys never match. A left
-    join pads a tuple that has no partner.
+    `rows` is the table as an Arrow IPC stream, `table_names` its columns' names in the output, which `residual` uses.
+    NULL keys never match. A left join pads a tuple that has no partner.
     """
 
     rows: bytes
@@ -73,7 +73,7 @@ class TableJoinOperator(Operator):
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         left, right = self._pairs(page.rows)
         if self._residual is not None:
-            kept = evaluate(self._joined(page.rows, left, right), [self._residual])[0].fill_null(False).to_numpy()
+            kept = evaluate(self._joined(page.rows, left, right), [self._residual])[0].cast(pl.Boolean).fill_null(False).to_numpy()
             left, right = left[kept], right[kept]
         if self._is_left:
             alone = np.ones(len(page), dtype=bool)

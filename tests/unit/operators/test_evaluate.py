@@ -437,6 +437,7 @@ def test_the_hidden_timestamp_is_a_number() -> None:
 def test_a_null_predicate_is_false() -> None:
     frame = pl.DataFrame({"b": [True, False, None]})
     assert frame.select(compile_predicate(Column("b", B)))["b"].to_list() == [True, False, False]
+    assert frame.with_columns(compile_predicate(lit(None, N)).alias("n"))["n"].to_list() == [False] * 3
 
 
 def test_constants_that_cannot_work_are_refused_when_compiling() -> None:

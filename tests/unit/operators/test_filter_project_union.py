@@ -30,8 +30,9 @@ def test_filter_keeps_true_only_and_hidden_columns_with_it() -> None:
     assert out.rows.rows(named=True) == [{SEQ: 12, "a": 3, "s": None, TS: 12}]
 
 
-def test_filter_emits_no_empty_page_and_passes_punctuation() -> None:
-    operator = Filter(Literal(None, Type.BOOLEAN)).build()
+@pytest.mark.parametrize("type_", [Type.BOOLEAN, Type.NULL])
+def test_filter_emits_no_empty_page_and_passes_punctuation(type_: Type) -> None:
+    operator = Filter(Literal(None, type_)).build()
     assert list(operator.on_page(0, PAGE)) == []
     assert list(operator.on_punctuation(0, Punctuation(5))) == [Punctuation(5)]
 
