@@ -7,6 +7,8 @@ without) or whole microseconds since 1970, durations such as '500 ms' or whole m
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
 from headrace.elements.schema import Schema
@@ -89,21 +91,22 @@ def _instants(column: pl.Series) -> pl.Series:
     for form in (*_LOCAL, *_ZONED):
         if done.null_count() == column.null_count():
             return done
+        left = failures(column, done).arg_true()
+        rest = column.gather(left)
         if form in _LOCAL:
-            more = column.str.strptime(pl.Datetime("us"), form, strict=False)
+            more = rest.str.strptime(pl.Datetime("us"), form, strict=False)
         else:
-            zoned = column.str.replace("Z$", "+00:00")
-            more = zoned.str.strptime(pl.Datetime("us", "UTC"), form, strict=False).dt.replace_time_zone(None)
-        done = done.zip_with(done.is_not_null(), more)
+            zoned = rest.str.replace("Z$", "+00:00").str.strptime(pl.Datetime("us", "UTC"), form, strict=False)
+            more = zoned.dt.replace_time_zone(None)
+        done = more if len(left) == len(done) else done.scatter(left, more)
     return _rest(column, done.cast(pl.Int64), parse_instant).cast(pl.Datetime("us"))
 
 
-def _rest(column: pl.Series, done: pl.Series, parse: object) -> pl.Series:
+def _rest(column: pl.Series, done: pl.Series, parse: Callable[[str], int]) -> pl.Series:
     """Parse what vectorised readers left, value by value."""
-    left = (done.is_null() & column.is_not_null()).arg_true()
+    left = failures(column, done).arg_true()
     if not len(left):
         return done
-    assert callable(parse)
     values: list[int | None] = []
     for text in column.gather(left):
         try:

@@ -13,8 +13,9 @@ from headrace.connectors.files import FilesSource, check_files
 from headrace.connectors.files_sink import FilesSink, check_files_sink
 from headrace.connectors.generator import GeneratorSource
 from headrace.connectors.memory import MemorySink, memory_source
-from headrace.connectors.options import check_names, near
+from headrace.connectors.options import check_names, near, require
 from headrace.connectors.socket import SocketSource, address
+from headrace.connectors.spark import SparkSink, spark_source
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault
 
@@ -28,12 +29,14 @@ SOURCES: dict[str, MakeSource] = {
     "GENERATOR": GeneratorSource,
     "SOCKET": SocketSource,
     "MEMORY": memory_source,
+    "SPARK": spark_source,
 }
 
 SINKS: dict[str, MakeSink] = {
     "CONSOLE": ConsoleSink,
     "FILES": FilesSink,
     "MEMORY": MemorySink,
+    "SPARK": SparkSink,
 }
 
 
@@ -49,6 +52,8 @@ def check_source(stream: Stream) -> None:
             GeneratorSource(stream, Path())
         case "SOCKET":
             address(stream.connector)
+        case "SPARK":  # other options are the format's own
+            require(stream.connector, "format", "'rate'")
         case _:
             check_names(stream.connector, ())
 
@@ -62,5 +67,7 @@ def check_sink(query: str, connector: Connector, schema: Schema) -> None:
             check_files_sink(connector)
         case "CONSOLE":
             check_console(connector)
+        case "SPARK":
+            require(connector, "format", "'delta'")
         case _:
             check_names(connector, ())

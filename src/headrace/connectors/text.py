@@ -7,7 +7,6 @@ read again line by line. Both ways accept the same records, so where blocks are 
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from headrace.elements.types import Type
 
 BLOCK = 4 << 20
 _NEWLINE, _QUOTE = 0x0A, 0x22
-_NOT_JSON = re.compile(rb"NaN|Inf")  # Arrow takes them for numbers, JSON does not have them
+_NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -207,7 +206,7 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
     returned = last == 0x0D
     if returned.any():
         last = np.where(returned, buffer[lines.ends - 2], last)
-    if not ((buffer[lines.starts] == ord("{")) & (last == ord("}"))).all() or _NOT_JSON.search(lines.data):
+    if not ((buffer[lines.starts] == ord("{")) & (last == ord("}"))).all() or any(word in lines.data for word in _NOT_JSON):
         return None
     try:
         lines.data.decode()

@@ -45,6 +45,7 @@ def stream(kind: str, **options: Any) -> Stream:
         (stream("GENERATOR", col__id="null(2, sequence)"), QueryError, "null"),
         (stream("SOCKET", host="localhost"), QueryError, "needs the option 'port'"),
         (stream("SOCKET", port="http"), TypeFault, "whole number"),
+        (stream("SPARK", rowsPerSecond=5), QueryError, "needs the option 'format'"),
         (stream("MEMORY", size=3), NameFault, "no option 'size'"),
     ],
 )
@@ -60,10 +61,11 @@ def test_right_sources_pass_and_touch_nothing(tmp_path: Path, monkeypatch: pytes
     check_source(stream("GENERATOR", rate="100/s", col__id="null(0.1, zipf(10, 1.1))", delay="uniform(0, 2)"))
     check_source(stream("SOCKET", port=9999))
     check_source(stream("MEMORY"))
+    check_source(stream("SPARK", format="rate", rowsPerSecond=5))
     check_sink("q", Connector("FILES", {"path": "out"}), SCHEMA)
     assert list(tmp_path.iterdir()) == []
-    assert set(SOURCES) == {"FILES", "GENERATOR", "SOCKET", "MEMORY"}
-    assert set(SINKS) == {"FILES", "CONSOLE", "MEMORY"}
+    assert set(SOURCES) == {"FILES", "GENERATOR", "SOCKET", "MEMORY", "SPARK"}
+    assert set(SINKS) == {"FILES", "CONSOLE", "MEMORY", "SPARK"}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,7 @@ def test_right_sources_pass_and_touch_nothing(tmp_path: Path, monkeypatch: pytes
         (Connector("FILES", {}), QueryError, "needs the option 'path'"),
         (Connector("FILES", {"path": "o", "format": "paquet"}), NameFault, "did you mean 'parquet'"),
         (Connector("FILES", {"path": f"{__file__}/out"}), SinkFault, "is a file"),
+        (Connector("SPARK", {"path": "x"}), QueryError, "needs the option 'format'"),
         (Connector("MEMORY", {"path": "x"}), NameFault, "no option"),
     ],
 )
