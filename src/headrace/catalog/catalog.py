@@ -56,6 +56,8 @@ class Catalog:
     def replace(self, definition: Definition) -> None:
         """Take in a definition in place of the one of the same name, if there is one."""
         key = definition.name.lower()
+        if isinstance(definition, Query) and key in self._reached(definition):
+            raise NameFault(f"query {definition.name!r} would read itself", hint="give it another name")
         if isinstance(definition, Aggregate):
             self._aggregates[key] = definition
         else:
@@ -68,7 +70,7 @@ class Catalog:
         if found is None or (wanted is not None and _kind(found) != wanted):
             known = [each.name for each in self if wanted is None or _kind(each) == wanted]
             raise NameFault(f"no {wanted or 'definition'} {name!r}", span=span, hint=did_you_mean(name, known, otherwise=_other_kind(found)))
-        readers = self.readers(name)
+        readers = self.callers(name) if isinstance(found, Aggregate) else self.readers(name)
         if readers:
             raise NameFault(f"{found.name!r} is read by {', '.join(readers)}", span=span, hint=f"first DROP QUERY {readers[0]}")
         if isinstance(found, Aggregate):
@@ -78,10 +80,14 @@ class Catalog:
         return found
 
     def readers(self, name: str) -> list[str]:
-        """The queries that name this stream, table, query or aggregate directly."""
+        """The queries that name this stream, table or query directly."""
         key = name.lower()
         sides = {key, f"{key}.bad", f"{key}.late"}
-        return [query.name for query in self.queries() if query.name.lower() != key and sides & references(query.text)]
+        return [query.name for query in self.queries() if sides & references(query.text).relations]
+
+    def callers(self, name: str) -> list[str]:
+        """The queries that call this aggregate."""
+        return [query.name for query in self.queries() if name.lower() in references(query.text).functions]
 
     def streams(self) -> list[Stream]:
         return self._of(Stream)
@@ -108,6 +114,18 @@ class Catalog:
 
     def _of(self, kind: type[_D]) -> list[_D]:
         return [relation for relation in self._relations.values() if isinstance(relation, kind)]
+
+    def _reached(self, query: Query) -> set[str]:
+        """The names that a query reads, directly or through other queries."""
+        reached: set[str] = set()
+        pending = [query]
+        while pending:
+            for name in references(pending.pop().text).relations - reached:
+                reached.add(name)
+                found = self._relations.get(name)
+                if isinstance(found, Query):
+                    pending.append(found)
+        return reached
 
     def _shelf(self, definition: Definition) -> dict[str, Aggregate] | dict[str, Relation]:
         return self._aggregates if isinstance(definition, Aggregate) else self._relations

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
 
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, Select, WhileClause, unions_of, window_of
+from headrace.language.syntax import CreateQuery, RowsClause, Select, WhileClause, unions_of, window_of
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Lower-case names; those of the SELECT's own WITH clause do not count."""
+
+    relations: frozenset[str]
+    functions: frozenset[str]
 
 
 @lru_cache(maxsize=4096)
-def references(text: str) -> frozenset[str]:
-    """The lower-case names of the relations and functions that a SELECT mentions; names of its own WITH clause do not count."""
-    return frozenset(name for statement in parse(text) if isinstance(statement, Select | CreateQuery) for name in _mentioned(statement.select))
+def references(text: str) -> References:
+    """Find the streams, tables, queries and functions that a SELECT mentions."""
+    trees = [part for statement in parse(text) if isinstance(statement, Select | CreateQuery) for part in _trees(statement.select)]
+    own = {cte.alias.lower() for tree in trees for cte in tree.find_all(exp.CTE)}
+    nodes = [node for tree in trees for node in tree.walk()]
+    named = {".".join(part.name for part in node.parts).lower() for node in nodes if isinstance(node, exp.Table)}
+    called = {node.name.lower() for node in nodes if isinstance(node, exp.Anonymous)}
+    return References(frozenset(named - own), frozenset(called))
 
 
-def _mentioned(tree: exp.Expr) -> Iterator[str]:
-    own = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    for node in tree.walk():
-        if isinstance(node, exp.Anonymous):
-            yield node.name.lower()
-        if isinstance(node, exp.Table):
-            name = ".".join(part.name for part in node.parts).lower()
-            if name not in own:
-                yield name
-        for further in unions_of(node) if isinstance(node, exp.Table | exp.Subquery) else ():
-            yield from _mentioned(further)
-        window = window_of(node) if isinstance(node, exp.Table | exp.Subquery) else None
-        if isinstance(window, WhileClause):
-            yield from _mentioned(window.predicate)
+def _trees(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The tree and those that hang on its FROM items: further items of a union, expressions of windows."""
+    yield tree
+    for item in tree.find_all(exp.Table, exp.Subquery):
+        for further in unions_of(item):
+            yield from _trees(further)
+        match window_of(item):
+            case WhileClause(predicate=predicate, by=by):
+                yield from (predicate, *by)
+            case RowsClause(by=by):
+                yield from by
+            case _:
+                pass

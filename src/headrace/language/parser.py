@@ -23,7 +23,11 @@ def parse(text: str) -> list[Statement]:
 
     An error's span counts from the start of the whole text; the spans inside a statement from the start of the statement's own text.
     """
-    return [_statement(text[start:end], start) for start, end in _cut(text)]
+    try:
+        return [_statement(text[start:end], start) for start, end in _cut(text)]
+    except HeadraceError as error:
+        error.text = text
+        raise
 
 
 def _cut(text: str) -> Iterator[tuple[int, int]]:

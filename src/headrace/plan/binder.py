@@ -26,6 +26,8 @@ from headrace.plan.place import place
 from headrace.plan.scope import Scope, unique
 
 _CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "this", "expression", "order", "kind", "alias")
+#: The plans of named queries, as a mapping or a function.
+Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
 #: Bind an expression of SELECT; take in a column that * brings.
 Bind: TypeAlias = Callable[[exp.Expr], Expr]
 Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
@@ -33,12 +35,13 @@ Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
 _NO_LIMIT = "a continuous query never ends, so a first or last row never comes; use a window"
 
 
-def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Mapping[str, Node] | None = None, ordered: bool = False) -> Node:
+def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool = False) -> Node:
     """The plan of a SELECT. Errors have spans into `text`, the statement that `select` was parsed from.
 
-    `queries` are the plans of named queries; one that is missing there is bound from the catalog's text. `ordered` asks for an Order on top.
+    `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered` asks for an Order on top.
     """
-    env = Environment(catalog, queries or {}, {}, (), _bind_nested)
+    resolver = queries if callable(queries) else (queries or {}).get
+    env = Environment(catalog, resolver, {}, (), _bind_nested)
     ordered |= _by_time(select)
     try:
         node = _bind_query(select, env)

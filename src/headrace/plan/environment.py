@@ -16,7 +16,7 @@ class Environment:
     """The catalog, the plans of named queries, the relations of WITH, the named queries being bound, and how to bind a nested query."""
 
     catalog: Catalog
-    queries: Mapping[str, Node]
+    queries: Callable[[str], Node | None]
     ctes: Mapping[str, Node]
     path: tuple[str, ...]
     bind_query: Callable[[exp.Expr, Environment], Node]

@@ -10,7 +10,7 @@ from sqlglot import exp
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.elements.expression import Column, Expr, substitute
 from headrace.elements.schema import Schema
-from headrace.errors import NameFault, NotSupported, Span, TypeFault
+from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFault
 from headrace.language.dialect import parse_select, tokenize
 from headrace.language.syntax import RowsClause, SessionClause, WhileClause, WindowClause, unions_of, window_of
 from headrace.plan.coerce import unify
@@ -111,11 +111,15 @@ def _named(node: exp.Table, env: Environment) -> Item:
 
 
 def _plan(query: Query, env: Environment, span: Span | None) -> Node:
-    node = env.queries.get(query.name)
+    node = env.queries(query.name)
     if node is None:
         if query.name in env.path:
             raise NameFault(f"query {query.name!r} would read itself", span=span)
-        node = env.bind_query(parse_select(tokenize(query.text), query.text), replace(env, ctes={}, path=(*env.path, query.name)))
+        try:
+            node = env.bind_query(parse_select(tokenize(query.text), query.text), replace(env, ctes={}, path=(*env.path, query.name)))
+        except HeadraceError as error:
+            error.text = error.text or query.text  # not the text that names the query
+            raise
     while isinstance(node, Order):  # a reader needs no order of arrival
         node = node.input
     return node
