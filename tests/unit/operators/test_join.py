@@ -141,6 +141,15 @@ def test_lonely_row_comes_out_padded_when_it_dies_and_holds_the_promise_back() -
     assert bounds_of(out) == [16]
 
 
+def test_row_is_alive_at_its_very_expiry() -> None:
+    operator = keyed("left", span=1000).build()
+    feed(operator, 0, 10, 1, "x", 7)
+    feed(operator, 0, 11, 2, "y", 8)
+    assert rows_of(operator.on_punctuation(1, Punctuation(1011))) == [(1, "x", 7, None, None, None, 10)]
+    assert feed(operator, 1, 1011, 2, "z", 9) == [(2, "y", 8, 2, "z", 9, 1011)]
+    assert rows_of(operator.on_punctuation(1, Punctuation(END))) == []
+
+
 def test_padded_row_keeps_its_own_expiry() -> None:
     operator = keyed("full", expiry=True).build()
     feed(operator, 1, 3, 1, "x", 7)

@@ -95,6 +95,14 @@ def test_replaced_row_comes_out_padded_and_holds_the_promise_back() -> None:
     assert operator.held() == 0
 
 
+def test_row_is_seen_at_its_very_expiry() -> None:
+    operator = rows_join("left", Extent(5), Extent(rows=1)).build()
+    feed(operator, 0, (10, 1))
+    assert run(operator, (0, 20), (1, 15)) == ([], [10])
+    feed(operator, 1, (15, 7))
+    assert run(operator, (1, 16)) == ([(1, 7, 15)], [16])
+
+
 def test_counts_are_per_group() -> None:
     operator = rows_join(
         "inner", Extent(rows=1, by=(Call("%", (Column("v", Type.BIGINT), Column("k", Type.BIGINT)), Type.BIGINT),)), Extent(0)
