@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.ipc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from headrace.connectors.conversion import can_convert, convert, failures, reason
+from headrace.connectors.conversion import can_convert, convert_all
 from headrace.elements.schema import Schema
 from headrace.errors import SourceFault
 
@@ -60,8 +60,8 @@ def check_columns(path: str, form: str, schema: Schema) -> None:
                 f"{path} has {'no' if not at else 'more than one'} column {field.name!r}",
                 hint=f"the file has: {', '.join(found.names)}; declare the stream with these columns, or move the file away",
             )
-        dtype = pl.Series(pa.array([], found.field(at[0]).type)).dtype
-        if not can_convert(dtype, field.type):
+        # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's first second.
+        if not can_convert(pl.Schema(found)[field.name], field.type):
             raise SourceFault(
                 f"{path}: column {field.name!r} is {found.field(at[0]).type}, which cannot be read as {field.type.value}",
                 hint="declare the column with the type that the file has",
@@ -70,16 +70,7 @@ def check_columns(path: str, form: str, schema: Schema) -> None:
 
 def typed(rows: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, pl.Series | None, list[str]]:
     """Turn columns into the declared types: (rows, mask of bad rows or None, reason of each bad row)."""
-    columns: list[pl.Series] = []
-    failed: dict[int, str] = {}
-    for field in schema:
-        before = rows[field.name]
-        after = convert(before, field.type)
-        columns.append(after)
-        if after.null_count() > before.null_count():
-            for row in failures(before, after).arg_true():
-                failed.setdefault(row, reason(before[row], field.name, field.type))
-    frame = pl.DataFrame(columns) if columns else pl.DataFrame(height=rows.height)
+    frame, failed = convert_all(rows, schema)
     if not failed:
         return frame, None, []
     wrong = pl.Series([False]).new_from_index(0, rows.height).scatter(list(failed), True)

@@ -54,6 +54,20 @@ def failures(before: pl.Series, after: pl.Series) -> pl.Series:
     return after.is_null() & before.is_not_null()
 
 
+def convert_all(raw: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, dict[int, str]]:
+    """Turn the columns of `schema` into their types; also say which rows are bad, and why."""
+    columns: list[pl.Series] = []
+    failed: dict[int, str] = {}
+    for field in schema:
+        before = raw[field.name]
+        after = convert(before, field.type)
+        columns.append(after)
+        if after.null_count() > before.null_count():
+            for row in failures(before, after).arg_true():
+                failed.setdefault(row, reason(before[row], field.name, field.type))
+    return pl.DataFrame(columns) if columns else pl.DataFrame(height=raw.height), failed
+
+
 def reason(value: object, name: str, to: Type) -> str:
     """Say why a record is bad."""
     return f"column {name}: {value!r} is not {'an' if to.value[0] in 'AEIOU' else 'a'} {to.value}"

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
 
 from headrace.catalog.definitions import Connector, Stream, Table, Timing
 from headrace.connectors import columnar
@@ -51,10 +50,7 @@ def infer_schema(connector: Connector) -> Schema:
         raise SourceFault(
             f"there are no files in {where.path} yet to learn the columns from", hint="name the columns and their types in the statement"
         )
-    if where.is_text:
-        found = _infer_text(files[0], where).schema
-    else:
-        found = pl.Schema((f.name, pl.Series(pa.array([], f.type)).dtype) for f in columnar.columns_of(files[0], where.format))
+    found = _infer_text(files[0], where).schema if where.is_text else pl.Schema(columnar.columns_of(files[0], where.format))
     return Schema(tuple(Field(name, _type(name, dtype, files[0])) for name, dtype in found.items()))
 
 

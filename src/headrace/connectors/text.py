@@ -20,7 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.csv  # type: ignore[import-untyped]
 import pyarrow.json  # type: ignore[import-untyped]
 
-from headrace.connectors.conversion import convert, failures, reason
+from headrace.connectors.conversion import convert_all, reason
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 
@@ -255,7 +255,8 @@ def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
         except (ValueError, msgspec.MsgspecError) as error:
             bad.append((i, str(error)))
     columns = [pl.Series(f.name, [r[k] for r in records], dtype=_raw_type(f.type, form), strict=False) for k, f in enumerate(schema)]
-    return _typed(pl.DataFrame(columns), np.array(good, dtype=np.int64), bad, schema)
+    raw = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(good))
+    return _typed(raw, np.array(good, dtype=np.int64), bad, schema)
 
 
 def _raw_type(type_: Type, form: Form) -> pl.DataType:
@@ -294,16 +295,7 @@ def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
 
 
 def _typed(raw: pl.DataFrame, lines: Positions, bad: list[tuple[int, str]], schema: Schema) -> Parsed:
-    columns: list[pl.Series] = []
-    failed: dict[int, str] = {}
-    for field in schema:
-        before = raw[field.name]
-        after = convert(before, field.type)
-        columns.append(after)
-        if after.null_count() > before.null_count():
-            for row in failures(before, after).arg_true():
-                failed.setdefault(row, reason(before[row], field.name, field.type))
-    rows = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(lines))
+    rows, failed = convert_all(raw, schema)
     if failed:
         keep = np.ones(len(lines), dtype=bool)
         keep[list(failed)] = False
