@@ -45,7 +45,8 @@ from headrace.language.syntax import (
 from headrace.optimizer.optimizer import best
 from headrace.plan.binder import bind
 from headrace.plan.explain import explain as explain_plan
-from headrace.plan.nodes import Node
+from headrace.plan.nodes import Node, Scan
+from headrace.plan.traversal import transform
 from headrace.runtime.statistics import Statistics
 
 
@@ -227,7 +228,7 @@ class Session:
             case CreateAggregate():
                 staged.define(define_aggregate(statement), statement, f"aggregate {statement.name.text}")
             case CreateQuery():
-                plan = self._bind(statement.select, statement.text, staged)
+                plan = self._bind(statement.select, statement.text, staged, ordered=bool(statement.options.get("ordered")))
                 query = define_query(statement, plan.schema)
                 if staged.define(query, statement, f"query {query.name}"):
                     staged.start(self._command(query, plan, staged.catalog))
@@ -261,22 +262,29 @@ class Session:
             self.deployment.delivery.open(self._running())
         return [outcome() for outcome in staged.outcomes]
 
-    def _bind(self, select: Any, text: str, staged: _Staged) -> Node:
-        return bind(select, text, staged.catalog, queries=lambda name: self._plan_of(name, staged))
+    def _bind(self, select: Any, text: str, staged: _Staged, *, ordered: bool = False) -> Node:
+        """The optimised plan of a SELECT. A named query that it reads is optimised by itself, so that both run it as one."""
+        plan = bind(select, text, staged.catalog, queries=lambda name: _Named.scan(name, staged.catalog), ordered=ordered)
+        return self._expand(best(plan), staged)
 
-    def _plan_of(self, name: str, staged: _Staged) -> Node:
-        query = staged.catalog.find(name)
-        assert isinstance(query, Query)
-        statement = parse(query.text)[0]
-        assert isinstance(statement, Select)
-        return self._bind(statement.select, query.text, staged)
+    def _expand(self, plan: Node, staged: _Staged) -> Node:
+        def change(node: Node) -> Node:
+            query = _Named.query(node, staged.catalog)
+            return node if query is None else self._plan_of(query, staged)
+
+        return transform(plan, change)
+
+    def _plan_of(self, query: Query, staged: _Staged) -> Node:
+        select = parse(query.text)[0]
+        assert isinstance(select, Select)
+        return self._bind(select.select, query.text, staged, ordered=bool(query.options.get("ordered")))
 
     def _target(self, target: Any, text: str, staged: _Staged) -> Node:
         if isinstance(target, Name):
             found = staged.catalog.find(target.text, span=target.span)
             if not isinstance(found, Query):
                 raise NameFault(f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT")
-            return self._plan_of(target.text, staged)
+            return self._plan_of(found, staged)
         return self._bind(target, text, staged)
 
     def _command(self, query: Query, plan: Node, catalog: Catalog) -> AddQuery:
@@ -292,18 +300,18 @@ class Session:
             table = catalog.find(table_name)
             assert isinstance(table, Table)
             tables[table_name] = Page(read_table(table)).encode()
-        return lower(best(plan), name, tables)
+        return lower(plan, name, tables)
 
     def _explain(self, plan: Node, form: str, seen: Statistics | None = None) -> str:
-        better, graph = best(plan), self._graph(plan, "query", self.catalog)
+        graph = self._graph(plan, "query", self.catalog)
         if form == "json":
-            return msgspec.json.format(msgspec.json.encode({"plan": plan, "optimized": better, "graph": graph})).decode()
+            return msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode()
         notes = {}
         for name, vertex in seen.vertices.items() if seen is not None else ():
             selectivity = "" if vertex.selectivity is None else f", selectivity {vertex.selectivity:.3f}"
             service = "" if vertex.service_us is None else f", {vertex.service_us:.2f} us a tuple"
             notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}"
-        return f"plan\n{explain_plan(plan)}\n\noptimised\n{explain_plan(better)}\n\n{explain_graph(graph, notes)}"
+        return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}"
 
     def _show(self, what: str) -> Listing:
         match what:
@@ -381,6 +389,24 @@ class _Staged:
             self.commands.append(DropQuery(removed))
             self.running.pop(removed, None)
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
+
+
+class _Named:
+    """How a plan refers to a named query while it is optimised: as a scan of a stream that no user can name."""
+
+    PREFIX = "query "
+
+    @classmethod
+    def scan(cls, name: str, catalog: Catalog) -> Node:
+        return Scan(cls.PREFIX + name, catalog.find(name).schema)
+
+    @classmethod
+    def query(cls, node: Node, catalog: Catalog) -> Query | None:
+        if not isinstance(node, Scan) or not node.name.startswith(cls.PREFIX):
+            return None
+        found = catalog.find(node.name.removeprefix(cls.PREFIX))
+        assert isinstance(found, Query)
+        return found
 
 
 def _described(found: Stream | Table | Query) -> Listing:

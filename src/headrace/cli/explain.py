@@ -58,7 +58,11 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 title = f"query {unnamed}"
             case CreateStream() | CreateTable() | CreateAggregate() | Drop() | Show() | Describe():
                 continue
-        shown = session.explain(text[: statement.offset + len(statement.text)], form=form)
+        try:
+            shown = session.explain(text[: statement.offset + len(statement.text)], form=form)
+        except HeadraceError as error:
+            error.text = text  # show the whole line
+            raise
         yield title, shown.removeprefix(before).strip()
         before = shown
 

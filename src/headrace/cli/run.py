@@ -53,11 +53,12 @@ def _until_stopped(session: Session, checkpoint: Path | None, stats: bool) -> No
     def look() -> None:
         if stats:
             meter.look(session.statistics())
-            out.print(meter.table())
+            if meter.latest.batch >= 0:
+                out.print(meter.table())
 
     with interruptible(on_first) as stop:
         err.print("[dim]Ctrl-C stops[/]")
-        ended = watch(session, stop, every=5.0 if stats else 0.5, look=look)
+        ended = watch(session, stop, every=5.0, look=look)
         session.stop()
     if ended:
         err.print("all queries have ended")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -63,10 +64,15 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
 
 def watch(session: Session, stop: threading.Event, *, every: float, look: Callable[[], None], seconds: float | None = None) -> bool:
     """Call `look` every so often until the deployment ends (True), `stop` is set or `seconds` have passed (False)."""
-    waited = 0.0
-    while not stop.is_set() and (seconds is None or waited < seconds):
-        if session.wait(every):
+    began = time.monotonic()
+    due = 0.0
+    while not stop.is_set():
+        passed = time.monotonic() - began
+        if seconds is not None and passed >= seconds:
+            break
+        if passed >= due:
+            look()
+            due = passed + every
+        if session.wait(min(every, 0.25)):  # short, so that Ctrl-C is answered at once
             return True
-        look()
-        waited += every
     return False

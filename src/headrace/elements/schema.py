@@ -42,7 +42,7 @@ class Schema(Struct, frozen=True):
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
 
-    def __iter__(self) -> Iterator[Field]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
 
     def __len__(self) -> int:

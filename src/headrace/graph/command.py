@@ -41,7 +41,7 @@ class Drain(Struct, frozen=True, tag="drain"):
 
 Command: TypeAlias = AddQuery | DropQuery | Drain
 
-_decoder = msgspec.json.Decoder(Command)
+_decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 
 def encode_command(command: Command) -> bytes:

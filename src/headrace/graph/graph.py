@@ -31,7 +31,7 @@ class Graph(Struct, frozen=True):
 
     vertices: tuple[Vertex, ...] = ()
 
-    def __iter__(self) -> Iterator[Vertex]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Vertex]:
         return iter(self.vertices)
 
     def by_id(self) -> Mapping[VertexId, Vertex]:

@@ -13,7 +13,8 @@ from headrace.errors import Span, SyntaxFault, TypeFault
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.syntax import Name, Option
 
-_CLOSING = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
+_SPELLED = {",": "a comma", "(": "an opening parenthesis", ")": "a closing parenthesis"}
+_DEPTH = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1}
 
 
 def span_of(token: Token) -> Span:
@@ -32,11 +33,12 @@ def no_type(written: str, span: Span | None) -> TypeFault:
 class Reader:
     """Reads tokens from left to right; every `expect` that fails says what belongs there."""
 
-    def __init__(self, tokens: Sequence[Token], text: str, *, end: int | None = None) -> None:
+    def __init__(self, tokens: Sequence[Token], text: str, *, end: int | None = None, whole: str = "statement") -> None:
         self.tokens = tokens
         self.text = text
         self.position = 0
         self._end = len(text) if end is None else end
+        self._whole = whole
 
     @property
     def token(self) -> Token | None:
@@ -62,7 +64,7 @@ class Reader:
 
     def expect(self, *words: str, hint: str | None = None) -> Token:
         if not self.accept(*words):
-            self.fail(f"expected {' '.join(words)}", hint=hint)
+            self.fail(f"expected {_SPELLED.get(words[0], ' '.join(words))}", hint=hint)
         return self.tokens[self.position - 1]
 
     def here(self) -> Span:
@@ -73,7 +75,7 @@ class Reader:
         return Span(end, end + 1)
 
     def fail(self, message: str, *, hint: str | None = None) -> NoReturn:
-        found = f"found {self.token.text!r}" if self.token is not None else "the statement ends"
+        found = f"found {self.token.text!r}" if self.token is not None else f"the {self._whole} ends"
         raise SyntaxFault(f"{message}, but {found}", span=self.here(), hint=hint)
 
     def name(self, what: str = "a name") -> Name:
@@ -149,16 +151,8 @@ class Reader:
 
     def until(self, *words: str) -> Sequence[Token]:
         """The tokens up to the first of these words that stands outside parentheses and brackets, or up to the end."""
-        start = self.position
-        while not self.done and self.word() not in words:
-            self.position = self._after(self.position)
+        start, depth = self.position, 0
+        while not self.done and (depth > 0 or self.word() not in words):
+            depth = max(0, depth + _DEPTH.get(self.tokens[self.position].token_type, 0))
+            self.position += 1
         return self.tokens[start : self.position]
-
-    def _after(self, index: int) -> int:
-        closing = _CLOSING.get(self.tokens[index].token_type)
-        index += 1
-        if closing is None:
-            return index
-        while index < len(self.tokens) and self.tokens[index].token_type != closing:
-            index = self._after(index)
-        return index + 1

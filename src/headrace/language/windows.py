@@ -32,7 +32,7 @@ _HINT = "write [RANGE 5 MINUTES], [ROWS 100], [SESSION 30 SECONDS], [LANDMARK FR
 def read_window(tokens: Sequence[Token], text: str, expressions: Expressions) -> WindowClause:
     """Read `[...]`; the tokens include both brackets."""
     span = Span(tokens[0].start, tokens[-1].end + 1)
-    reader = Reader(tokens[1:-1], text, end=tokens[-1].start)
+    reader = Reader(tokens[1:-1], text, end=tokens[-1].start, whole="window")
     clause = _clause(reader, span, expressions)
     if not reader.done:
         reader.fail("the window should end here")
@@ -43,7 +43,7 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
     by: tuple[exp.Expr, ...] = ()
     if reader.word().split() == ["PARTITION", "BY"]:  # one token in sqlglot
         reader.position += 1
-        by = tuple(expressions(reader.until("ROWS", "WHILE"), reader.text))
+        by = tuple(expressions(reader.until("ROWS", "WHILE", "RANGE", "SESSION"), reader.text))
         if reader.word() not in ("ROWS", "WHILE"):
             reader.fail("expected ROWS or WHILE after PARTITION BY")
     if reader.accept("RANGE"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import polars as pl
 
@@ -34,6 +34,9 @@ class Part:
     #: Python work that turns the column of lists which `fold` or `merge` gathered into the part; users' aggregates only.
     folded: Callable[[pl.Series], pl.Series] | None = None
     merged: Callable[[pl.Series], pl.Series] | None = None
+    #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
+    kind: Literal["rows", "count", "sum", "min", "max"] | None = None
+    arg: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,11 @@ class Aggregates:
             hidden.append(pl.col(SEQ) if SEQ in rows.columns else pl.lit(0, pl.Int64).alias(SEQ))
         return rows.select(*self._inputs, *hidden, *extra)
 
-    def fold(self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
-        """Partials of what `read` gave, one row per different value of `by`."""
-        frame = rows.group_by(by).agg(*(part.fold.alias(part.name) for part in self.parts), *extra)
-        work = {part.name: part.folded for part in self.parts if part.folded}
+    def fold(self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr, parts: Sequence[Part] | None = None) -> pl.DataFrame:
+        """Partials of what `read` gave, one row per different value of `by`; only some parts if they are named."""
+        parts = self.parts if parts is None else parts
+        frame = rows.group_by(by).agg(*(part.fold.alias(part.name) for part in parts), *extra)
+        work = {part.name: part.folded for part in parts if part.folded}
         return frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
 
     def merge(self, partials: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
@@ -104,7 +108,7 @@ def split(call: AggregateCall, arg: str) -> Split:
     x = pl.col(arg)
     match call.function:
         case "count":
-            part = _count(arg) if call.arg is not None else Part("__rows", pl.len().cast(pl.Int64), pl.col("__rows").sum())
+            part = _count(arg) if call.arg is not None else Part("__rows", pl.len().cast(pl.Int64), pl.col("__rows").sum(), kind="rows")
             return Split((part,), pl.col(part.name))
         case "sum":
             count, total = _count(arg), _sum(arg, call.type.polars)
@@ -113,11 +117,12 @@ def split(call: AggregateCall, arg: str) -> Split:
             count, total = _count(arg), _sum(arg, pl.Float64())
             return Split((count, total), _unless_empty(count, pl.col(total.name) / pl.col(count.name)))
         case "min":
-            return _single(Part(f"{arg}_min", x.min(), pl.col(f"{arg}_min").min()))
+            return _single(Part(f"{arg}_min", x.min(), pl.col(f"{arg}_min").min(), kind="min", arg=arg))
         case "max" if call.type in (Type.FLOAT, Type.DOUBLE):
-            return _single(Part(f"{arg}_max", x.nan_max(), pl.col(f"{arg}_max").nan_max()))  # NaN is the greatest number, as in Spark
+            # NaN is the greatest number, as in Spark.
+            return _single(Part(f"{arg}_max", x.nan_max(), pl.col(f"{arg}_max").nan_max(), kind="max", arg=arg))
         case "max":
-            return _single(Part(f"{arg}_max", x.max(), pl.col(f"{arg}_max").max()))
+            return _single(Part(f"{arg}_max", x.max(), pl.col(f"{arg}_max").max(), kind="max", arg=arg))
         case "variance":
             return _variance(arg, lambda value: value)
         case "stddev":
@@ -138,12 +143,12 @@ def _single(part: Part) -> Split:
 
 def _count(arg: str) -> Part:
     name = f"{arg}_count"
-    return Part(name, pl.col(arg).count().cast(pl.Int64), pl.col(name).sum())
+    return Part(name, pl.col(arg).count().cast(pl.Int64), pl.col(name).sum(), kind="count", arg=arg)
 
 
 def _sum(arg: str, dtype: pl.DataType) -> Part:
     name = f"{arg}_sum_{dtype}"
-    return Part(name, pl.col(arg).cast(dtype).sum(), pl.col(name).sum())
+    return Part(name, pl.col(arg).cast(dtype).sum(), pl.col(name).sum(), kind="sum", arg=arg)
 
 
 def _unless_empty(count: Part, value: pl.Expr) -> pl.Expr:

@@ -16,7 +16,7 @@ _NULL = np.uint64(0x6A09E667F3BCC908)
 
 def hash_columns(columns: list[pl.Series]) -> np.ndarray:
     """One uint64 per row; equal rows (NULL equal to NULL) hash alike. At least one column."""
-    result = _hash(columns[0])
+    result: np.ndarray = _hash(columns[0])
     for column in columns[1:]:
         result = _mix(result * np.uint64(31) + _GOLDEN ^ _hash(column))
     return result

@@ -15,8 +15,9 @@ from headrace.elements.window import AggregateCall, Rows
 from headrace.operators.aggregates import Aggregates, Keys
 from headrace.operators.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
+from headrace.operators.slice_kernels import Array
 from headrace.operators.slots import SLOT, Slots
-from headrace.operators.stretches import STRETCH, Array, firsts, fold_slices, group_numbers
+from headrace.operators.stretches import STRETCH, firsts, fold_slices, fold_slices_by, group_numbers
 
 #: Number of a tuple in its partition, from 0; of a tuple on a page, until it is known, NULL.
 _INDEX = "__index"
@@ -47,6 +48,7 @@ class _RowsWindows(Operator):
     def __init__(self, window: Rows, aggregates: Aggregates) -> None:
         self._window, self._aggregates = window, aggregates
         self._by = [f"__by{i}" for i in range(len(window.by))]
+        self._one_group = all(expr in window.by for _, expr in aggregates.keys)  # a partition, and so a window, is of one group
         unknown = pl.lit(None, pl.Int64)
         self._extra = [*(compile_expr(expr).alias(name) for name, expr in zip(self._by, window.by, strict=True)), unknown.alias(_INDEX)]
         self._kept = Slots("rows", self._by)
@@ -89,7 +91,11 @@ class _RowsWindows(Operator):
     def _results(self, ordered: pl.DataFrame, lasts: Array) -> pl.DataFrame:
         names = self._aggregates.names
         starts = lasts - self._window.size + 1
-        partials = fold_slices(self._aggregates, ordered, starts, lasts + 1, names)
         bounds = ordered[lasts].select(pl.col(TS).alias("__end"), _PLACE).with_columns(ordered[starts][TS].alias("__start"))
-        placed = pl.concat([partials, bounds[partials[STRETCH].to_numpy()]], how="horizontal").sort(_PLACE, *names)
+        if self._one_group:
+            partials = fold_slices(self._aggregates, ordered, starts, lasts + 1)
+            placed = pl.concat([ordered[lasts].select(names), partials, bounds], how="horizontal").sort(_PLACE)
+        else:
+            partials = fold_slices_by(self._aggregates, ordered, starts, lasts + 1, names)
+            placed = pl.concat([partials, bounds[partials[STRETCH].to_numpy()]], how="horizontal").sort(_PLACE, *names)
         return self._aggregates.results(placed, start=pl.col("__start"), end=pl.col("__end"), stamp=pl.col("__end"))

@@ -90,7 +90,7 @@ class Runs:
         """Make a run of the fresh rows and merge runs of like size."""
         if not self._fresh:
             return
-        rows = self._merge(pl.concat(self._fresh))
+        rows = self._fresh[0] if len(self._fresh) == 1 else self._merge(pl.concat(self._fresh))
         self._fresh, self._fresh_rows, self._fresh_least = [], 0, END
         while self._runs and self._runs[-1].rows.height - self._runs[-1].dead <= 2 * rows.height:
             older = self._runs.pop()

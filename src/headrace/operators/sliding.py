@@ -16,8 +16,9 @@ from headrace.elements.window import AggregateCall, Sliding
 from headrace.operators.aggregates import Aggregates, Keys
 from headrace.operators.operator import Operator, State
 from headrace.operators.runs import Runs
+from headrace.operators.slice_kernels import Array
 from headrace.operators.slots import SLOT, Slots
-from headrace.operators.stretches import STRETCH, Array, firsts, fold_slices, group_numbers, merge_prefixes
+from headrace.operators.stretches import firsts, fold_slices, group_numbers, merge_prefixes
 
 #: Timestamp of the first tuple that a group ever had; Int64.
 _FIRST = "__first"
@@ -69,13 +70,13 @@ class _Moving(Operator):
         self._rows.expire(int(rows[TS][-1]) - self._size)
         fresh = np.flatnonzero((ordered[SEQ] >= rows[SEQ][0]).to_numpy())
         starts = self._starts(ordered[TS].to_numpy(), group_numbers(ordered, names))[fresh]
-        partials = fold_slices(self._aggregates, ordered, starts, fresh + 1, ()).sort(STRETCH)
+        partials = fold_slices(self._aggregates, ordered, starts, fresh + 1)
         given = ordered[fresh].select(*names, TS, SEQ)
         if names:
             given = given.join(begins, on=names, how="left", nulls_equal=True, maintain_order="left")
         else:
             given = given.with_columns(pl.lit(begins[_FIRST][0], pl.Int64).alias(_FIRST))
-        done = pl.concat([given, partials.drop(STRETCH)], how="horizontal").sort(SEQ)
+        done = pl.concat([given, partials], how="horizontal").sort(SEQ)
         ts = pl.col(TS)
         return (Page(self._aggregates.results(done, start=pl.max_horizontal(ts - self._size, _FIRST), end=ts, stamp=ts)),)
 
@@ -113,9 +114,14 @@ class _Moving(Operator):
 
     def _starts(self, ts: Array, groups: Array) -> Array:
         """The position of each row's first row in its window, rows being sorted by group and timestamp."""
-        instants = np.unique(ts)  # ranks instead of timestamps, so that group and rank fit in one number
-        rank, least = np.searchsorted(instants, ts), np.searchsorted(instants, ts - self._size)
-        return np.searchsorted(groups * len(instants) + rank, groups * len(instants) + least)
+        since = ts - ts.min()
+        span = int(since.max()) + 1
+        if (int(groups[-1]) + 1) * span >= 2**62:  # then ranks instead, so that group and time fit in one number
+            instants = np.unique(ts)
+            rank, least, span = np.searchsorted(instants, ts), np.searchsorted(instants, ts - self._size), len(instants)
+        else:
+            rank, least = since, np.maximum(since - self._size, 0)
+        return np.searchsorted(groups * span + rank, groups * span + least)
 
 
 class _Growing(Operator):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
 
 from headrace.operators.aggregates import Aggregates
+from headrace.operators.slice_kernels import Array, slice_values
 
 #: Number of the stretch that a partial is of, Int64.
 STRETCH = "__stretch"
 #: How many rows to lay out at most for one grouping.
 _BATCH_ROWS = 1_000_000
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def group_numbers(rows: pl.DataFrame, names: Sequence[str]) -> Array:
@@ -33,18 +31,31 @@ def firsts(groups: Array) -> Array:
     return np.repeat(starts, np.diff(starts, append=len(groups)))
 
 
-def fold_slices(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array, names: Sequence[str]) -> pl.DataFrame:
-    """Partials of rows[start:stop] for each pair, by stretch and `names`; every slice has a row, and there is a slice."""
+def fold_slices(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array) -> pl.DataFrame:
+    """Partials of rows[start:stop] for each pair, in order; every slice has a row, and there is a slice."""
+    done = {part.name: column for part in aggregates.parts if (column := slice_values(part, rows, starts, stops)) is not None}
+    rest = [part for part in aggregates.parts if part.name not in done]
+    frame = pl.DataFrame([column.alias(name) for name, column in done.items()])
+    if rest:
+        folded = pl.concat([aggregates.fold(laid, [STRETCH], parts=rest) for laid in _laid_out(rows, starts, stops)]).sort(STRETCH).drop(STRETCH)
+        frame = pl.concat([frame, folded], how="horizontal") if done else folded
+    return frame.select(part.name for part in aggregates.parts)
+
+
+def fold_slices_by(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array, names: Sequence[str]) -> pl.DataFrame:
+    """Partials of rows[start:stop] for each pair by `names`, with the number of the pair; every slice has a row, and there is a slice."""
+    return pl.concat([aggregates.fold(laid, [STRETCH, *names]) for laid in _laid_out(rows, starts, stops)])
+
+
+def _laid_out(rows: pl.DataFrame, starts: Array, stops: Array) -> Iterator[pl.DataFrame]:
+    """The rows of each slice one after the other, with the slice's number, some slices at a time."""
     lengths = stops - starts
     cuts = np.flatnonzero(np.diff(np.cumsum(lengths) // _BATCH_ROWS)) + 1
-    done = []
     for batch in np.split(np.arange(len(starts)), cuts):
         length = lengths[batch]
         before = np.cumsum(length) - length
         positions = np.arange(int(length.sum())) + np.repeat(starts[batch] - before, length)
-        laid = rows[positions].with_columns(pl.Series(STRETCH, np.repeat(batch, length)))
-        done.append(aggregates.fold(laid, [STRETCH, *names]))
-    return pl.concat(done)
+        yield rows[positions].with_columns(pl.Series(STRETCH, np.repeat(batch, length)))
 
 
 def merge_prefixes(aggregates: Aggregates, partials: pl.DataFrame, groups: Array) -> pl.DataFrame:

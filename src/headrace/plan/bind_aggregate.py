@@ -108,7 +108,7 @@ class Grouping:
             arg = _fitted(arg, own, call)
         if condition is not None:
             if function in ("first", "last") or function.startswith("python:"):
-                raise NotSupported(f"{call.name} with FILTER", span=place(call), hint="filter in a sub-query")
+                raise NotSupported(f"{call.name} takes no FILTER", span=place(call), hint="filter in a sub-query")
             arg = Literal(1, Type.INT) if arg is None else arg
             arg = Case(((condition, arg),), None, arg.type)
         known = self._calls.get((function, arg))
@@ -125,7 +125,7 @@ class Grouping:
         if distinct:
             args = args[0].expressions
             if name not in ("count", "min", "max"):
-                raise NotSupported(f"{call.name}(DISTINCT)", span=place(call), hint="only count(DISTINCT x) is there")
+                raise NotSupported(f"{call.name} takes no DISTINCT", span=place(call), hint="only count(DISTINCT x) is there")
         if name == "count" and not distinct and (not args or isinstance(args[0], exp.Star)) and len(args) < 2:
             return "count", None
         if len(args) != 1 or isinstance(args[0], exp.Star):
@@ -188,9 +188,11 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
     group = select.args.get("group")
     if group is None:
         return []
+    if not any(group.args.values()):
+        raise SyntaxFault("GROUP BY needs columns", span=place(select), hint="leave it out for one group")
     for name, value in group.args.items():
         if name != "expressions" and value:
-            raise NotSupported(f"GROUP BY {name.replace('_', ' ').upper()}", span=place(group), hint="write the columns")
+            raise NotSupported(f"there is no GROUP BY {name.replace('_', ' ').upper()}", span=place(group), hint="write the columns")
     return [each.this if isinstance(each, exp.Paren) else each for each in group.expressions]
 
 

@@ -108,11 +108,11 @@ class ExpressionBinder:
     def _binary(self, operator: str, node: exp.Expr) -> Expr:
         for side in (node.this, node.expression):
             if isinstance(side, exp.Any | exp.All):
-                raise NotSupported("ANY and ALL", span=place(node), hint="use IN, or several conditions with OR")
+                raise NotSupported("there is no ANY or ALL", span=place(node), hint="use IN, or several conditions with OR")
         if operator in ("and", "or"):
             return apply(operator, (self.predicate(node.this), self.predicate(node.expression)), place(node))
         if any(value and name not in _OPERANDS for name, value in node.args.items()):
-            raise NotSupported("this form of the operator", span=place(node))
+            raise NotSupported("there is no such form of the operator", span=place(node))
         result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
         return apply("not", (result,), place(node)) if node.args.get("negate") else result
 
@@ -132,7 +132,7 @@ class ExpressionBinder:
 
     def _between(self, node: exp.Between) -> Expr:
         if node.args.get("symmetric"):
-            raise NotSupported("BETWEEN SYMMETRIC", span=place(node), hint="use least and greatest")
+            raise NotSupported("there is no BETWEEN SYMMETRIC", span=place(node), hint="use least and greatest")
         arg = self.bind(node.this)
         low = apply(">=", (arg, self.bind(node.args["low"])), place(node))
         high = apply("<=", (arg, self.bind(node.args["high"])), place(node))

@@ -54,7 +54,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     """Bind FROM and WHERE; `aggregated` permits windows that slide, which are then the aggregate's."""
     from_ = select.args.get("from_")
     if from_ is None:
-        raise NotSupported("SELECT without FROM", span=place(select), hint="a continuous query reads a stream: SELECT ... FROM stream")
+        raise NotSupported("SELECT needs FROM", span=place(select), hint="a continuous query reads a stream: SELECT ... FROM stream")
     joins: list[exp.Join] = select.args.get("joins") or []
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
     kinds: list[JoinKind] = ["inner", *(_kind(join) for join in joins)]
@@ -170,7 +170,9 @@ def _order(items: list[Item], kinds: list[JoinKind]) -> list[int]:
         raise NotSupported(f"{items[0].names[0]!r} is a stored table, in which nothing arrives", span=items[0].span, hint=hint)
     if first > 0 and any(kind != "inner" for kind in kinds):
         raise NotSupported(
-            "an outer join with a stored table on the left", span=items[0].span, hint="put the stream first: FROM stream LEFT JOIN table ON ..."
+            "an outer join cannot have a stored table on its left",
+            span=items[0].span,
+            hint="put the stream first: FROM stream LEFT JOIN table ON ...",
         )
     return [first, *(i for i in range(len(items)) if i != first)]
 

@@ -147,7 +147,7 @@ def _cast_hint(function: str, args: Sequence[Expr]) -> str | None:
 
 
 def _types(args: Sequence[Expr]) -> str:
-    return " and ".join(arg.type.value for arg in args)
+    return " and ".join(dict.fromkeys(arg.type.value for arg in args))
 
 
 def _count(least: int, most: int | None) -> str:

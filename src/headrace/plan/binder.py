@@ -92,7 +92,7 @@ def _with(tree: exp.Expr, env: Environment) -> Environment:
     if with_ is None:
         return env
     if with_.args.get("recursive"):
-        raise NotSupported("WITH RECURSIVE", span=place(with_))
+        raise NotSupported("there is no WITH RECURSIVE", span=place(with_))
     for cte in with_.expressions:
         node = _bind_nested(cte.this, env)
         columns = [column.name for column in cte.args["alias"].columns]
@@ -109,7 +109,7 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
         raise SyntaxFault("SELECT selects nothing", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
-        raise NotSupported("DISTINCT ON", span=place(distinct), hint="group by the columns and take first(...) of the others")
+        raise NotSupported("there is no DISTINCT ON", span=place(distinct), hint="group by the columns and take first(...) of the others")
     grouped = is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
     source = bind_from(select, env, aggregated=grouped or distinct is not None)
     if grouped:

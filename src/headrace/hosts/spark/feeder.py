@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
 from headrace.connectors import spool
@@ -60,9 +59,8 @@ def settle(query: StreamingQuery, timeout: float = 10.0) -> None:
     query.stop()
 
 
-def _declared(stream: Stream) -> StructType:
-    columns = ", ".join(f"`{field.name}` {_spark_type(field.type)}" for field in stream.schema)
-    return StructType.fromDDL(columns)
+def _declared(stream: Stream) -> str:
+    return ", ".join(f"`{field.name}` {_spark_type(field.type)}" for field in stream.schema)
 
 
 def _spark_type(kind: Type) -> str:

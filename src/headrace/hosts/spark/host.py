@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
 from headrace.errors import HeadraceError, HostFault
@@ -33,7 +34,8 @@ def spark_session(cores: int | None = None) -> SparkSession:
         return active
     python_environment()
     cores = cores or max(2, os.cpu_count() or 2)
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("headrace")
+    # the 4: a task whose worker died is tried again, as on a cluster
+    builder = SparkSession.builder.master(f"local[{cores}, 4]").appName("headrace")
     for name, value in settings(cores).items():
         builder = builder.config(name, value)
     try:
@@ -80,7 +82,7 @@ class SparkDeployment:
             .load()
         )
         stage = pages.groupBy("bucket").transformWithState(BucketProcessor(), SCHEMA, "Append", "None")
-        writer = stage.writeStream.foreachBatch(self._deliver).option("checkpointLocation", str(self.directory / "spark")).queryName(None)
+        writer = stage.writeStream.foreachBatch(self._deliver).option("checkpointLocation", str(self.directory / "spark"))
         if self.interval:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
         running = self.deployments.at(self.deployments.count()).running
@@ -174,9 +176,8 @@ class SparkDeployment:
 
 
 def _essence(text: str) -> str:
-    """The lines of a Spark failure that say what happened: the last Python exception if there is one."""
+    """The line of a Spark failure that says what happened: the last Python exception if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line for line in lines if "headrace.errors." in line]
-    if ours:
-        return ours[-1].split("headrace.errors.", 1)[1]
-    return lines[0] if lines else "unknown reason"
+    ours = [line.split("headrace.errors.", 1)[1] for line in lines if "headrace.errors." in line]
+    python = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Fault): ", line) and not line.startswith("org.apache.spark")]
+    return (ours or python or lines or ["unknown reason"])[-1 if ours or python else 0]

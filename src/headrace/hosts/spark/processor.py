@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from headrace.runtime.bucket import Bucket
 from headrace.runtime.wire import Kind, Row

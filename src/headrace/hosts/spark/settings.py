@@ -31,7 +31,6 @@ def settings(cores: int) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": os.environ.get("HEADRACE_DRIVER_MEMORY", "2g"),
         "spark.driver.maxResultSize": "0",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "0",
         "spark.log.level": "ERROR",
     }
 
