@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +23,7 @@ from headrace.operators.while_window import WhileAggregate
 COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 K, V = Column("k", Type.INT), Column("v", Type.DOUBLE)
 IS_POSITIVE = Call(">", (V, Literal(0.0, Type.DOUBLE)), Type.BOOLEAN)
+NAN = float("nan")
 Row = dict[str, Any]
 
 
@@ -184,3 +187,30 @@ def test_rows_windows_agree_with_the_plain_meaning(windows: Any, history: list[A
 def test_while_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], by: tuple[Expr, ...]) -> None:
     window = While(IS_POSITIVE, by)
     check(windows, history, WhileAggregate(window, windows.keys, windows.calls).build, lambda rows: naive_while(windows, rows, window))
+
+
+def test_instants_far_apart_in_many_groups_find_their_windows(windows: Any) -> None:
+    rows = [{"ts": ts, "seq": i, "k": i % 3, "v": 1.0} for i, ts in enumerate((-(2**61), -(2**61) + 1, 0, 3, 2**61, 2**61 + 5))]
+    output = windows.run(lambda: [SlidingAggregate(Sliding(2**61 + 10), windows.keys, COUNT).build()], [windows.page(rows), Punctuation(END)])
+    assert [n for _, _, n in rows_of(output)] == [1, 1, 1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "least", "greatest"),
+    [
+        (pl.Int32, [None, 5, -3, None, None], [None, 5, -3, -3, None], [None, 5, 5, 5, None]),
+        (pl.Date, [None, date(2026, 1, 2), date(2026, 1, 1), None, None], [None, date(2026, 1, 2), date(2026, 1, 1), date(2026, 1, 1), None], None),
+        (pl.String, [None, "b", "a", None, None], [None, "b", "a", "a", None], [None, "b", "b", "b", None]),
+        (pl.Boolean, [None, True, False, None, None], [None, True, False, False, None], [None, True, True, True, None]),
+        (pl.Float64, [None, NAN, 1.0, None, None], [None, NAN, 1.0, 1.0, None], [None, NAN, NAN, NAN, None]),
+    ],
+)
+def test_extremes_of_slices_skip_null_in_every_type(dtype: Any, values: list[Any], least: list[Any], greatest: list[Any] | None) -> None:
+    types = {pl.Int32: Type.INT, pl.Date: Type.DATE, pl.String: Type.STRING, pl.Boolean: Type.BOOLEAN, pl.Float64: Type.DOUBLE}
+    x = Column("x", types[dtype])
+    calls = (AggregateCall("least", "min", x, x.type), AggregateCall("greatest", "max", x, x.type))
+    page = Page(pl.DataFrame({"x": pl.Series(values, dtype=dtype), TS: pl.Series([0, 10, 11, 12, 30], dtype=pl.Int64)}))
+    (result,) = SlidingAggregate(Sliding(5), (), calls).build().on_page(0, page)
+    assert str(result.rows["least"].to_list()) == str(least)
+    if greatest is not None:
+        assert str(result.rows["greatest"].to_list()) == str(greatest)
