@@ -251,7 +251,7 @@ def assert_every_step_answers_alike(plan: Node, s: list[Row], t: list[Row]) -> N
         assert as_multiset(answer(step.plan, streams, {"table": TABLE_ROWS})) == expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(plans(), histories(S), histories(T))
 def test_no_rule_changes_the_answer_of_a_plan(plan: Node, s: list[Row], t: list[Row]) -> None:
     assert_every_step_answers_alike(plan, s, t)
@@ -300,7 +300,7 @@ def test_the_rules_come_to_rest(plan: Node) -> None:
     assert len(steps) < MOST_ROUNDS * len(RULES)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(st.data())
 def test_folding_keeps_type_and_value_for_every_tuple(data: st.DataObject) -> None:
     schema = Schema.of(a=Type.INT, b=Type.BIGINT, c=Type.STRING, d=Type.DOUBLE, e=Type.BOOLEAN)
