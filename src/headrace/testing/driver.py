@@ -26,12 +26,15 @@ def run_graph(
     restores all operators after every page.
     """
     run = _Run(graph)
+    bounds: dict[str, Element] = {}
     for stream, element in _turns(streams, histories, size):
-        for item in graph:
-            if isinstance(item.spec, Scan) and item.spec.stream == stream:
-                run.push(item.id, 0, _narrowed(element, item.spec))
+        run.enter(stream, element)
+        if isinstance(element, Punctuation):
+            bounds[stream] = element
         if forgetful:
             run.restart()
+            for known, bound in bounds.items():  # as every micro-batch tells all bounds anew
+                run.enter(known, bound)
     return run.results
 
 
@@ -41,6 +44,11 @@ class _Run:
         self.readers = graph.readers()
         self.operators: dict[VertexId, Operator] = {item.id: item.spec.build() for item in graph}
         self.results: list[Row] = []
+
+    def enter(self, stream: str, element: Element) -> None:
+        for item in self.vertices.values():
+            if isinstance(item.spec, Scan) and item.spec.stream == stream:
+                self.push(item.id, 0, _narrowed(element, item.spec))
 
     def push(self, vertex: VertexId, port: int, element: Element) -> None:
         operator = self.operators[vertex]

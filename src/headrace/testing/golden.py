@@ -81,6 +81,7 @@ def run_case(commands: Sequence[str], *, host: Literal["local", "spark"] = "loca
                 runner.run(command)
             session.drain()
         except HeadraceError as error:
+            error.text = None  # show the statement as the script has it, without the sink that was added
             return [*runner.output(), *error.render(runner.statement).splitlines()]
         return runner.output()
 

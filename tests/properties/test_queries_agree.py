@@ -1,0 +1,62 @@
+"""Random queries over random histories: the operators, however tuples are cut into pages, give what the oracle says."""
+
+from __future__ import annotations
+
+import os
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from headrace.catalog.catalog import Catalog
+from headrace.elements.page import Page
+from headrace.graph.lower import lower
+from headrace.language.parser import parse
+from headrace.language.syntax import Select
+from headrace.optimizer.optimizer import best
+from headrace.plan.binder import bind
+from headrace.plan.explain import explain
+from headrace.plan.nodes import Node
+from headrace.testing import queries
+from headrace.testing.driver import run_graph
+from headrace.testing.oracle import answer, as_multiset
+from headrace.testing.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
+
+CATALOG = Catalog()
+for definition in (*STREAMS, *TABLES):
+    CATALOG.add(definition)
+STORED = {table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES}
+SHAPES = {
+    "projections": queries.projections(),
+    "aggregates": queries.aggregates(),
+    "joins": queries.joins(),
+    "three_way_joins": queries.three_way_joins(),
+    "unions": queries.unions(),
+    "distincts": queries.distincts(),
+    "aggregates_of_joins": queries.aggregates_of_joins(),
+    "nested": queries.nested(),
+    "table_joins": queries.table_joins(),
+}
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "12"))
+
+
+def plan_of(text: str) -> Node:
+    (statement,) = parse(text)
+    assert isinstance(statement, Select)
+    return bind(statement.select, statement.text, CATALOG)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_operators_agree_with_the_oracle(shape):
+    @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+    @given(SHAPES[shape], stream_histories(most=10), st.sampled_from([1, 3, 100]), st.booleans(), st.booleans())
+    def run(text, histories, size, optimised, forgetful):
+        plan = plan_of(text)
+        chosen = best(plan) if optimised else plan
+        note(f"{text}\n{explain(chosen)}")
+        expected = as_multiset(answer(plan, histories, TABLE_ROWS))
+        found = as_multiset(run_graph(lower(chosen, "q", STORED), STREAMS, histories, size=size, forgetful=forgetful))
+        assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+
+    run()
