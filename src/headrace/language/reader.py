@@ -103,11 +103,9 @@ class Reader:
     def type(self) -> Type:
         """A type name such as BIGINT or VARCHAR(20); the length says nothing to us."""
         name = self.name("a type")
-        found = TYPE_NAMES.get(name.text.upper())
+        found = TYPE_NAMES.get(" ".join(name.text.upper().split()))
         if found is None:
             raise no_type(name.text, name.span)
-        if found is Type.DOUBLE:
-            self.accept("PRECISION")
         if found is Type.STRING and self.accept("("):
             self.integer("a length")
             self.expect(")")

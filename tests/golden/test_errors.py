@@ -1,0 +1,81 @@
+"""Golden scripts of errors: a bad statement, `---`, the error as users see it; `====` divides cases.
+
+`pytest tests/golden/test_errors.py --update-golden` rewrites the errors; review the diff.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.define import define_aggregate, define_query, define_stream, define_table
+from headrace.elements.schema import Schema
+from headrace.errors import HeadraceError, QueryError
+from headrace.language.parser import parse
+from headrace.language.syntax import CreateAggregate, CreateQuery, CreateStream, CreateTable, Drop, Explain, Name, Select, Statement
+from headrace.plan.binder import bind
+
+SCRIPTS = sorted((Path(__file__).parent / "errors").glob("*.txt"))
+
+SETUP = """
+CREATE STREAM detectors (id INT, segment INT, at TIMESTAMP, speed DOUBLE, day DATE, name STRING) TIMESTAMP BY at SKEW 2 SECONDS FROM MEMORY;
+CREATE STREAM probes (vehicle BIGINT, segment BIGINT, speed DOUBLE) FROM MEMORY;
+CREATE TABLE segments (segment BIGINT, lane INT, kind STRING) FROM MEMORY;
+CREATE AGGREGATE geo_mean(DOUBLE) RETURNS DOUBLE FROM PYTHON 'means:Geometric';
+CREATE QUERY slow AS SELECT segment, count(*) AS n, geo_mean(speed) AS g FROM detectors [RANGE 1 MINUTE] WHERE speed < 20 GROUP BY segment;
+"""
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_bad_statements_are_explained_as_the_script_shows(path: Path, update_golden: bool) -> None:
+    script = path.read_text()
+    actual = "====\n".join(_replay(case) for case in script.split("====\n"))
+    if update_golden:
+        path.write_text(actual)
+    assert actual == script or update_golden
+
+
+def test_the_scripts_cover_every_kind_of_query_error() -> None:
+    shown = "".join(path.read_text() for path in SCRIPTS)
+    assert all(f"{kind.code} {kind.__name__}: " in shown for kind in QueryError.__subclasses__())
+
+
+def _replay(case: str) -> str:
+    text = case.split("---\n")[0]
+    catalog = Catalog()
+    for statement in _setup():
+        _run(statement, catalog)
+    try:
+        for statement in parse(text):
+            _run(statement, catalog)
+    except HeadraceError as error:
+        return f"{text}---\n{error.render(text)}\n"
+    raise AssertionError(f"no error in {text}")
+
+
+@cache
+def _setup() -> list[Statement]:
+    return parse(SETUP)
+
+
+def _run(statement: Statement, catalog: Catalog) -> None:
+    match statement:
+        case CreateStream():
+            catalog.add(define_stream(statement, statement.columns or Schema(())), span=statement.name.span)
+        case CreateTable():
+            catalog.add(define_table(statement, statement.columns or Schema(())), span=statement.name.span)
+        case CreateAggregate():
+            catalog.add(define_aggregate(statement), span=statement.name.span)
+        case CreateQuery():
+            catalog.add(define_query(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span)
+        case Select():
+            bind(statement.select, statement.text, catalog)
+        case Drop():
+            catalog.remove(statement.name.text, statement.kind, span=statement.name.span)
+        case Explain(target=Name() as name):
+            catalog.find(name.text, span=name.span)
+        case _:
+            pass
