@@ -27,7 +27,7 @@ TABLES: tuple[Table, ...] = (Table("items", Schema.of(item=Type.STRING, kind=Typ
 TABLE_ROWS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "items": ({"item": "a", "kind": 1}, {"item": "a", "kind": 2}, {"item": "b", "kind": 1}, {"item": None, "kind": 3})
 }
-_BOUNDED_ITEM = Schema.of(item=Type.STRING, n=Type.BIGINT)
+_ITEM_AND_N = Schema.of(item=Type.STRING, n=Type.BIGINT)
 
 
 def stream_statements() -> str:
@@ -61,7 +61,7 @@ def aggregates(draw: DrawFn) -> str:
     """Aggregates over every kind of window, with GROUP BY and HAVING."""
     stream = draw(st.sampled_from(STREAMS))
     names = _names(stream)
-    window = draw(_window(names))
+    window = draw(_window())
     return draw(_aggregate(f"{stream.name} [{window}]", names, where=True, ordered=True))
 
 
@@ -121,8 +121,9 @@ def nested(draw: DrawFn) -> str:
         | st.just(f"SELECT x.item AS item, y.n AS n FROM bids [RANGE 4 SECONDS] AS x LEFT JOIN moves [RANGE 4 SECONDS] AS y ON {_ON}")
         | st.just("SELECT item, n FROM bids UNION ALL SELECT item, n FROM moves")
     )
-    window = draw(_unordered_window())
-    return draw(_aggregate(f"({inner}) [{window}] AS q", {field.name: field.type for field in _BOUNDED_ITEM}, where=False, ordered=False))
+    names = {field.name: field.type for field in _ITEM_AND_N}
+    # first and last of tuples that no stream numbered depend on more than the query says
+    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", names, where=False, ordered=False))
 
 
 @st.composite
@@ -202,7 +203,7 @@ def _unordered_window(draw: DrawFn) -> str:
 
 
 @st.composite
-def _window(draw: DrawFn, names: Mapping[str, Type]) -> str:
+def _window(draw: DrawFn) -> str:
     size, slide = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     rows = f"ROWS {size} SLIDE {slide}"
     ordered = [f"RANGE {size} SECONDS SLIDE TUPLE", "UNBOUNDED", rows, f"ROWS {size}", f"PARTITION BY item {rows}"]
