@@ -1,0 +1,54 @@
+"""Random queries in a whole session on the local host, in one bucket or several, give what the oracle says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from headrace.catalog.catalog import Catalog
+from headrace.elements.page import Page
+from headrace.language.parser import parse
+from headrace.language.syntax import Select
+from headrace.plan.binder import bind
+from headrace.session import Session, Started
+from headrace.testing.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.queries import STREAMS, queries, stream_histories, stream_statements
+from headrace.testing.streams import page
+
+CATALOG = Catalog()
+for definition in STREAMS:
+    CATALOG.add(definition)
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "10"))
+
+
+def run_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int) -> list[Row]:
+    """Push all histories, drain, and collect results with their timestamps."""
+    found: list[Row] = []
+
+    def take(batch: int, pages: Sequence[Page]) -> None:
+        found.extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
+
+    with Session(host="local", buckets=buckets) as session:
+        session.execute(stream_statements())
+        (started,) = session.execute(f"{text} INTO MEMORY")
+        assert isinstance(started, Started)
+        session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
+        for stream in STREAMS:
+            if histories[stream.name]:
+                session.push(stream.name, page(stream.schema, histories[stream.name]).visible().to_dicts())
+        session.drain(timeout=30)
+    return found
+
+
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@given(queries(), stream_histories(most=10), st.sampled_from([1, 3]))
+def test_sessions_agree_with_the_oracle(text, histories, buckets):
+    note(text)
+    (statement,) = parse(text)
+    assert isinstance(statement, Select)
+    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
+    found = as_multiset(run_session(text, histories, buckets))
+    assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
