@@ -15,10 +15,10 @@ CREATE QUERY counted AS SELECT min(price) AS least, max(price) AS most, window_e
 CREATE QUERY sessions AS SELECT item, count(*) AS n, window_start, window_end FROM bids [SESSION 5 SECONDS] GROUP BY item HAVING count(*) >= 5;
 
 -- runs of cheap bids
-CREATE QUERY cheap AS SELECT count(*) AS n, sum(price) AS total, window_start, window_end FROM bids [WHILE price < 20] HAVING count(*) >= 8;
+CREATE QUERY cheap AS SELECT count(*) AS n, sum(price) AS total, window_start, window_end FROM bids [WHILE price < 25] HAVING count(*) >= 5;
 
 -- a dear bid and a cheap one for the same item within two seconds of each other
 CREATE QUERY spread AS
   SELECT dear.item, dear.price AS dear, cheap.price AS cheap
   FROM bids [RANGE 2 SECONDS] AS dear JOIN bids [RANGE 2 SECONDS] AS cheap ON dear.item = cheap.item
-  WHERE dear.price > 60 AND cheap.price < 10;
+  WHERE dear.price > 40 AND cheap.price < 15;

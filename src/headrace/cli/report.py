@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headrace.errors import HeadraceError, QueryError, RunError
+from headrace.cli.quiet import log
+from headrace.errors import HeadraceError, HostFault, QueryError, RunError
 from headrace.session import Listing, Message, Outcome, Started
 
 #: Exit codes: the data or environment must change; the text must change; we made a mistake.
@@ -31,6 +32,8 @@ def faults(text: str | None = None) -> Iterator[None]:
         if is_debugging():
             raise
         complain(error, text)
+        if isinstance(error, HostFault) and (path := log()):
+            err.print(f"  Spark's log: {path}", markup=False)
         raise typer.Exit(exit_code(error)) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise

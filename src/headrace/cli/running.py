@@ -13,7 +13,8 @@ from pathlib import Path
 from types import FrameType
 
 from headrace.cli import java
-from headrace.cli.report import err, out
+from headrace.cli.quiet import divert
+from headrace.cli.report import err, is_debugging, out
 from headrace.session import Listing, Session
 
 FORCED = 130
@@ -30,6 +31,8 @@ def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buc
     """Make a session; on Spark, Java is found first so that its absence is a clear message."""
     if host is Host.spark:
         java.prepare()
+        if not is_debugging():
+            divert(checkpoint)
     return Session(checkpoint, host=host.value, buckets=buckets)
 
 
