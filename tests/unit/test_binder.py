@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Aggregate as OwnAggregate
 from headrace.catalog.definitions import Connector, Query, Stream, Table, Timing
-from headrace.elements.expression import Call, Case, Cast, Column, Expr, Literal
+from headrace.elements.expression import Call, Case, Cast, Column, Expr, Literal, walk
 from headrace.elements.functions import AGGREGATES, FUNCTIONS
 from headrace.elements.schema import Schema
 from headrace.elements.time import DAY, END, HOUR, MINUTE, SECOND, parse_instant
@@ -392,10 +392,29 @@ def test_unbounded_state_is_refused_with_a_way_out() -> None:
         assert "[RANGE 5 MINUTES]" in (caught.value.hint or "")
 
 
-def test_a_very_long_condition_is_bound_or_refused() -> None:
-    assert isinstance(plan("SELECT * FROM s WHERE " + " OR ".join(f"id = {i}" for i in range(100))), Filter)
+def test_a_very_long_condition_is_bound_and_a_very_deep_one_refused() -> None:
+    node = plan("SELECT * FROM s WHERE " + " OR ".join(f"id = {i}" for i in range(2000)))
+    assert isinstance(node, Filter)
+    assert sum(isinstance(part, Literal) for part in walk(node.predicate)) == 2000
     with pytest.raises(NotSupported, match="too deeply"):
-        plan("SELECT * FROM s WHERE " + " OR ".join(f"id = {i}" for i in range(3000)))
+        plan("SELECT " + " + ".join(["id"] * 3000) + " FROM s")
+
+
+def test_terms_keep_their_order_and_grouping() -> None:
+    a, b, c = (Call(">", (ID, Literal(i, Type.INT)), B) for i in (1, 2, 3))
+    assert value("id > 1 AND id > 2 AND id > 3") == Call("and", (Call("and", (a, b), B), c), B)
+    assert value("id > 1 AND (id > 2 OR id > 3)") == Call("and", (a, Call("or", (b, c), B)), B)
+    assert value("id > 1 AND id > 2 OR id > 3") == Call("or", (Call("and", (a, b), B), c), B)
+
+
+def test_a_sub_query_needs_no_name() -> None:
+    assert plan("SELECT id FROM (SELECT id, seg FROM s)").schema == Schema.of(id=Type.INT)
+    with pytest.raises(NameFault, match="no column 'x' in the sub-query"):
+        plan("SELECT x FROM (SELECT id, seg FROM s)")
+
+
+def test_a_window_may_follow_the_alias() -> None:
+    assert plan("SELECT count(*) FROM s AS x [NOW]") == plan("SELECT count(*) FROM s [NOW] AS x")
 
 
 PARTS = st.sampled_from(

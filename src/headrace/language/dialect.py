@@ -98,12 +98,16 @@ class Headrace(Dialect):
                 item = exp.Table(this=self._parse_name())
                 while self._match(TokenType.DOT):
                     item = exp.Table(this=self._parse_name(), db=item.this)
-            if self._match(TokenType.L_BRACKET, advance=False):
-                item.meta["window"] = read_window(self._bracketed(), self.sql, parse_expressions)
+            self._parse_stream_window(item)
             alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
             if alias is not None:
                 item.set("alias", alias)
+                self._parse_stream_window(item)  # some write it after the alias
             return item
+
+        def _parse_stream_window(self, item: exp.Expr) -> None:
+            if "window" not in item.meta and self._match(TokenType.L_BRACKET, advance=False):
+                item.meta["window"] = read_window(self._bracketed(), self.sql, parse_expressions)
 
         def _parse_name(self) -> exp.Identifier:
             name = self._parse_id_var(any_token=False)

@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.expression import FALSE, TRUE, Case, Expr, Literal
+from headrace.elements.expression import FALSE, TRUE, Call, Case, Expr, Literal
 from headrace.elements.functions import AGGREGATES
 from headrace.elements.time import parse_duration
 from headrace.elements.types import Type
@@ -27,6 +27,8 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.And: "and", exp.Or: "or", exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike",
 }  # fmt: skip
 
+#: How many terms of AND or OR may stand in a left-deep tree.
+_CHAIN = 32
 #: The parts of a binary operator's node that mean something to us, and those that say nothing.
 _OPERANDS = ("this", "expression", "negate", "typed", "safe")
 #: Takes the name of an aggregate, its arguments and its node.
@@ -110,7 +112,7 @@ class ExpressionBinder:
             if isinstance(side, exp.Any | exp.All):
                 raise NotSupported("there is no ANY or ALL", span=place(node), hint="use IN, or several conditions with OR")
         if operator in ("and", "or"):
-            return apply(operator, (self.predicate(node.this), self.predicate(node.expression)), place(node))
+            return _combine(operator, [self.predicate(term) for term in _terms(node)])
         if any(value and name not in _OPERANDS for name, value in node.args.items()):
             raise NotSupported("there is no such form of the operator", span=place(node))
         result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
@@ -208,6 +210,30 @@ def type_of(node: exp.Expr) -> Type:
     if found is None:
         raise no_type(node.sql(), place(node) or place(node.parent))
     return found
+
+
+def _terms(node: exp.Expr) -> list[exp.Expr]:
+    """The terms of a chain of AND or of OR, found without recursion because programs write chains of hundreds."""
+    terms: list[exp.Expr] = []
+    while isinstance(node, exp.And | exp.Or):
+        terms.append(node.expression)
+        left = node.this
+        if type(left) is not type(node):
+            terms.append(left)
+            break
+        node = left
+    return terms[::-1]
+
+
+def _combine(operator: str, terms: list[Expr]) -> Expr:
+    """A chain as a tree, left-deep as people expect it, but balanced if that would be too deep to walk."""
+    if len(terms) > _CHAIN:
+        middle = len(terms) // 2
+        return Call(operator, (_combine(operator, terms[:middle]), _combine(operator, terms[middle:])), Type.BOOLEAN)
+    result = terms[0]
+    for term in terms[1:]:
+        result = Call(operator, (result, term), Type.BOOLEAN)
+    return result
 
 
 def _boolean(expr: Expr, node: exp.Expr) -> Expr:

@@ -137,8 +137,7 @@ class _Tree:
         if not self._windowed:
             return item.source, None
         if item.clause is None:
-            name = item.names[0] if item.names else "the sub-query"
-            raise UnboundedStateFault(f"the join would have to remember all of {name}", span=item.span, hint=WINDOW_HINT)
+            raise UnboundedStateFault(f"the join would have to remember all of {item.names[0]}", span=item.span, hint=WINDOW_HINT)
         binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
         window = extent(item.clause, binder, aggregated=self._aggregated)
         source = item.source

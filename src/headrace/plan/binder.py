@@ -172,8 +172,7 @@ def _grouped(select: exp.Select, source: Source, env: Environment) -> Node:
 def _window(source: Source, env: Environment) -> Window:
     first = source.streams[0]
     if not source.clauses:
-        name = first.names[0] if first.names else "the sub-query"
-        raise UnboundedStateFault(f"an aggregate over {name} would never have a result", span=first.span, hint=WINDOW_HINT)
+        raise UnboundedStateFault(f"an aggregate over {first.names[0]} would never have a result", span=first.span, hint=WINDOW_HINT)
     if len(source.streams) > 1:
         return joined_window(source.clauses)
     clause = source.clauses[0]

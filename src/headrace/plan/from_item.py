@@ -79,7 +79,7 @@ def _project(node: Node, columns: list[tuple[str, Expr]]) -> Node:
 
 def _single(node: exp.Expr, env: Environment) -> Item:
     if isinstance(node, exp.Subquery):
-        item = Item(env.bind_query(node.this, env), (), window_of(node), _span(node), False)
+        item = Item(env.bind_query(node.this, env), ("the sub-query",), window_of(node), _span(node), False)
     elif isinstance(node, exp.Table):
         item = _named(node, env)
     else:
