@@ -54,10 +54,18 @@ def schemas(draw: DrawFn, *, types: Sequence[Type] = TYPES, least: int = 1, most
 
 @st.composite
 def histories(
-    draw: DrawFn, schema: Schema, *, skew: int = 0, most: int = 20, until: int = 30 * SECOND, step: int = SECOND // 2, time_column: str | None = None
+    draw: DrawFn,
+    schema: Schema,
+    *,
+    skew: int = 0,
+    least: int = 0,
+    most: int = 20,
+    until: int = 30 * SECOND,
+    step: int = SECOND // 2,
+    time_column: str | None = None,
 ) -> list[Row]:
     """Tuples in arrival order with NULLs and ties; none is more than `skew` behind the newest before it, so none is late."""
-    ticks = draw(st.lists(st.integers(0, until // step), max_size=most))
+    ticks = draw(st.lists(st.integers(0, until // step), min_size=least, max_size=most))
     # A tuple that arrives at ts + delay with delay <= skew is never late.
     delays = [draw(st.integers(0, skew // step)) if skew >= step else 0 for _ in ticks]
     arrivals = sorted(zip((tick + delay for tick, delay in zip(ticks, delays, strict=True)), ticks, strict=True), key=lambda pair: pair[0])
