@@ -24,6 +24,7 @@ COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 K, V = Column("k", Type.INT), Column("v", Type.DOUBLE)
 IS_POSITIVE = Call(">", (V, Literal(0.0, Type.DOUBLE)), Type.BOOLEAN)
 NAN = float("nan")
+LAST = (AggregateCall("last", "last", V, Type.DOUBLE),)
 Row = dict[str, Any]
 
 
@@ -187,6 +188,15 @@ def test_rows_windows_agree_with_the_plain_meaning(windows: Any, history: list[A
 def test_while_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], by: tuple[Expr, ...]) -> None:
     window = While(IS_POSITIVE, by)
     check(windows, history, WhileAggregate(window, windows.keys, windows.calls).build, lambda rows: naive_while(windows, rows, window))
+
+
+@pytest.mark.parametrize(
+    "spec", [SlidingAggregate(Sliding(None), (), LAST), SlidingAggregate(Sliding(9), (), LAST), WhileAggregate(While(IS_POSITIVE), (), LAST)]
+)
+def test_the_last_of_equal_instants_is_the_newest_after_a_restart_too(windows: Any, spec: Any) -> None:
+    inputs = [tuples(windows, (5, 1.0), (5, 2.0), (5, 3.0)), None, tuples(windows, (5, 4.0)), tuples(windows, (5, -1.0)), Punctuation(END)]
+    values = [value for item in windows.run(lambda: [spec.build()], inputs) if isinstance(item, Page) for value in item.rows["last"].to_list()]
+    assert values == ([4.0] if isinstance(spec, WhileAggregate) else [1.0, 2.0, 3.0, 4.0, -1.0])
 
 
 def test_instants_far_apart_in_many_groups_find_their_windows(windows: Any) -> None:

@@ -55,6 +55,15 @@ def test_an_old_fragment_lives_on_in_a_session_that_goes_on(windows: Any) -> Non
     assert stamped(output) == [(19, 2)]
 
 
+def test_an_old_fragment_in_a_large_run_lives_on_in_its_session_only(windows: Any) -> None:
+    # The sizes keep the runs apart: 100 fragments, 21 fragments, and the one that lives on.
+    early = windows.page([{"ts": 0, "seq": k, "k": k, "v": 1.0} for k in range(100)])
+    later = windows.page([{"ts": 9, "seq": k, "k": k, "v": 1.0} for k in (0, *range(100, 120))])
+    spec = SessionAggregate(Session(10), windows.keys, COUNT)
+    output = windows.run(lambda: [spec.build()], [early, None, later, Punctuation(12), None, Punctuation(END)])
+    assert stamped(output) == [(10, 1)] * 99 + [(19, 2)] + [(19, 1)] * 20
+
+
 def test_a_fragment_that_merges_just_when_it_would_ripen_closes_nothing(windows: Any) -> None:
     output = windows.run(lambda: counting(8), [tuples_at(windows, 0), None, tuples_at(windows, 1), Punctuation(8), Punctuation(9)])
     assert stamped(output) == [(9, 2)]
