@@ -7,8 +7,9 @@ gathers partials and, when a punctuation says that a window is complete, merges 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import polars as pl
 from msgspec import Struct
 
@@ -147,7 +148,7 @@ class _RangeWindows(Operator):
         if windows > overlap and len(self._panes) * overlap <= _BATCH_ROWS:
             merged = self._merge_windows([self._spread(first, last, overlap)])
         else:
-            merged = self._merge_each(range(first, last + 1, slide))
+            merged = self._merge_each(first, last)
         end = pl.col(_WINDOW_END)
         return self._aggregates.results(merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end)
 
@@ -158,11 +159,11 @@ class _RangeWindows(Operator):
         own, inside = pl.col(PANE) // slide * slide + size, (end > pl.col(PANE)) & end.is_between(first, last)
         return pl.concat([rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(overlap)])
 
-    def _merge_each(self, ends: range) -> pl.DataFrame:
+    def _merge_each(self, first: int, last: int) -> pl.DataFrame:
         """Window by window, some at a time."""
-        self._blocks.build(ends[-1])
+        self._blocks.build(last)
         done, waiting, height = [], [], 0
-        for end in ends:
+        for end in self._occupied(first, last):
             for rows in self._blocks.between(end - self._window.size, end):
                 waiting.append(rows.with_columns(pl.lit(end, pl.Int64).alias(_WINDOW_END)))
                 height += rows.height
@@ -170,6 +171,19 @@ class _RangeWindows(Operator):
                 done.append(self._merge_windows(waiting))
                 waiting, height = [], 0
         return pl.concat([*done, self._merge_windows(waiting)] if waiting else done)
+
+    def _occupied(self, first: int, last: int) -> Iterator[int]:
+        """The ends of windows that hold a pane; a long silence costs nothing."""
+        size, slide = self._window.size, self._window.slide
+        panes = np.unique(np.concatenate([rows[PANE].to_numpy() for rows in self._panes.between(first - size, last)]))
+        end = first
+        while end <= last and (place := int(np.searchsorted(panes, end - size))) < len(panes):
+            pane = int(panes[place])
+            if pane < end:
+                yield end
+                end += slide
+            else:
+                end = _next_end(pane, size, slide)
 
     def _merge_windows(self, rows: list[pl.DataFrame]) -> pl.DataFrame:
         return self._aggregates.merge(pl.concat(rows), [_WINDOW_END, *self._aggregates.names])

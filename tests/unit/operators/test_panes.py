@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from unittest import mock
 
 import polars as pl
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from headrace.elements.schema import TS
 from headrace.elements.time import END
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Landmark, Range
+from headrace.operators import panes
 from headrace.operators.panes import PANE, PaneAggregate, PartialAggregate
 
 COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
@@ -105,6 +107,23 @@ def test_a_micro_batch_writes_little_beside_what_is_new(windows: Any) -> None:
     assert written <= 1280 * 9  # each row about log2(128) times, not 64 times
 
 
+def test_a_long_silence_between_crowded_windows_costs_nothing(windows: Any) -> None:
+    window = Range(10_000, 1)
+    spec, operator = PartialAggregate(window, windows.keys, COUNT), PaneAggregate(window, windows.keys, COUNT).build()
+    rows = [{"ts": ts, "seq": 0, "k": k, "v": None} for ts in (0, 10**15) for k in range(60)]
+    for page in spec.build().on_page(0, windows.page(rows)):
+        list(operator.on_page(0, page))
+    result, _ = operator.on_punctuation(0, Punctuation(10**15 + 2))
+    assert result.rows["n"].unique().to_list() == [1]
+    assert len(result) == 60 * (10_000 + 2)
+
+
+def test_windows_close_one_by_one_up_to_a_pane_that_is_in_none_of_them(windows: Any) -> None:
+    with mock.patch.object(panes, "_BATCH_ROWS", 0):
+        output = windows.run(lambda: counting(Range(10, 10)), [tuples_at(windows, 0, 30), Punctuation(35), Punctuation(END)])
+    assert stamped(output) == [(10, 1), (40, 1)]
+
+
 def test_state_is_gone_once_all_windows_have_closed(windows: Any) -> None:
     partial, panes = counting(Range(10, 5))
     for page in partial.on_page(0, tuples_at(windows, 1, 6, 40)):
@@ -176,11 +195,13 @@ def inputs_of(windows: Any, history: list[list[Row] | int | None]) -> list[Any]:
             Landmark(-30, 4),
         ]
     ),
+    st.booleans(),
 )
-def test_panes_agree_with_the_plain_meaning(windows: Any, history: list[list[Row] | int | None], window: Range | Landmark) -> None:
+def test_panes_agree_with_the_plain_meaning(windows: Any, history: list[list[Row] | int | None], window: Range | Landmark, crowded: bool) -> None:
     def build() -> list[Any]:
         return [PartialAggregate(window, windows.keys, windows.calls).build(), PaneAggregate(window, windows.keys, windows.calls).build()]
 
     rows = [row for item in history if isinstance(item, list) for row in item]
     expected = naive_range(windows, rows, window) if isinstance(window, Range) else naive_landmark(windows, rows, window)
-    assert Counter(windows.results(windows.run(build, inputs_of(windows, history)))) == expected
+    with mock.patch.object(panes, "_BATCH_ROWS", 0 if crowded else 1_000_000):  # as if there were too many rows for one merge
+        assert Counter(windows.results(windows.run(build, inputs_of(windows, history)))) == expected
