@@ -56,6 +56,7 @@ class SpeedMap:
         self._confirmed: dict[int, int] = {}
         self.meter = Meter()
         self.windows = 0
+        self._first: float | None = None  # when the first result came
 
     def take_speeds(self, batch: int, rows: list[dict[str, Any]]) -> None:
         """Results of `speed_map`; the newest window of a segment counts."""
@@ -65,12 +66,18 @@ class SpeedMap:
                 if row["speed"] is not None and (known is None or row["window_end"] >= known[0]):
                     self._speeds[row["segment"]] = (row["window_end"], row["speed"], row["n"])
             self.windows += len(rows)
+            if self._first is None and rows:
+                self._first = time.monotonic()
 
     def take_confirmed(self, batch: int, rows: list[dict[str, Any]]) -> None:
         """Results of `congestion`."""
         with self._lock:
             for row in sorted(rows, key=lambda row: row["window_end"]):
                 self._confirmed[row["segment"]] = row["n"]
+
+    def is_over(self, seconds: float | None) -> bool:
+        """Whether results have been shown for so many seconds."""
+        return seconds is not None and self._first is not None and time.monotonic() - self._first >= seconds
 
     def draw(self, width: int) -> RenderableType:
         """The map above the figures."""
@@ -82,7 +89,7 @@ class SpeedMap:
         road = Table.grid(padding=(0, 1))
         for segment in sorted(speeds):
             _, speed, count = speeds[segment]
-            jam = Text(f"{confirmed[segment]:,} slow pairs", style="red") if confirmed.get(segment) else Text("")
+            jam = Text(f"{confirmed.get(segment, 0):,} slow pairs", style="red" if colour(speed) == "red" else "dim")
             road.add_row(
                 f"segment {segment:>2}", bar(speed, max(10, width - 56)), f"{speed:5.1f} km/h", Text(f"{count:,} readings", style="dim"), jam
             )
@@ -102,9 +109,13 @@ class SpeedMap:
 def bar(speed: float, width: int) -> Text:
     """A bar as long as the speed, red where traffic stands and green where it moves."""
     share = min(1.0, max(0.0, speed / FASTEST))
-    colour = "green" if speed >= 45 else "yellow" if speed >= 30 else "red"
     filled = round(share * width)
-    return Text.assemble(("█" * filled, colour), ("·" * (width - filled), "bright_black"))
+    return Text.assemble(("█" * filled, colour(speed)), ("·" * (width - filled), "bright_black"))
+
+
+def colour(speed: float) -> str:
+    """How fast is fast."""
+    return "green" if speed >= 45 else "yellow" if speed >= 30 else "red"
 
 
 def instant(value: Any) -> str:
@@ -136,8 +147,10 @@ def _live(picture: SpeedMap, seconds: float | None) -> None:
         def look() -> None:
             picture.meter.look(session.statistics())
             live.update(picture.draw(out.width), refresh=True)
+            if picture.is_over(seconds):
+                stop.set()
 
-        watch(session, stop, every=0.25, look=look, seconds=seconds)
+        watch(session, stop, every=0.25, look=look)
     _farewell(picture)
 
 
@@ -145,13 +158,16 @@ def _lines(picture: SpeedMap, seconds: float | None) -> None:
     started = time.monotonic()
     out.print("starting Spark ...")
     with _start(picture) as session, interruptible(lambda: err.print("stopping ...")) as stop:
-        out.print(f"Spark and its queries started in {time.monotonic() - started:.0f} s")
+        out.print(f"Spark and its queries started in {time.monotonic() - started:.0f} s; the first window ends in some seconds")
 
         def look() -> None:
             picture.meter.look(session.statistics())
-            out.print(picture.line(), markup=False)
+            if picture.windows:
+                out.print(picture.line(), markup=False)
+            if picture.is_over(seconds):
+                stop.set()
 
-        watch(session, stop, every=1.0, look=look, seconds=seconds)
+        watch(session, stop, every=1.0, look=look)
     _farewell(picture)
 
 

@@ -65,14 +65,12 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def watch(session: Session, stop: threading.Event, *, every: float, look: Callable[[], None], seconds: float | None = None) -> bool:
-    """Call `look` every so often until the deployment ends (True), `stop` is set or `seconds` have passed (False)."""
+def watch(session: Session, stop: threading.Event, *, every: float, look: Callable[[], None]) -> bool:
+    """Call `look` every so often until the deployment ends (True) or `stop` is set (False)."""
     began = time.monotonic()
     due = 0.0
     while not stop.is_set():
         passed = time.monotonic() - began
-        if seconds is not None and passed >= seconds:
-            break
         if passed >= due:
             look()
             due = passed + every

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from headrace.cli import bench, demo
@@ -140,3 +141,41 @@ def test_the_map_shows_the_newest_window_of_each_segment() -> None:
     picture.take_speeds(1, [{"segment": 1, "speed": 50.0, "n": 3, "window_end": 20}, {"segment": 1, "speed": 9.0, "n": 3, "window_end": 10}])
     picture.take_speeds(2, [{"segment": 2, "speed": 20.0, "n": 1, "window_end": 20}])
     assert "1:50 2:20" in picture.line()
+
+
+def test_the_demo_ends_only_after_results_were_shown() -> None:
+    picture = demo.SpeedMap()
+    assert not picture.is_over(0.0)
+    picture.take_speeds(1, [{"segment": 1, "speed": 50.0, "n": 3, "window_end": 20}])
+    assert picture.is_over(0.0)
+    assert not picture.is_over(None)
+
+
+def test_the_map_is_drawn_with_its_figures() -> None:
+    picture = demo.SpeedMap()
+    picture.take_speeds(1, [{"segment": 3, "speed": 20.0, "n": 7, "window_end": 20}])
+    picture.take_confirmed(1, [{"segment": 3, "n": 1234, "window_end": 20}])
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(picture.draw(120))
+    assert "20.0 km/h" in captured.get()
+    assert "1,234 slow pairs" in captured.get()
+
+
+def test_a_file_runs_once_on_the_local_host(tmp_path: Path) -> None:
+    (tmp_path / "bids.csv").write_text("at,item\n2026-01-01 00:00:01,1\n2026-01-01 00:00:12,1\n")
+    file = tmp_path / "queries.sql"
+    file.write_text(
+        f"CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM FILES (path '{tmp_path / 'bids.csv'}', format 'csv');\n"
+        f"CREATE QUERY n AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] INTO FILES (path '{tmp_path / 'out'}', format 'csv');\n"
+    )
+    code, output = invoke("run", str(file), "--once", "--host", "local", "--checkpoint", str(tmp_path / "state"))
+    assert code == 0, output
+    rows = [line for part in sorted((tmp_path / "out").rglob("*.csv")) for line in part.read_text().splitlines()[1:]]
+    assert rows == ["1", "1"]
+
+
+def test_a_file_without_queries_says_so(write) -> None:  # type: ignore[no-untyped-def]
+    code, output = invoke("run", write(STREAM), "--host", "local")
+    assert code == 0
+    assert "no query to run" in output
