@@ -329,7 +329,8 @@ class Session:
                 counted = self.statistics().queries
                 running = {query.query: query for query in self._running().queries}
                 listed = tuple(
-                    (name, ", ".join(sink.kind for sink in query.sinks), counted[name].results if name in counted else 0) for name, query in running.items()
+                    (name, ", ".join(sink.kind for sink in query.sinks), counted[name].results if name in counted else 0)
+                    for name, query in running.items()
                 )
                 return Listing(("query", "sinks", "results"), listed)
             case "AGGREGATES":
@@ -340,7 +341,9 @@ class Session:
                 columns = ("vertex", "in", "out", "queued", "held", "state bytes", "us a tuple")
                 return Listing(
                     columns,
-                    tuple((n, v.tuples_in, v.tuples_out, v.queued, v.held, v.state_bytes, round(v.service_us or 0.0, 3)) for n, v in vertices.items()),
+                    tuple(
+                        (n, v.tuples_in, v.tuples_out, v.queued, v.held, v.state_bytes, round(v.service_us or 0.0, 3)) for n, v in vertices.items()
+                    ),
                 )
 
 

@@ -209,6 +209,6 @@ AGGREGATES: dict[str, Function] = {
     "stddev": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "variance": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "count_distinct": Function(1, 1, _fixed(_I, "any"), "number of different values that are not NULL"),
-    "first": Function(1, 1, _same, "value of the earliest row, NULL included; ties by arrival"),
-    "last": Function(1, 1, _same, "value of the latest row, NULL included; ties by arrival"),
+    "first": Function(1, 1, _same, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"),
+    "last": Function(1, 1, _same, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"),
 }

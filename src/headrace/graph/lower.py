@@ -85,11 +85,11 @@ class _Lowering:
             case nodes.Order():
                 return self._ordered(node.input, ())
 
-    def _ordered(self, node: nodes.Node, by: tuple[Expr, ...]) -> Vertex:
+    def _ordered(self, node: nodes.Node, by: tuple[Expr, ...], *, expiry: bool = False) -> Vertex:
         """A node's tuples in timestamp order; ties by arrival in a base stream, else by content."""
         if is_base(node):
             return self.add(Reorder(by, (SEQ,)), self.lower(node, seq=True))
-        return self.add(Reorder(by, node.schema.names), self.lower(node))
+        return self.add(Reorder(by, node.schema.names), self.lower(node, expiry=expiry))
 
     def _join(self, node: nodes.Join, expiry: bool) -> Vertex:
         by_rows = any(extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent))
@@ -106,7 +106,8 @@ class _Lowering:
             expiry,
         )
         if by_rows:
-            return self.add(spec, self._ordered(node.left, spec.partition_by(0)), self._ordered(node.right, spec.partition_by(1)))
+            first = self._ordered(node.left, spec.partition_by(0), expiry=node.left_extent is None)
+            return self.add(spec, first, self._ordered(node.right, spec.partition_by(1), expiry=node.right_extent is None))
         left = self.lower(node.left, expiry=node.left_extent is None)
         return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
 

@@ -39,7 +39,8 @@ class Delivery:
         """Make the sinks of new queries and close those of dropped ones."""
         wanted = {query.query: query for query in running.queries}
         for name in [name for name in self.sinks if name not in wanted]:
-            self._close(name)
+            for sink in self.sinks.pop(name):
+                sink.close()
         for name, query in wanted.items():
             if name not in self.sinks:
                 self.sinks[name] = [SINKS[sink.kind](name, sink, query.schema, self.directory) for sink in query.sinks]
@@ -70,12 +71,10 @@ class Delivery:
         return running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
 
     def close(self) -> None:
-        for name in list(self.sinks):
-            self._close(name)
-
-    def _close(self, name: str) -> None:
-        for sink in self.sinks.pop(name):
-            sink.close()
+        """Release the sinks; what a MEMORY sink holds can still be read."""
+        for sinks in self.sinks.values():
+            for sink in sinks:
+                sink.close()
 
     def _exchange(self, batch: int, pages: dict[str, list[Page]], bounds: dict[str, int]) -> None:
         for vertex in bounds:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import polars as pl
 from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import HIDDEN, TS
-from headrace.operators.operator import Frontier, Operator
+from headrace.operators.operator import Frontier, Operator, State
 
 
 class Union(Struct, frozen=True, tag="union"):
@@ -33,6 +34,7 @@ class UnionOperator(Operator):
 
     def __init__(self, spec: Union) -> None:
         self._frontier = Frontier(spec.ports)
+        self._chunk: pl.DataFrame | None = None
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         # Sequence numbers and expiries of different inputs do not compare; the timestamp always stands last.
@@ -41,5 +43,17 @@ class UnionOperator(Operator):
         return (page if wanted == present else Page(page.rows.select(wanted)),)
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        before = self._frontier.bounds[port]
         bound = self._frontier.advance(port, mark.bound)
+        if self._frontier.bounds[port] > before:
+            self._chunk = pl.DataFrame({"bound": self._frontier.bounds})
         return () if bound is None else (Punctuation(bound),)
+
+    def state(self) -> State:
+        # A port that has ended is not told so again after a restart, so its bound must survive.
+        return {} if self._chunk is None else {"bounds": self._chunk}
+
+    def restore(self, state: State) -> None:
+        if "bounds" in state:
+            self._chunk = state["bounds"]
+            self._frontier.bounds = self._chunk["bound"].to_list()

@@ -183,4 +183,3 @@ class Bucket:
 def placement_of(running: Running) -> Placement:
     """Where everything runs, given the queries in force."""
     return place(merge(query.graph for query in running.queries))
-

@@ -52,7 +52,9 @@ class Task(Struct, frozen=True):
 class Ingest:
     """Runs ingest tasks for one placement."""
 
-    def __init__(self, placement: Placement, streams: Mapping[str, Stream], sources: Mapping[str, Source], buckets: Sequence[int], page: int = PAGE_TUPLES) -> None:
+    def __init__(
+        self, placement: Placement, streams: Mapping[str, Stream], sources: Mapping[str, Source], buckets: Sequence[int], page: int = PAGE_TUPLES
+    ) -> None:
         self.placement = placement
         self.streams = streams
         self.sources = sources
@@ -231,6 +233,7 @@ def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.Da
     """Records without a timestamp, as bad records."""
     texts = [str({k: v for k, v in row.items() if k not in (TS, SEQ)}) for row in rows.iter_rows(named=True)]
     found = pl.DataFrame(
-        {"record": texts, "reason": [f"{column} is NULL, so the tuple has no timestamp"] * len(texts), "origin": [""] * len(texts)}, schema=BAD.polars()
+        {"record": texts, "reason": [f"{column} is NULL, so the tuple has no timestamp"] * len(texts), "origin": [""] * len(texts)},
+        schema=BAD.polars(),
     )
     return found if bad is None else pl.concat([bad.select(BAD.names), found])

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.elements.expression import Expr
-from headrace.elements.window import Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.elements.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.nodes import Aggregate
 from headrace.testing.oracle_expressions import aggregate_of, value_of
 from headrace.testing.oracle_rows import Row, ordered
-from headrace.testing.oracle_values import identity
+from headrace.testing.oracle_values import identity, sort_key
 
 #: The tuples of a window in order, window_start, window_end, the timestamp of its results.
 Content = tuple[list[Row], int | None, int, int]
@@ -61,10 +61,18 @@ def contents(window: Window, rows: list[Row]) -> list[Content]:
 
 def _result(node: Aggregate, group: list[Row], content: Content) -> Row:
     _, start, end, stamp = content
-    scopes = [row.scope for row in group]
-    values = {name: value_of(expr, scopes[0]) for name, expr in node.keys}
-    values |= {call.name: aggregate_of(call, scopes) for call in node.calls}
+    values = {name: value_of(expr, group[0].scope) for name, expr in node.keys}
+    for call in node.calls:
+        values[call.name] = aggregate_of(call, [row.scope for row in _in_order(node.window, call, group)])
     return Row(stamp, {**values, "window_start": start, "window_end": end})
+
+
+def _in_order(window: Window, call: AggregateCall, group: list[Row]) -> list[Row]:
+    """The rows as `first` and `last` see them: windows of unordered tuples break ties of derived streams by the argument's value."""
+    arg = call.arg
+    if arg is None or isinstance(window, Rows | While | Sliding) or any(row.seq is not None for row in group):
+        return group
+    return sorted(group, key=lambda row: (row.ts, sort_key(value_of(arg, row.scope))))
 
 
 def _range(rows: list[Row], size: int, slide: int) -> list[Content]:

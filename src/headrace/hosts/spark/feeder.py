@@ -30,12 +30,16 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
         frame = reader.load()
         missing = [name for name in stream.schema.names if name not in frame.columns]
         if missing:
-            raise SourceFault(f"stream {stream.name}: the Spark source {kind!r} has no column {missing[0]!r}", hint=f"it has {', '.join(frame.columns)}")
+            raise SourceFault(
+                f"stream {stream.name}: the Spark source {kind!r} has no column {missing[0]!r}", hint=f"it has {', '.join(frame.columns)}"
+            )
         chosen = frame.select([F.col(f"`{field.name}`").cast(_spark_type(field.type)).alias(field.name) for field in stream.schema])
     except SourceFault:
         raise
     except Exception as error:
-        raise SourceFault(f"stream {stream.name}: Spark cannot read format {kind!r}: {error}", hint="check the options, and that the jar is there") from error
+        raise SourceFault(
+            f"stream {stream.name}: Spark cannot read format {kind!r}: {error}", hint="check the options, and that the jar is there"
+        ) from error
     target = spool_directory(stream.name, directory)
 
     def leave(rows: DataFrame, batch: int) -> None:
