@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_aggregate, define_connector, define_query, define_stream, define_table
+from headrace.catalog.define import define_aggregate, define_connector, define_query, define_stream, define_table, define_view
 from headrace.catalog.definitions import Aggregate, Connector, Definition, Query, Stream, Table
 from headrace.catalog.journal import Journal
 from headrace.connectors import check_sink, check_source, infer_schema, push, read_table
@@ -34,12 +34,14 @@ from headrace.language.syntax import (
     CreateQuery,
     CreateStream,
     CreateTable,
+    CreateView,
     Describe,
     Drop,
     Explain,
     Name,
     Select,
     Show,
+    Split,
     Statement,
 )
 from headrace.optimizer.optimizer import best
@@ -232,6 +234,11 @@ class Session:
                 query = define_query(statement, plan.schema)
                 if staged.define(query, statement, f"query {query.name}"):
                     staged.start(self._command(query, plan, staged.catalog))
+            case CreateView():
+                self._stage_view(statement, statement.text, staged)
+            case Split(views=views):
+                for view in views:
+                    self._stage_view(view, statement.text, staged)
             case Select():
                 plan = self._bind(statement.select, statement.text, staged)
                 name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
@@ -248,6 +255,11 @@ class Session:
                 plan = self._target(statement.target, statement.text, staged)
                 shown = self._explain(plan, statement.form, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
+
+    def _stage_view(self, statement: CreateView, text: str, staged: _Staged) -> None:
+        """Name a SELECT that is written in `text`; nothing runs until a query reads it."""
+        plan = self._bind(statement.select, text, staged)
+        staged.define(define_view(statement, plan.schema), statement, f"view {statement.name.text}")
 
     def _commit(self, staged: _Staged) -> list[Outcome]:
         self.catalog = staged.catalog
@@ -332,7 +344,8 @@ class Session:
                     (name, ", ".join(sink.kind for sink in query.sinks), counted[name].results if name in counted else 0)
                     for name, query in running.items()
                 )
-                return Listing(("query", "sinks", "results"), listed)
+                views = tuple((query.name, "view", None) for query in self.catalog.queries() if query.is_view)
+                return Listing(("query", "sinks", "results"), listed + views)
             case "AGGREGATES":
                 found = self.catalog.aggregates()
                 return Listing(("aggregate", "argument", "result", "target"), tuple((a.name, a.arg.value, a.result.value, a.target) for a in found))
@@ -357,7 +370,7 @@ class _Staged:
         self.commands: list[AddQuery | DropQuery] = []
         self.outcomes: list[Callable[[], Outcome]] = []
 
-    def define(self, definition: Definition, statement: CreateStream | CreateTable | CreateAggregate | CreateQuery, what: str) -> bool:
+    def define(self, definition: Definition, statement: CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView, what: str) -> bool:
         """Add a definition; False if it was there already, just so (a file that is run again)."""
         taken = self.catalog.aggregate(definition.name) if isinstance(definition, Aggregate) else self.catalog.get(definition.name)
         if taken == definition or (taken is not None and statement.if_not_exists):
@@ -368,7 +381,7 @@ class _Staged:
         else:
             self.catalog.add(definition, span=statement.name.span)
         self.texts.append(statement.text)
-        if not isinstance(definition, Query):
+        if not isinstance(definition, Query) or definition.is_view:
             self.outcomes.append(lambda: Message(f"{what} created"))
         return True
 
@@ -388,9 +401,8 @@ class _Staged:
         else:
             removed = self.catalog.remove(name, statement.kind, span=statement.name.span).name
             self.texts.append(statement.text)
-        if statement.kind == "QUERY":
+        if statement.kind == "QUERY" and self.running.pop(removed, None) is not None:  # a view does not run
             self.commands.append(DropQuery(removed))
-            self.running.pop(removed, None)
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
 
 

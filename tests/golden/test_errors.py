@@ -11,11 +11,23 @@ from pathlib import Path
 import pytest
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_aggregate, define_query, define_stream, define_table
+from headrace.catalog.define import define_aggregate, define_query, define_stream, define_table, define_view
 from headrace.elements.schema import Schema
 from headrace.errors import HeadraceError, QueryError
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateAggregate, CreateQuery, CreateStream, CreateTable, Drop, Explain, Name, Select, Statement
+from headrace.language.syntax import (
+    CreateAggregate,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Drop,
+    Explain,
+    Name,
+    Select,
+    Split,
+    Statement,
+)
 from headrace.plan.binder import bind
 
 SCRIPTS = sorted((Path(__file__).parent / "errors").glob("*.txt"))
@@ -71,6 +83,11 @@ def _run(statement: Statement, catalog: Catalog) -> None:
             catalog.add(define_aggregate(statement), span=statement.name.span)
         case CreateQuery():
             catalog.add(define_query(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span)
+        case CreateView():
+            catalog.add(define_view(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span)
+        case Split(views=views):
+            for view in views:
+                catalog.add(define_view(view, bind(view.select, statement.text, catalog).schema), span=view.name.span)
         case Select():
             bind(statement.select, statement.text, catalog)
         case Drop():

@@ -7,7 +7,7 @@ from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import NameFault, TypeFault
 from headrace.language.names import did_you_mean
-from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateQuery, CreateStream, CreateTable
+from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView
 
 
 def define_stream(statement: CreateStream, schema: Schema) -> Stream:
@@ -38,6 +38,11 @@ def define_query(statement: CreateQuery, schema: Schema) -> Query:
     """The query that a statement declares; without INTO its results go to the console."""
     sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
     return Query(statement.name.text, statement.select_text, schema, sinks, statement.options)
+
+
+def define_view(statement: CreateView, schema: Schema) -> Query:
+    """The view that a statement declares: a query without sinks, which runs only where others read it."""
+    return Query(statement.name.text, statement.select_text, schema, ())
 
 
 def define_connector(clause: ConnectorClause) -> Connector:

@@ -48,13 +48,17 @@ class Table(Struct, frozen=True, tag="table"):
 
 
 class Query(Struct, frozen=True, tag="query"):
-    """A continuous query: its SELECT as text, what it returns, where results go, and options of its WITH clause."""
+    """A continuous query: its SELECT as text, what it returns, where results go, and options of its WITH clause. Without sinks it is a view."""
 
     name: str
     text: str
     schema: Schema
     sinks: tuple[Connector, ...]
     options: dict[str, Option] = {}
+
+    @property
+    def is_view(self) -> bool:
+        return not self.sinks
 
 
 class Aggregate(Struct, frozen=True, tag="aggregate"):

@@ -12,10 +12,11 @@ from headrace.language.create import read_connector, read_create
 from headrace.language.dialect import parse_select, tokenize
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
-from headrace.language.syntax import ConnectorClause, CreateQuery, Describe, Drop, Explain, Name, Option, Select, Show, Statement
+from headrace.language.syntax import ConnectorClause, CreateQuery, CreateView, Describe, Drop, Explain, Name, Option, Select, Show, Statement
+from headrace.language.views import read_split
 
-_STATEMENTS = ("CREATE", "SELECT", "WITH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_HINT = "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, SELECT, DROP, SHOW, DESCRIBE or EXPLAIN"
+_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_HINT = "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, SELECT, SPLIT, DROP, SHOW, DESCRIBE or EXPLAIN"
 
 
 def parse(text: str) -> list[Statement]:
@@ -64,6 +65,8 @@ def _read(reader: Reader, offset: int) -> Statement:
         case "SELECT" | "WITH" | "(":
             select, span, sinks = _query(reader)
             return Select(reader.text, offset, select, span, sinks)
+        case "SPLIT":
+            return read_split(reader, offset)
         case "DROP":
             return _drop(reader, offset)
         case "SHOW":
@@ -81,6 +84,8 @@ def _create(reader: Reader, offset: int) -> Statement:
     start = reader.position
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
+    if reader.accept("VIEW"):
+        return _view(reader, offset, or_replace)
     if not reader.accept("QUERY"):
         reader.position = start
         return read_create(reader, offset)
@@ -90,6 +95,16 @@ def _create(reader: Reader, offset: int) -> Statement:
     reader.expect("AS", hint="CREATE QUERY name [WITH (options)] AS SELECT ... [INTO KIND (options)]")
     select, span, sinks = _query(reader)
     return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists)
+
+
+def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the view's name")
+    reader.expect("AS", hint="CREATE VIEW name AS SELECT ...")
+    select, span, sinks = _query(reader)
+    if sinks:
+        raise SyntaxFault("a view writes nothing, so it has no INTO", span=sinks[0].span, hint="use CREATE QUERY")
+    return CreateView(reader.text, offset, name, select, span, or_replace, if_not_exists)
 
 
 def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]:
@@ -128,10 +143,10 @@ def _options(reader: Reader) -> dict[str, Option]:
 def _drop(reader: Reader, offset: int) -> Drop:
     reader.expect("DROP")
     for kind in ("QUERY", "STREAM", "TABLE", "AGGREGATE"):
-        if reader.accept(kind):
+        if reader.accept(kind) or (kind == "QUERY" and reader.accept("VIEW")):  # a view is a query without sinks
             if_exists = reader.accept("IF", "EXISTS")
             return Drop(reader.text, offset, kind, reader.name(), if_exists)
-    reader.fail("expected QUERY, STREAM, TABLE or AGGREGATE")
+    reader.fail("expected QUERY, VIEW, STREAM, TABLE or AGGREGATE")
 
 
 def _show(reader: Reader, offset: int) -> Show:

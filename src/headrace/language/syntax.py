@@ -98,6 +98,32 @@ class CreateQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name AS SELECT ...: a query that runs only where others read it."""
+
+    text: str
+    offset: int
+    name: Name
+    select: exp.Expr
+    select_span: Span
+    or_replace: bool
+    if_not_exists: bool
+
+    @property
+    def select_text(self) -> str:
+        return self.text[self.select_span.start : self.select_span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """SPLIT stream INTO a WHEN condition, ..., rest ELSE: one view a branch. Their trees and names have positions in this text, not in their own."""
+
+    text: str
+    offset: int
+    views: tuple[CreateView, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """SELECT ... [INTO sinks]: a query without a name."""
 
@@ -152,7 +178,7 @@ class Explain:
     analyze: bool
 
 
-Statement: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | Select | Drop | Show | Describe | Explain
+Statement: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | Split | Select | Drop | Show | Describe | Explain
 
 
 @dataclass(frozen=True, slots=True)
