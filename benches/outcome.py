@@ -1,0 +1,38 @@
+"""What one run gave: how long it took, and sums over its results that two systems must agree in."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Sums by name.
+Sums = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`batch_ms` has one entry per micro-batch (of the first query, where several ran)."""
+
+    seconds: float
+    batch_ms: tuple[float, ...]
+    sums: Mapping[str, Sums]  # by query
+
+    def median_ms(self, skip: int = 0) -> float:
+        """The middle micro-batch, without the first `skip` and the last two, which have next to no rows."""
+        rest = self.batch_ms[skip:-2] or self.batch_ms[skip:] or self.batch_ms
+        return statistics.median(rest)
+
+
+class Disagreement(AssertionError):
+    """Two systems gave different results: no figure of theirs can be compared."""
+
+
+def check_equal(case: str, ours: Outcome, peer: Outcome) -> None:
+    """Raise unless both outcomes have the same sums, and some results at all."""
+    for query, sums in ours.sums.items():
+        other = peer.sums[query]
+        same = all(math.isclose(sums[name], other[name], rel_tol=1e-9) for name in sums)
+        if not same or not sums["rows"]:
+            raise Disagreement(f"{case}, query {query}: ours {dict(sums)}, Spark {dict(other)}")

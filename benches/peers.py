@@ -1,0 +1,58 @@
+"""Run the same queries with plain Spark Structured Streaming, in the session that Headrace uses."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from benches.bids import COLUMNS, TAIL_KEY, Bids
+from benches.ours import sums_of
+from benches.outcome import Outcome, Sums
+from benches.query import Query
+
+from headrace.hosts.spark.host import spark_session
+
+
+def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"]) -> Outcome:
+    """All queries at once, each a streaming query of its own; timed from the first frame until the last query ends.
+
+    A file is a micro-batch. With the noop sink nothing is written and the results are summed on the way.
+    """
+    spark = spark_session()
+    with tempfile.TemporaryDirectory(prefix="spark-bench-") as folder:
+        began = time.perf_counter()
+        running: dict[str, Any] = {}
+        for name, query in queries.items():
+            sources = [spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(bids.folder)) for bids in streams.values()]
+            frame = query.frame(*sources)
+            if sink == "noop":
+                frame = _observed(frame, query)
+            writer = frame.writeStream.option("checkpointLocation", f"{folder}/checkpoint/{name}").trigger(availableNow=True)
+            running[name] = writer.format("parquet").start(f"{folder}/out/{name}") if sink == "parquet" else writer.format("noop").start()
+        for query in running.values():
+            query.awaitTermination()
+        seconds = time.perf_counter() - began
+        progress = {name: query.recentProgress for name, query in running.items()}
+        batch_ms = tuple(float(each.durationMs["triggerExecution"]) for each in next(iter(progress.values())))
+        if sink == "parquet":
+            return Outcome(seconds, batch_ms, {name: sums_of(Path(folder) / "out" / name, query) for name, query in queries.items()})
+        return Outcome(seconds, batch_ms, {name: _sums(progress[name], query) for name, query in queries.items()})
+
+
+def _observed(frame: Any, query: Query) -> Any:
+    from pyspark.sql.functions import expr
+
+    sums = [expr(f"sum(CASE WHEN {query.key} <> {TAIL_KEY} THEN {text} END)").alias(name) for name, text in query.sums.items()]
+    return frame.observe("sums", *sums)
+
+
+def _sums(progress: list[Any], query: Query) -> Sums:
+    found = dict.fromkeys(query.sums, 0.0)
+    for each in progress:
+        seen = each.observedMetrics.get("sums")
+        for name in query.sums if seen is not None else ():
+            found[name] += float(seen[name] or 0)
+    return found
