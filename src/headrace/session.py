@@ -122,9 +122,10 @@ class Session:
             try:
                 match statement:
                     case CreateQuery() | Select():
-                        shown.append(self._explain(self._bind(statement.select, statement.text, staged), form))
+                        shown.append(self._explain(self._bind(statement.select, statement.text, staged), form, staged.catalog))
                     case Explain(target=target):
-                        shown.append(self._explain(self._target(target, statement.text, staged), statement.form if form == "text" else form))
+                        chosen = statement.form if form == "text" else form
+                        shown.append(self._explain(self._target(target, statement.text, staged), chosen, staged.catalog))
                     case _:
                         self._stage(statement, staged)
                 if isinstance(statement, CreateQuery):
@@ -253,7 +254,7 @@ class Session:
                 staged.outcomes.append(lambda: _described(found))
             case Explain():
                 plan = self._target(statement.target, statement.text, staged)
-                shown = self._explain(plan, statement.form, self.statistics() if statement.analyze else None)
+                shown = self._explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
 
     def _stage_view(self, statement: CreateView, text: str, staged: _Staged) -> None:
@@ -314,8 +315,8 @@ class Session:
             tables[table_name] = Page(read_table(table)).encode()
         return lower(plan, name, tables)
 
-    def _explain(self, plan: Node, form: str, seen: Statistics | None = None) -> str:
-        graph = self._graph(plan, "query", self.catalog)
+    def _explain(self, plan: Node, form: str, catalog: Catalog, seen: Statistics | None = None) -> str:
+        graph = self._graph(plan, "query", catalog)
         if form == "json":
             return msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode()
         notes = {}

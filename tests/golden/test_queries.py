@@ -17,7 +17,8 @@ SCRIPTS = sorted((HERE / "queries").glob("*.txt"))
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_queries_give_what_the_script_shows(path: Path, update_golden: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(HERE)  # the scripts name files in data/
+    monkeypatch.chdir(HERE)  # the scripts name files in data/ and aggregates in examples/
+    monkeypatch.syspath_prepend(HERE.parents[1] / "examples")
     script = path.read_text()
     actual = run_script(script)
     if update_golden:

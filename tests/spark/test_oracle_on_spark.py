@@ -4,7 +4,6 @@ import random
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
 from headrace.language.parser import parse

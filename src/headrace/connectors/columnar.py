@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.ipc  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
 
 from headrace.connectors.conversion import can_convert, convert_all
 from headrace.elements.schema import Schema

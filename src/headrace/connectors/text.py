@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.csv  # type: ignore[import-untyped]
-import pyarrow.json  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
 
 from headrace.connectors.conversion import convert_all, reason
 from headrace.elements.schema import Schema

@@ -7,7 +7,7 @@ exact meaning, are in `functions.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ class Column(Struct, frozen=True, tag_field="expr", tag="column"):
 class Literal(Struct, frozen=True, tag_field="expr", tag="literal"):
     """A constant. TIMESTAMP and INTERVAL are ints of microseconds, DATE an int of days since 1970."""
 
-    value: None | bool | int | float | str
+    value: bool | int | float | str | None
     type: Type
 
 
@@ -32,22 +32,22 @@ class Call(Struct, frozen=True, tag_field="expr", tag="call"):
     """A function or operator of `functions.FUNCTIONS` applied to arguments."""
 
     function: str
-    args: tuple["Expr", ...]
+    args: tuple[Expr, ...]
     type: Type
 
 
 class Case(Struct, frozen=True, tag_field="expr", tag="case"):
     """The value of the first branch whose condition is true, else `default` (NULL if absent)."""
 
-    branches: tuple[tuple["Expr", "Expr"], ...]
-    default: Union["Expr", None]
+    branches: tuple[tuple[Expr, Expr], ...]
+    default: Expr | None
     type: Type
 
 
 class Cast(Struct, frozen=True, tag_field="expr", tag="cast"):
     """Conversion to a type; what cannot be converted becomes NULL (`strict` false) or an error at run time."""
 
-    arg: "Expr"
+    arg: Expr
     type: Type
 
 

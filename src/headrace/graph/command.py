@@ -45,10 +45,12 @@ _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 
 def encode_command(command: Command) -> bytes:
+    """As JSON."""
     return msgspec.json.encode(command)
 
 
 def decode_command(data: bytes) -> Command:
+    """From JSON."""
     return _decoder.decode(data)
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from headrace.elements.expression import Cast, Column, Expr
 from headrace.elements.types import Type
 from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.operators.edges import exchange_stream
 from headrace.operators.specs import (
     Distinct,
     Exchange,
@@ -37,7 +38,6 @@ from headrace.operators.specs import (
     Union,
     WhileAggregate,
 )
-from headrace.operators.edges import exchange_stream
 
 #: How a vertex's output lies over the buckets: by these expressions, all in one bucket (), or in no known way (None).
 Partitioning: TypeAlias = tuple[Expr, ...] | None

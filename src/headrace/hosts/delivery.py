@@ -88,8 +88,8 @@ class Delivery:
         for report in reports:
             for counts in report.streams:
                 for name, seen in counts.items():
-                    if seen.frontier is not None:
-                        newest[name] = max(newest.get(name, BEGIN), seen.frontier)
+                    if seen.newest is not None:
+                        newest[name] = max(newest.get(name, BEGIN), seen.newest)
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
         left: dict[str, Any] = {"newest": newest, "exchanges": exchanges, "held": sum(report.held for report in reports)}
         temporary = self.directory / ".progress.json"
@@ -111,7 +111,8 @@ class Delivery:
                     stream.tuples += told.tuples
                     stream.bad += told.bad
                     stream.late += told.late
-                    if told.frontier is not None:
+                    if told.newest is not None and told.frontier is not None:
+                        stream.newest = max(stream.newest or BEGIN, told.newest)
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
         alive = {query.query for query in running.queries}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}

@@ -74,7 +74,9 @@ class Intake:
         self.deployments = Deployments(directory)
 
     def latest(self, start: Offset, now: int) -> Offset:
-        """The offset up to which to read; `start` itself if there is nothing to do."""
+        """The offset up to which to read; `start` itself if there is nothing to do, or if the deployment is about to stop."""
+        if paused(self.directory):
+            return start
         commands = self.deployments.count()
         deployed = self.deployments.at(commands)
         progress = read_progress(self.directory)
@@ -147,6 +149,21 @@ class Intake:
         for origin, at in end["exchanges"].items():
             bounds[f"exchange:{origin}"] = at["bound"]
         return bounds
+
+
+def pause(directory: Path) -> None:
+    """Let no further micro-batch begin, so that a deployment can stop between two of them."""
+    (directory / "pause").touch()
+
+
+def resume(directory: Path) -> None:
+    """Let micro-batches begin again."""
+    (directory / "pause").unlink(missing_ok=True)
+
+
+def paused(directory: Path) -> bool:
+    """Whether `pause` is in force."""
+    return (directory / "pause").exists()
 
 
 def read_progress(directory: Path) -> dict[str, Any]:

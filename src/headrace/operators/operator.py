@@ -56,7 +56,7 @@ class Operator(ABC):
         """All that must survive, as immutable chunks."""
         return {}
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: State) -> None:  # noqa: B027  an operator without state has nothing to do
         """Continue from what `state` returned."""
 
     def held(self) -> int:

@@ -28,7 +28,7 @@ class Scan(Struct, frozen=True, tag="scan"):
 class Filter(Struct, frozen=True, tag="filter"):
     """The tuples for which the predicate is true (not NULL)."""
 
-    input: "Node"
+    input: Node
     predicate: Expr
 
     @property
@@ -39,7 +39,7 @@ class Filter(Struct, frozen=True, tag="filter"):
 class Project(Struct, frozen=True, tag="project"):
     """New columns computed from each tuple; hidden columns stay."""
 
-    input: "Node"
+    input: Node
     columns: tuple[tuple[str, Expr], ...]
 
     @property
@@ -50,7 +50,7 @@ class Project(Struct, frozen=True, tag="project"):
 class Union(Struct, frozen=True, tag="union"):
     """All tuples of all inputs (a bag); inputs have equal schemas, the binder having renamed and cast."""
 
-    inputs: tuple["Node", ...]
+    inputs: tuple[Node, ...]
 
     @property
     def schema(self) -> Schema:
@@ -66,8 +66,8 @@ class Join(Struct, frozen=True, tag="join"):
     (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its own expiry.
     """
 
-    left: "Node"
-    right: "Node"
+    left: Node
+    right: Node
     kind: JoinKind
     keys: tuple[tuple[Expr, Expr], ...]
     residual: Expr | None
@@ -84,7 +84,7 @@ class Join(Struct, frozen=True, tag="join"):
 class TableJoin(Struct, frozen=True, tag="table_join"):
     """Each tuple with the rows of a stored table that agree on all `keys` (tuple expression = table column) and satisfy `residual`."""
 
-    input: "Node"
+    input: Node
     table: str
     table_schema: Schema
     kind: OneOf["inner", "left"]
@@ -101,7 +101,7 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
 class Aggregate(Struct, frozen=True, tag="aggregate"):
     """One row per group and window: the keys, the aggregates, then window_start and window_end (TIMESTAMP)."""
 
-    input: "Node"
+    input: Node
     window: Window
     keys: tuple[tuple[str, Expr], ...]
     calls: tuple[AggregateCall, ...]
@@ -120,7 +120,7 @@ class Distinct(Struct, frozen=True, tag="distinct"):
     In timestamp order, so at equal timestamps one comes out. This is what is new in the set of rows that a window of `span` holds.
     """
 
-    input: "Node"
+    input: Node
     span: int
 
     @property
@@ -131,7 +131,7 @@ class Distinct(Struct, frozen=True, tag="distinct"):
 class Order(Struct, frozen=True, tag="order"):
     """The same tuples in timestamp order (ties by arrival for a base stream, else by content)."""
 
-    input: "Node"
+    input: Node
 
     @property
     def schema(self) -> Schema:

@@ -15,8 +15,8 @@ from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, OperatorFault
 from headrace.graph.graph import Graph, VertexId
-from headrace.operators.specs import Exchange, Output
 from headrace.operators.operator import Operator, State
+from headrace.operators.specs import Exchange, Output
 from headrace.runtime.buffer import Buffer
 from headrace.runtime.statistics import VertexStatistics
 

@@ -21,9 +21,9 @@ from headrace.elements.schema import SEQ, TS
 from headrace.elements.time import BEGIN
 from headrace.graph.graph import Vertex
 from headrace.graph.place import Placement
-from headrace.operators.specs import Receive, Scan
 from headrace.operators.evaluate import evaluate
 from headrace.operators.hashing import hash_columns
+from headrace.operators.specs import Receive, Scan
 from headrace.runtime.engine import Engine
 from headrace.runtime.statistics import StreamStatistics
 from headrace.runtime.wire import Control, Kind, Row, encode
@@ -82,7 +82,7 @@ class Ingest:
             stream = self.streams.get(work.stream)
             if stream is not None and stream.timing is Timing.EXTERNAL and newest > BEGIN:
                 bounds[work.stream] = max(newest - stream.skew, bounds.get(work.stream, BEGIN))
-                seen.frontier = newest
+                seen.newest, seen.frontier = newest, newest - stream.skew
         yield from outbox.flush()
         base, counted = task.base, self.engine.observe()
         for index, bucket in enumerate(self.buckets):

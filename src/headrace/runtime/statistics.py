@@ -32,7 +32,8 @@ class StreamStatistics(Struct):
     tuples: int = 0
     bad: int = 0
     late: int = 0
-    frontier: int | None = None  # microseconds
+    newest: int | None = None  # the newest timestamp seen, microseconds
+    frontier: int | None = None  # no tuple below it counts any more, microseconds
 
 
 class QueryStatistics(Struct):

@@ -66,12 +66,15 @@ _control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Re
 
 
 def encode(note: Control | Report) -> bytes:
+    """As MessagePack."""
     return msgspec.msgpack.encode(note)
 
 
 def decode_control(data: bytes) -> Control:
+    """What an ingest task told a bucket."""
     return _control.decode(data)
 
 
 def decode_report(data: bytes) -> Report:
+    """What a bucket told the driver."""
     return _report.decode(data)

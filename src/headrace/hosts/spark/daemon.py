@@ -20,7 +20,7 @@ import pyspark.daemon  # noqa: E402
 
 _quiet = types.SimpleNamespace(**{name: getattr(gc, name) for name in dir(gc) if not name.startswith("_")})
 _quiet.collect = lambda *_: 0
-pyspark.daemon.gc = _quiet  # type: ignore[assignment]
+setattr(pyspark.daemon, "gc", _quiet)  # noqa: B010  not an exported name
 
 if __name__ == "__main__":
     pyspark.daemon.manager()

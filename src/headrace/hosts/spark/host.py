@@ -17,7 +17,7 @@ from headrace.catalog.definitions import Stream
 from headrace.errors import HeadraceError, HostFault
 from headrace.graph.command import AddQuery, Command, Drain
 from headrace.hosts.delivery import Delivery
-from headrace.hosts.intake import Deployments
+from headrace.hosts.intake import Deployments, pause, resume
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.processor import BucketProcessor
@@ -25,6 +25,9 @@ from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import SCHEMA, HeadraceSource
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.wire import Kind, Row
+
+#: How long a stop waits for the running micro-batch.
+STOP_SECONDS = 60.0
 
 
 def spark_session(cores: int | None = None) -> SparkSession:
@@ -69,6 +72,7 @@ class SparkDeployment:
     def start(self) -> None:
         """Start the streaming query; on a directory that has run before it continues where it was."""
         self._check_directory()
+        resume(self.directory)
         spark = spark_session()
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
@@ -114,7 +118,13 @@ class SparkDeployment:
             query, self.query = self.query, None
             for feeder in self.feeders.values():
                 feeder.stop()
+            # Spark's stop interrupts a running micro-batch; it would be run again, but there is no need
+            pause(self.directory)
+            deadline = time.monotonic() + STOP_SECONDS
+            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+                time.sleep(0.01)
             query.stop()
+            resume(self.directory)
             self._raise(query)
         self.delivery.close()
 
