@@ -77,19 +77,21 @@ class FilesSink:
     def write(self, batch: int, pages: Sequence[Page], staged: Sequence[str] = ()) -> None:
         """Write the pages of a batch into one file and adopt its staged files."""
         stem, form, directory = f"part-{batch:012d}", self._target.format, self._target.directory
-        kept = set()
         try:
             frames = [page.visible() for page in pages if len(page)]
             if frames:
                 self._put(directory / f"{stem}.{form}", pl.concat(frames))
-                kept.add(f"{stem}.{form}")
+            else:
+                (directory / f"{stem}.{form}").unlink(missing_ok=True)
             for number, name in enumerate(staged):
                 self._adopt(directory / _STAGING / f"{name}.{form}", directory / f"{stem}-{number:05d}.{form}")
-                kept.add(f"{stem}-{number:05d}.{form}")
-            for old in (directory / f"{stem}.{form}", *directory.glob(f"{stem}-*.{form}")):
-                if old.name not in kept:
-                    old.unlink(missing_ok=True)
-            sync_directory(directory)
+            # an earlier try may have left more parts; they are numbered without gaps, so the directory need not be listed
+            number = len(staged)
+            while (old := directory / f"{stem}-{number:05d}.{form}").exists():
+                old.unlink()
+                number += 1
+            if frames or staged:
+                sync_directory(directory)
         except OSError as error:
             raise self._fault(error) from error
 

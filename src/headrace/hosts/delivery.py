@@ -13,11 +13,13 @@ from typing import Any
 
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
+from headrace.connectors.files_sink import FilesSink
 from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.graph.command import Running
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.intake import read_progress
+from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
 from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
 from headrace.runtime.wire import Kind, Report, Row, decode_report
@@ -49,10 +51,13 @@ class Delivery:
         """Hand out one micro-batch; returns True if every query of a draining deployment has given its last result."""
         self.open(running)
         pages: dict[str, list[Page]] = {}
+        staged: dict[str, list[Row]] = {}
         reports: list[Report] = []
         for row in sorted(rows, key=lambda row: (row.bucket, row.part)):
             if row.kind is Kind.RESULT:
                 pages.setdefault(row.name, []).append(Page.decode(row.payload))
+            elif row.kind is Kind.STAGED:
+                staged.setdefault(row.name, []).append(row)
             elif row.kind is Kind.REPORT:
                 reports.append(decode_report(row.payload))
         outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
@@ -60,10 +65,14 @@ class Delivery:
         self._exchange(batch, pages, bounds)
         self._count(batch, reports, running, milliseconds)
         for vertex, query in outputs.items():
-            found = pages.get(vertex, [])
-            self.statistics.queries.setdefault(query, QueryStatistics()).results += sum(map(len, found))
+            found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
+            count = sum(map(len, found)) + sum(row.n for row in elsewhere)
+            self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
-                sink.write(batch, found)
+                if isinstance(sink, FilesSink):
+                    sink.write(batch, found, [staged_name(row) for row in elsewhere])
+                else:
+                    sink.write(batch, found)
             for subscriber in self.subscribers.get(query, []):
                 subscriber(batch, found)
         self._remember(reports, bounds)

@@ -26,7 +26,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
     # splitmix64's finaliser
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 def _hash(column: pl.Series) -> np.ndarray:

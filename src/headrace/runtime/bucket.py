@@ -6,8 +6,8 @@ The state store is the truth. A bucket that is kept in memory after a micro-batc
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import polars as pl
@@ -19,6 +19,7 @@ from headrace.graph.command import Running, decode_command
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
 from headrace.operators.specs import Receive
+from headrace.runtime.chunk_cache import ChunkCache, decode_chunk, encode_chunk
 from headrace.runtime.engine import Engine
 from headrace.runtime.wire import Control, Kind, Report, Row, decode_control, encode
 
@@ -39,10 +40,10 @@ class Store(Protocol):
 
 
 class Manifest(Struct):
-    """What a saved bucket consists of: `inline` holds small chunks, `stored` names large ones; both as 'vertex/chunk'."""
+    """What a saved bucket consists of, as 'vertex/chunk': `inline` holds small chunks, `stored` names large ones and the version that wrote them."""
 
     inline: dict[str, bytes]
-    stored: list[str]
+    stored: dict[str, int]
     bounds: dict[str, int]
     time: int
 
@@ -51,24 +52,36 @@ _manifest = msgspec.msgpack.Decoder(Manifest)
 _running = msgspec.json.Decoder(Running)
 
 
+Stage: TypeAlias = Callable[["Bucket", VertexId, Sequence[Page]], "list[Row] | None"]
+
+
+class Saved(NamedTuple):
+    """A chunk as it was last written: its bytes if they are in the manifest, else only how many, and by which version."""
+
+    frame: pl.DataFrame
+    inline: bytes | None
+    size: int
+    version: int
+
+
 class Bucket:
     """The engine of one bucket and what of it has been saved."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, cache: ChunkCache | None = None) -> None:
         self.number = number
+        self.cache = cache or ChunkCache(None)
         self.version: int | None = None
         self.running = Running()
         self.engine = Engine(Graph())
         self.bounds: dict[str, int] = {}  # of streams
         self.time = BEGIN
-        self._saved: dict[str, tuple[pl.DataFrame, bytes | None]] = {}  # chunk -> what was written, its bytes if inline
-        self._sizes: dict[str, int] = {}
+        self._saved: dict[str, Saved] = {}
         self.restored = False
 
     @staticmethod
-    def restore(number: int, store: Store) -> Bucket:
+    def restore(number: int, store: Store, cache: ChunkCache | None = None) -> Bucket:
         """Rebuild a bucket from its store; a fresh one if nothing was ever saved."""
-        bucket = Bucket(number)
+        bucket = Bucket(number, cache)
         bucket.version = store.version()
         if bucket.version is None:
             return bucket
@@ -77,19 +90,19 @@ class Bucket:
         bucket.running = _running.decode(store.get("queries"))
         bucket.bounds, bucket.time = manifest.bounds, manifest.time
         bucket.engine.use(placement_of(bucket.running).keyed)
+        for full, data in manifest.inline.items():
+            bucket._saved[full] = Saved(decode_chunk(data), data, len(data), bucket.version)
+        for full, version in manifest.stored.items():
+            bucket._saved[full] = bucket._stored(full, version, store)
         state: dict[VertexId, dict[str, pl.DataFrame]] = {}
-        small = list(manifest.inline.items())
-        for full, data in small + [(full, store.get(full)) for full in manifest.stored]:
+        for full, saved in bucket._saved.items():
             name, chunk = full.split("/", 1)
-            frame = Page.decode(data).rows
-            state.setdefault(name, {})[chunk] = frame
-            bucket._saved[full] = (frame, data if full in manifest.inline else None)
-            bucket._sizes[full] = len(data)
+            state.setdefault(name, {})[chunk] = saved.frame
         bucket.engine.restore(state)
         return bucket
 
-    def run(self, rows: Iterable[Row], version: int, store: Store) -> list[Row]:
-        """Do one micro-batch and save; returns what goes to the driver."""
+    def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
+        """Do one micro-batch and save; returns what goes to the driver. `stage` may take pages of an end off our hands and return a note of where."""
         began = clock.perf_counter_ns()
         ordered = sorted(rows, key=lambda row: (row.kind, row.part))
         controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
@@ -106,14 +119,32 @@ class Bucket:
                     self.engine.push(vertex.id, Punctuation(bound))
         self.engine.run()
         self._save(version, store, queries_changed=changed)
-        out = [
-            Row(self.number, Kind.RESULT, name, index, len(page), page.encode())
-            for name, pages in self.engine.take_results().items()
-            for index, page in enumerate(pages)
-        ]
+        out: list[Row] = []
+        for name, pages in self.engine.take_results().items():
+            staged = stage(self, name, pages) if stage is not None else None
+            if staged is not None:
+                out += staged
+            else:
+                out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
         out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, clock.perf_counter_ns() - began))))
         self.restored = False
         return out
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of the large chunks."""
+        return sum(saved.size for saved in self._saved.values() if saved.inline is None)
+
+    def _stored(self, full: str, version: int, store: Store) -> Saved:
+        """A large chunk, mapped from the cache if it can be had there."""
+        frame = self.cache.get(self.number, full, version)
+        if frame is None:
+            data = store.get(full)
+            self.cache.put(self.number, full, version, data)
+            frame = self.cache.get(self.number, full, version)
+            if frame is None:
+                frame = decode_chunk(data)
+        return Saved(frame, None, int(frame.estimated_size()), version)
 
     def _command(self, controls: list[Control]) -> bool:
         commands = [decode_command(data) for control in controls for data in control.commands]
@@ -132,25 +163,33 @@ class Bucket:
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         changed: dict[str, bytes] = {}
-        kept: dict[str, tuple[pl.DataFrame, bytes | None]] = {}
+        kept: dict[str, Saved] = {}
         for name, chunks in self.engine.state().items():
             for chunk, frame in chunks.items():
                 full = f"{name}/{chunk}"
                 before = self._saved.get(full)
-                if before is not None and before[0] is frame:
+                if before is not None and before.frame is frame:
                     kept[full] = before
                     continue
-                data = Page(frame).encode()
-                self._sizes[full] = len(data)
+                data = encode_chunk(frame)
                 inline = len(data) < INLINE_BYTES
-                kept[full] = (frame, data if inline else None)
+                kept[full] = Saved(frame, data if inline else None, len(data), version)
                 if not inline:
                     changed[full] = data
-        removed = [full for full, (_, data) in self._saved.items() if data is None and (full not in kept or kept[full][1] is not None)]
-        self._sizes = {full: self._sizes[full] for full in kept}
+                    self.cache.put(self.number, full, version, data)
+        removed = []
+        for full, saved in self._saved.items():
+            if saved.inline is None and (full not in kept or kept[full].version != saved.version):
+                self.cache.drop(self.number, full, saved.version)
+                if full not in kept or kept[full].inline is not None:
+                    removed.append(full)
         self._saved = kept
-        inline_chunks = {full: data for full, (_, data) in kept.items() if data is not None}
-        manifest = Manifest(inline_chunks, [full for full, (_, data) in kept.items() if data is None], self.bounds, self.time)
+        manifest = Manifest(
+            {full: saved.inline for full, saved in kept.items() if saved.inline is not None},
+            {full: saved.version for full, saved in kept.items() if saved.inline is None},
+            self.bounds,
+            self.time,
+        )
         changed["manifest"] = msgspec.msgpack.encode(manifest)
         if queries_changed:
             changed["queries"] = msgspec.json.encode(self.running)
@@ -160,9 +199,9 @@ class Bucket:
     def _report(self, controls: list[Control], busy_ns: int) -> Report:
         vertices = self.engine.observe()
         sizes: dict[str, int] = {}
-        for full, size in self._sizes.items():
+        for full, saved in self._saved.items():
             name = full.split("/", 1)[0]
-            sizes[name] = sizes.get(name, 0) + size
+            sizes[name] = sizes.get(name, 0) + saved.size
         for name, seen in vertices.items():
             seen.state_bytes = sizes.get(name, 0)
         return Report(
@@ -173,8 +212,8 @@ class Bucket:
             streams=[control.streams for control in controls if control.streams is not None],
             ingest=[control.ingest for control in controls if control.ingest is not None],
             held=sum(seen.held for seen in vertices.values()),
-            state_bytes=sum(self._sizes.values()),
-            chunks=len(self._sizes),
+            state_bytes=sum(saved.size for saved in self._saved.values()),
+            chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -73,6 +74,7 @@ class SparkDeployment:
         """Start the streaming query; on a directory that has run before it continues where it was."""
         self._check_directory()
         resume(self.directory)
+        shutil.rmtree(self.directory / "cache", ignore_errors=True)
         spark = spark_session()
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
@@ -85,7 +87,7 @@ class SparkDeployment:
             .option("page", str(self.page))
             .load()
         )
-        stage = pages.groupBy("bucket").transformWithState(BucketProcessor(), SCHEMA, "Append", "None")
+        stage = pages.groupBy("bucket").transformWithState(BucketProcessor(str(self.directory)), SCHEMA, "Append", "None")
         writer = stage.writeStream.foreachBatch(self._deliver).option("checkpointLocation", str(self.directory / "spark"))
         if self.interval:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from headrace.hosts.staging import Stager
 from headrace.runtime.bucket import Bucket
+from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.wire import Kind, Row
 
+#: A bucket with more state than this is not kept in memory but mapped anew from its files in the next micro-batch.
+KEEP_BYTES = 256 * 1024 * 1024
 #: Buckets that this worker process has run, trusted only if their version is the store's.
 _kept: dict[tuple[str, int], Bucket] = {}
 
 
 class BucketProcessor(StatefulProcessor):
-    """Runs the micro-batches of the buckets that Spark gives to this task."""
+    """Runs the micro-batches of the buckets that Spark gives to this task; `directory` is the checkpoint."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.number = handle.getValueState("version", "number BIGINT")
@@ -32,10 +40,12 @@ class BucketProcessor(StatefulProcessor):
         store = _SparkStore(self.number, self.values)
         bucket = _kept.pop((run, bucket_number), None)
         if bucket is None or bucket.version != store.version():
-            bucket = Bucket.restore(bucket_number, store)
+            bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"))
         taken = [Row(bucket_number, Kind(row.kind), row.name, row.part, row.n, bytes(row.payload)) for row in rows]
-        out = bucket.run(taken, batch, store)
-        _kept[run, bucket_number] = bucket
+        stager = Stager(Path(self.directory), batch, f"{context.taskAttemptId()}")
+        out = bucket.run(taken, batch, store, stager)
+        if bucket.stored_bytes < KEEP_BYTES:
+            _kept[run, bucket_number] = bucket
         for row in out:
             yield SparkRow(bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload)
 

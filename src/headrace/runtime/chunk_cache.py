@@ -1,0 +1,70 @@
+"""Large chunks of state as memory-mapped files, shared by the worker processes of one machine.
+
+The state store is the truth; this saves carrying a big state through a socket whenever a bucket changes worker, and lets the system page out what is
+not being looked at, so that state may be larger than memory. A chunk never changes: its file is named by chunk and version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+
+def encode_chunk(frame: pl.DataFrame) -> bytes:
+    """As an Arrow IPC file, which can be mapped."""
+    buffer = io.BytesIO()
+    frame.rechunk().write_ipc(buffer, compat_level=pl.CompatLevel.newest())
+    return buffer.getvalue()
+
+
+def decode_chunk(data: bytes) -> pl.DataFrame:
+    """From the bytes of `encode_chunk`."""
+    return pl.read_ipc(io.BytesIO(data))
+
+
+class ChunkCache:
+    """Files in a local directory; without a directory nothing is cached."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+
+    def get(self, bucket: int, name: str, version: int) -> pl.DataFrame | None:
+        """The chunk, mapped; None if it is not here."""
+        if self.directory is None:
+            return None
+        path = self._path(bucket, name, version)
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        except FileNotFoundError:
+            return None
+        frame = pl.from_arrow(table, rechunk=False)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def put(self, bucket: int, name: str, version: int, data: bytes) -> None:
+        """Keep the bytes of a chunk; a cache that cannot be written is no cache, not an error."""
+        if self.directory is None:
+            return
+        path = self._path(bucket, name, version)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        except OSError:
+            self.directory = None
+
+    def drop(self, bucket: int, name: str, version: int) -> None:
+        """Forget a chunk; whoever has it mapped keeps it until then."""
+        if self.directory is not None:
+            self._path(bucket, name, version).unlink(missing_ok=True)
+
+    def _path(self, bucket: int, name: str, version: int) -> Path:
+        assert self.directory is not None
+        digest = hashlib.blake2b(name.encode(), digest_size=10).hexdigest()
+        return self.directory / str(bucket) / f"{digest}-{version}.arrow"
