@@ -72,7 +72,7 @@ class Ingest:
         """Read, filter, route; last of all tell every bucket how far the streams have come."""
         outbox = _Outbox(self.routes, self.buckets, task.number, self.page)
         counts: dict[str, StreamStatistics] = {}
-        bounds: dict[str, int] = {}
+        bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
         for work in task.work:
             seen = counts.setdefault(work.stream, StreamStatistics())
             newest = work.newest
@@ -89,7 +89,7 @@ class Ingest:
             first = index == 0
             told = Control(
                 base.time if base else None,
-                {**(base.bounds if base else {}), **bounds},
+                bounds,
                 base.commands if base else [],
                 counts if first else None,
                 counted if first else None,
