@@ -11,14 +11,15 @@
 A blank line ends a case. A case without dashes prepares all that follow; each other case runs in a session of its own. `feed` rows are separated
 by commas; a bare value belongs to the first column named. Lines that begin with blanks go on with the statement above. `advance [5s]` lets the host
 work off what was fed so far, after that time; at the end the streams are closed. `explain SELECT ...` shows a plan. Rows come in canonical order: by
-timestamp, then by content; with several queries each line starts with the query's name. A dash is NULL.
+timestamp, then by content; with several queries each line starts with the query's name. A dash is NULL. `# local` marks a case that needs the local
+host: its times are those of a virtual clock, or it asks for more than results.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ from headrace.testing.oracle_values import sort_key
 from headrace.testing.streams import column, parse_time, parse_value
 
 SEPARATOR = "---"
+LOCAL = "# local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,34 @@ class Case:
 def run_script(text: str, *, host: Literal["local", "spark"] = "local") -> str:
     """Run a script; return it with the output that came out, so that a correct script comes back unchanged."""
     prepared: tuple[str, ...] = ()
-    blocks: list[str] = []
+    done: list[tuple[Case, Sequence[str] | None]] = []
     for case in cases(text):
         if case.expected is None:
             prepared += case.commands
-            blocks.append("\n".join(case.commands))
-        else:
-            blocks.append("\n".join([*case.commands, SEPARATOR, *run_case((*prepared, *case.commands), host=host)]))
-    return "\n\n".join(blocks) + "\n"
+        done.append((case, None if case.expected is None else run_case((*prepared, *case.commands), host=host)))
+    return _script(done)
+
+
+def run_together(scripts: Sequence[str], session: Session, *, timeout: float | None = None) -> list[str]:
+    """Run the cases of scripts in one session: all statements, then all that is fed; returns the scripts with what came out.
+
+    It is for hosts that take long to start. Names must be used once; cases that are marked as local come back as they are.
+    """
+    parsed = [cases(script) for script in scripts]
+    commands = {case: _joined(case.commands) for script in parsed for case in script if LOCAL not in case.commands}
+    texts = {case: [_with_sink(command[1:].strip()) for command in found if command.startswith(">")] for case, found in commands.items()}
+    outcomes = session.execute(";\n".join(text for found in texts.values() for text in found))
+    started = iter([outcome.query for outcome in outcomes if isinstance(outcome, Started)])
+    runners = {case: _Runner(session) for case in commands}
+    for case, found in texts.items():
+        for _ in filter(_is_query, found):
+            runners[case].watch(next(started))
+    for case, found in commands.items():
+        for command in found:
+            if command.startswith("feed "):
+                runners[case].run(command)
+    session.drain(timeout)
+    return [_script([(case, runners[case].output() if case in runners else case.expected) for case in script]) for script in parsed]
 
 
 def cases(text: str) -> list[Case]:
@@ -122,18 +144,16 @@ class _Runner:
 
     def _execute(self, statement: str) -> None:
         self.statement = statement
-        if re.match(r"(SELECT|WITH|CREATE\s+(OR\s+REPLACE\s+)?QUERY)\b", statement, re.IGNORECASE) and not re.search(r"\bINTO\b", statement):
-            statement = statement.rstrip(";") + " INTO MEMORY"
-        for outcome in self.session.execute(statement):
+        for outcome in self.session.execute(_with_sink(statement)):
             match outcome:
                 case Started(query=query):
-                    self._watch(query)
+                    self.watch(query)
                 case Listing(columns=columns, rows=rows):
                     self.lines += [" ".join(columns), *(" ".join(map(_text, row)) for row in rows)]
                 case Message():
                     pass  # that something was created is no news in a script
 
-    def _watch(self, query: str) -> None:
+    def watch(self, query: str) -> None:
         rows = self.results.setdefault(query, [])
 
         def take(batch: int, pages: Sequence[Page]) -> None:
@@ -153,9 +173,9 @@ class _Runner:
 
 def print_rows(rows: Iterable[Row], schema: Schema | None = None) -> list[str]:
     """One line per row in canonical order: `10s: n=2 at=5s`."""
-    times = {field.name for field in schema or () if field.type in (Type.TIMESTAMP, Type.INTERVAL)}
+    shown = {field.name: _SHOWN[field.type] for field in schema or () if field.type in _SHOWN}
     ordered = sorted(rows, key=lambda row: (row.ts, *map(sort_key, row.values.values())))
-    return [f"{print_time(row.ts)}: {_columns(row.values, times)}".rstrip() for row in ordered]
+    return [f"{print_time(row.ts)}: {_columns(row.values, shown)}".rstrip() for row in ordered]
 
 
 def print_time(instant: int) -> str:
@@ -187,6 +207,19 @@ def parse_rows(text: str, stream: Stream) -> list[dict[str, Any]]:
     return rows
 
 
+def _script(done: Iterable[tuple[Case, Sequence[str] | None]]) -> str:
+    blocks = ["\n".join(case.commands if case.expected is None else [*case.commands, SEPARATOR, *(output or ())]) for case, output in done]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _is_query(statement: str) -> bool:
+    return re.match(r"(SELECT|WITH|CREATE\s+(OR\s+REPLACE\s+)?QUERY)\b", statement, re.IGNORECASE) is not None
+
+
+def _with_sink(statement: str) -> str:
+    return statement.rstrip(";") + " INTO MEMORY" if _is_query(statement) and not re.search(r"\bINTO\b", statement) else statement
+
+
 def _joined(commands: Sequence[str]) -> list[str]:
     found: list[str] = []
     for line in commands:
@@ -207,8 +240,15 @@ def _schema(page: Page) -> Schema:
     return Schema.of(**{name: kinds.get(dtype, Type.STRING) for name, dtype in page.visible().schema.items()})
 
 
-def _columns(values: Mapping[str, Any], times: set[str]) -> str:
-    return " ".join(f"{name}={print_time(value) if name in times and value is not None else _text(value)}" for name, value in values.items())
+def _columns(values: Mapping[str, Any], shown: Mapping[str, Callable[[int], str]]) -> str:
+    return " ".join(f"{name}={shown[name](value) if name in shown and value is not None else _text(value)}" for name, value in values.items())
+
+
+def _print_date(days: int) -> str:
+    return format_instant(days * DAY)[:10]
+
+
+_SHOWN: dict[Type, Callable[[int], str]] = {Type.TIMESTAMP: print_time, Type.INTERVAL: print_time, Type.DATE: _print_date}
 
 
 def _text(value: Any) -> str:

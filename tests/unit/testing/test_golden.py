@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import pytest
 
-from headrace.testing.golden import parse_rows, print_rows, print_time, run_script
+from headrace.session import Session
+from headrace.testing.golden import parse_rows, print_rows, print_time, run_script, run_together
 from headrace.testing.oracle import Row
 from headrace.testing.queries import STREAMS
 
@@ -70,3 +72,15 @@ def test_rows_print_in_canonical_order():
 def test_unknown_commands_are_refused():
     with pytest.raises(ValueError, match="commands start with"):
         run_script("dance\n---\n")
+
+
+def test_cases_run_together_give_the_same():
+    script = (Path(__file__).parents[2] / "golden" / "queries" / "windows.txt").read_text()
+    with Session(host="local", buckets=3) as session:
+        assert run_together([script], session) == [script]
+
+
+def test_a_case_marked_local_is_left_alone():
+    script = "> CREATE STREAM a (x INT) FROM MEMORY\n\n# local\n> SHOW STREAMS\n---\nanything\n\n> SELECT x FROM a\n---\n"
+    with Session(host="local") as session:
+        assert run_together([script], session) == [script]
