@@ -22,8 +22,8 @@ class Journal:
 
     def append(self, text: str) -> None:
         """Write a statement; on return it is on disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "ab+") as file:
                 file.truncate(self._complete())
                 file.write(msgspec.json.encode({"text": text}) + b"\n")

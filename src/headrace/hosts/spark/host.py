@@ -69,6 +69,7 @@ class SparkDeployment:
         self.feeders: dict[str, StreamingQuery] = {}
         self.drained = threading.Event()
         self.fault: HeadraceError | None = None
+        self.told = False  # whether a failure has been raised to whoever uses us
 
     def start(self) -> None:
         """Start the streaming query; on a directory that has run before it continues where it was."""
@@ -178,11 +179,14 @@ class SparkDeployment:
             raise HostFault(f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory") from error
 
     def _raise(self, query: Any = None) -> None:
-        if self.fault is not None:
-            fault, self.fault = self.fault, None
-            raise fault
+        """Raise what made the query fail, once."""
         failed = query or self.query
         error = failed.exception() if failed is not None else None
+        if self.told or (error is None and self.fault is None):
+            return
+        self.told = True
+        if self.fault is not None:
+            raise self.fault
         if error is not None:
             raise HostFault(f"a micro-batch failed: {_essence(str(error))}", hint="a new session on the same checkpoint tries it again") from error
 

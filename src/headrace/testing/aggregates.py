@@ -1,0 +1,28 @@
+"""User-defined aggregates for tests: one that works and one that fails."""
+
+from __future__ import annotations
+
+import math
+
+
+class GeometricMean:
+    """The n-th root of the product of n positive numbers."""
+
+    def zero(self) -> list[float]:
+        return [0.0, 0.0]
+
+    def add(self, state: list[float], values: list[float]) -> list[float]:
+        return [state[0] + sum(map(math.log, values)), state[1] + len(values)]
+
+    def merge(self, left: list[float], right: list[float]) -> list[float]:
+        return [left[0] + right[0], left[1] + right[1]]
+
+    def finish(self, state: list[float]) -> float | None:
+        return math.exp(state[0] / state[1]) if state[1] else None
+
+
+class Broken(GeometricMean):
+    """Fails on the first value."""
+
+    def add(self, state: list[float], values: list[float]) -> list[float]:
+        raise RuntimeError("broken on purpose")

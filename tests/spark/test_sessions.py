@@ -1,0 +1,164 @@
+"""What a person does with a session on Spark: add and drop queries while others run, use every connector, make mistakes."""
+
+import datetime as dt
+import json
+import socket
+import threading
+import time
+
+import polars as pl
+import pytest
+
+from headrace.errors import HostFault, SinkFault, SourceFault
+from headrace.session import Session
+
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+BIDS = "CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP BY at FROM MEMORY ();"
+
+
+def bids(first, count):
+    return [{"at": START + dt.timedelta(seconds=i), "auction": i % 3, "price": float(i)} for i in range(first, first + count)]
+
+
+def until(condition, seconds=60.0):
+    """Wait for something that a background thread does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def read(session, stream="bids"):
+    counts = session.statistics().streams.get(stream)
+    return counts.tuples if counts else 0
+
+
+def vertices(session, kind):
+    return {name: seen for name, seen in session.statistics().vertices.items() if name.startswith(kind) and "@" not in name}
+
+
+def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_work(spark, tmp_path):
+    count = "SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction"
+    with Session(tmp_path, buckets=2) as session:
+        session.execute(
+            BIDS + f"CREATE QUERY steady AS {count} INTO MEMORY; CREATE QUERY short AS SELECT price FROM bids WHERE auction = 1 INTO MEMORY;"
+        )
+        session.push("bids", bids(0, 30))
+        until(lambda: read(session) == 30)
+        session.execute(f"CREATE QUERY twin AS {count} INTO MEMORY")
+        session.execute("DROP QUERY short")
+        before = session.statistics().batch
+        until(lambda: session.statistics().batch > before or not session.push("bids", []))
+        session.push("bids", bids(30, 30))
+        until(lambda: read(session) == 60)
+        assert len(vertices(session, "paneaggregate")) == 1, "equal sub-plans of two queries run once"
+        (shared,) = vertices(session, "partialaggregate").values()
+        assert shared.tuples_in == 60, "every tuple was aggregated once, not once per query"
+        session.drain(60)
+        everything = [{"auction": a, "n": n, "window_end": START + dt.timedelta(seconds=10 * (w + 1))} for w in range(6) for a, n in _thirds(w)]
+        key = lambda row: (row["window_end"], row["auction"])  # noqa: E731
+        assert sorted(session.results("steady"), key=key) == everything
+        twin = sorted(session.results("twin"), key=key)
+        assert twin == [row for row in everything if row["window_end"] > START + dt.timedelta(seconds=20)]
+
+
+def _thirds(window):
+    numbers = range(window * 10, window * 10 + 10)
+    return [(a, sum(1 for i in numbers if i % 3 == a)) for a in range(3)]
+
+
+def test_files_of_every_format_bad_records_and_late_tuples_reach_their_streams(spark, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.jsonl").write_text(
+        '{"at": "2026-01-01T00:00:01", "v": 1}\nnot json\n{"at": "2026-01-01T00:00:09", "v": 2}\n{"at": "2026-01-01T00:00:03", "v": 3}\n{"v": 4}\n'
+    )
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute(
+            f"""CREATE STREAM s (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 2 SECONDS FROM FILES (path '{data}', format 'json');
+            CREATE QUERY good AS SELECT v FROM s INTO FILES (path '{tmp_path}/good', format 'csv');
+            CREATE QUERY late AS SELECT v FROM s.late INTO MEMORY;
+            CREATE QUERY bad AS SELECT record, reason FROM s.bad INTO MEMORY;"""
+        )
+        session.drain(60)
+        assert sorted(pl.read_csv(tmp_path / "good" / "*.csv")["v"]) == [1, 2]
+        assert session.results("late") == [{"v": 3}]
+        assert session.results("bad")[0]["record"] == "not json"
+        assert len(session.results("bad")) == 2
+        seen = session.statistics().streams["s"]
+        assert (seen.tuples, seen.bad, seen.late) == (2, 2, 1)
+
+
+def test_any_spark_source_and_sink_can_be_named(spark, tmp_path):
+    spark.range(100).selectExpr("id", "timestamp_seconds(id) AS at").write.parquet(str(tmp_path / "in"))
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute(
+            f"""CREATE STREAM numbers (id BIGINT, at TIMESTAMP) TIMESTAMP BY at SKEW 1 HOUR FROM SPARK (format 'parquet', path '{tmp_path}/in');
+            CREATE QUERY sums AS SELECT sum(id) AS total, window_end FROM numbers [RANGE 10 SECONDS]
+              INTO SPARK (format 'orc', path '{tmp_path}/out');"""
+        )
+        session.drain(100)
+    totals = sorted(row.total for row in spark.read.orc(str(tmp_path / "out")).collect())
+    assert totals == [sum(range(w * 10, w * 10 + 10)) for w in range(10)]
+
+
+def test_a_socket_is_read_and_its_lines_survive_in_the_spool(spark, tmp_path):
+    lines = b"".join(json.dumps({"v": i}).encode() + b"\n" for i in range(50)) + b"oops\n"
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        peer, _ = server.accept()
+        peer.sendall(lines)
+        time.sleep(0.2)
+        peer.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    with Session(tmp_path, buckets=2) as session:
+        port = server.getsockname()[1]
+        session.execute(
+            f"CREATE STREAM s (v INT) FROM SOCKET (host '127.0.0.1', port {port}); CREATE QUERY q AS SELECT v FROM s WHERE v % 10 = 0 INTO MEMORY"
+        )
+        until(lambda: read(session, "s") == 50)
+        assert sorted(row["v"] for row in session.results("q")) == [0, 10, 20, 30, 40]
+        assert session.statistics().streams["s"].bad == 1
+    server.close()
+    thread.join(5)
+
+
+def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
+    script = BIDS + f"CREATE QUERY q AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] INTO FILES (path '{tmp_path}/out', format 'json');"
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute(script)
+        session.push("bids", bids(0, 15))
+        until(lambda: read(session) == 15)
+    with Session(tmp_path / "checkpoint") as session:
+        session.execute(script)
+        session.push("bids", bids(15, 10))
+        session.drain(60)
+    counts = [row["n"] for path in sorted((tmp_path / "out").glob("*.json")) for row in pl.read_ndjson(path).to_dicts()]
+    assert counts == [10, 10, 5]
+
+
+def test_an_operator_that_fails_says_where_and_why(spark, tmp_path):
+    with Session(tmp_path, buckets=2) as session:
+        session.execute(
+            BIDS
+            + "CREATE AGGREGATE broken(DOUBLE) RETURNS DOUBLE FROM PYTHON 'headrace.testing.aggregates:Broken';"
+            + "CREATE QUERY q AS SELECT broken(price) AS b FROM bids [RANGE 10 SECONDS] INTO MEMORY;"
+        )
+        session.push("bids", bids(0, 5))
+        with pytest.raises(HostFault, match="broken on purpose"):
+            session.drain(60)
+
+
+def test_a_missing_file_and_a_blocked_sink_are_clear_errors(spark, tmp_path):
+    stream = f"CREATE STREAM s (v INT) FROM FILES (path '{tmp_path}/none/*.csv', format 'csv');"
+    (tmp_path / "taken").write_text("a file, not a directory")
+    with Session(tmp_path / "c1") as session, pytest.raises((SinkFault, SourceFault)) as caught:
+        session.execute(stream + f"CREATE QUERY q AS SELECT v FROM s INTO FILES (path '{tmp_path}/taken/out', format 'csv')")
+    assert caught.value.hint
+    assert not (tmp_path / "c1" / "commands").exists(), "nothing half-written"
+    (tmp_path / "blocked").write_text("a file")
+    with pytest.raises(HostFault, match="cannot"):
+        Session(tmp_path / "blocked" / "checkpoint").execute(BIDS + "CREATE QUERY q AS SELECT price FROM bids INTO MEMORY")
