@@ -14,6 +14,8 @@ from headrace.operators.specs import (
     Exchange,
     Filter,
     Join,
+    OrderedJoin,
+    OrderedUnion,
     Output,
     PaneAggregate,
     PartialAggregate,
@@ -67,6 +69,8 @@ def describe(spec: Spec) -> str:
             return "project " + ", ".join(f"{format_expr(expr)} AS {name}" for name, expr in spec.columns)
         case Union():
             return "union"
+        case OrderedUnion():
+            return "union by timestamp"
         case Distinct():
             return f"distinct within {format_duration(spec.span)}"
         case Reorder():
@@ -76,6 +80,9 @@ def describe(spec: Spec) -> str:
         case Join() | RowsJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             return f"{spec.kind} window join on {_equalities(spec.keys)}{residual}"
+        case OrderedJoin():
+            residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
+            return f"{spec.kind} window join by timestamp on {_equalities(spec.keys)}{residual}"
         case PartialAggregate():
             return "partial aggregates per pane of " + ", ".join(call.name for call in spec.calls)
         case PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():

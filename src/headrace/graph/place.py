@@ -22,6 +22,8 @@ from headrace.operators.specs import (
     Exchange,
     Filter,
     Join,
+    OrderedJoin,
+    OrderedUnion,
     Output,
     PaneAggregate,
     PartialAggregate,
@@ -181,17 +183,17 @@ def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
             return tuple(Column(spec.keys[i][0], spec.keys[i][1].type) for i in positions)
         case RowsAggregate() | WhileAggregate():
             return _renamed(tuple(spec.window.by[i] for i in positions), spec.keys)
-        case Join() | RowsJoin():
+        case Join() | OrderedJoin() | RowsJoin():
             return _join_keys(spec, positions)
         case Distinct():
             return tuple(spec.columns[i] for i in positions)
         case Reorder():
             return tuple(spec.by[i] for i in positions)
-        case Filter() | Project() | Union() | TableJoin() | PartialAggregate() | Scan() | Receive() | Output() | Exchange():
+        case Filter() | Project() | Union() | OrderedUnion() | TableJoin() | PartialAggregate() | Scan() | Receive() | Output() | Exchange():
             return None
 
 
-def _join_keys(spec: Join | RowsJoin, positions: tuple[int, ...]) -> Partitioning:
+def _join_keys(spec: Join | OrderedJoin | RowsJoin, positions: tuple[int, ...]) -> Partitioning:
     if spec.kind in ("inner", "left"):
         return tuple(spec.keys[i][0] for i in positions)
     if spec.kind == "full":

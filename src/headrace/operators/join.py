@@ -20,19 +20,19 @@ class Join(Pairing, frozen=True, tag="join"):
     """Pairs of tuples with equal keys of which each is in the other's window: max(ts) <= min(expiry)."""
 
     def build(self) -> Operator:
-        return _Join(self)
+        return JoinOperator(self)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)
 
 
-class _Join(Operator):
+class JoinOperator(Operator):
     """A page meets the other side's stored rows, then is stored itself; a promise of one side lets the other forget.
 
     `on_page` is lazy, so that a huge result is never in memory as a whole: consume it before the next call.
     """
 
-    def __init__(self, spec: Join) -> None:
+    def __init__(self, spec: Pairing) -> None:
         self._spec = spec
         self._pairer = Pairer(spec)
         self._sides = tuple(SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))

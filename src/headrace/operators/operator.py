@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import polars as pl
 
@@ -42,7 +42,12 @@ class Spec(Protocol):
 
 
 class Operator(ABC):
-    """The running half of a spec."""
+    """The running half of a spec.
+
+    An operator that `merges` gets its inputs merged by timestamp: the engine holds tuples back until no input can deliver an earlier one.
+    """
+
+    merges: ClassVar[bool] = False
 
     @abstractmethod
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
@@ -62,6 +67,10 @@ class Operator(ABC):
     def held(self) -> int:
         """Number of tuples kept, for statistics."""
         return 0
+
+    def due(self) -> int | None:
+        """The least bound that would complete something now held, such as the end of an open window; None if no bound alone would."""
+        return None
 
 
 class Frontier:

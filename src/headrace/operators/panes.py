@@ -131,6 +131,10 @@ class _RangeWindows(Operator):
     def held(self) -> int:
         return len(self._panes)
 
+    def due(self) -> int | None:
+        least = self._panes.least()
+        return None if least == END else self._next_close(least)
+
     def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
 
@@ -223,6 +227,10 @@ class _LandmarkWindows(Operator):
 
     def held(self) -> int:
         return len(self._panes) + len(self._totals)
+
+    def due(self) -> int | None:
+        least = self._panes.least()
+        return None if least == END else least + self._window.slide
 
     def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)

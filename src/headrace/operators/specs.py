@@ -8,6 +8,8 @@ from headrace.operators.distinct import Distinct
 from headrace.operators.edges import Exchange, Output, Receive, Scan
 from headrace.operators.filter import Filter
 from headrace.operators.join import Join
+from headrace.operators.ordered_join import OrderedJoin
+from headrace.operators.ordered_union import OrderedUnion
 from headrace.operators.panes import PaneAggregate, PartialAggregate
 from headrace.operators.project import Project
 from headrace.operators.reorder import Reorder
@@ -24,6 +26,8 @@ Spec: TypeAlias = (
     | Exchange
     | Filter
     | Join
+    | OrderedJoin
+    | OrderedUnion
     | Output
     | PaneAggregate
     | PartialAggregate
@@ -45,6 +49,8 @@ __all__ = [
     "Exchange",
     "Filter",
     "Join",
+    "OrderedJoin",
+    "OrderedUnion",
     "Output",
     "PaneAggregate",
     "PartialAggregate",

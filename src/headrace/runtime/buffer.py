@@ -9,12 +9,19 @@ from headrace.elements.page import Element, Page
 
 
 class Buffer:
-    """FIFO shared by several readers without copies."""
+    """FIFO shared by several readers without copies; a reader may take a page in parts."""
 
     def __init__(self, readers: int) -> None:
         self._elements: deque[Element] = deque()
         self._first = 0  # position of the oldest element kept
         self._cursors = [0] * readers
+        self._taken = [0] * readers  # tuples already taken of the reader's next element
+        self._carried: dict[int, deque[Element]] = {}  # what a reader brought along: read before anything else
+        self._parts: dict[int, tuple[Element, int, Page]] = {}  # the rest of a page begun, the same object each time it is asked for
+
+    def __len__(self) -> int:
+        """How many elements are kept for the slowest reader."""
+        return len(self._elements)
 
     def append(self, elements: Iterable[Element]) -> int:
         """Add elements; returns the number of tuples in them."""
@@ -26,20 +33,67 @@ class Buffer:
                 tuples += len(element)
         return tuples
 
-    def unread(self, reader: int) -> int:
-        """How many elements the reader has not taken."""
-        return self._first + len(self._elements) - self._cursors[reader]
+    def carry(self, reader: int, elements: Iterable[Element]) -> None:
+        """Give one reader elements that it must read before the shared ones."""
+        self._carried[reader] = deque([*elements, *self._carried.get(reader, ())])
+        if not self._carried[reader]:
+            del self._carried[reader]
 
-    def take(self, reader: int) -> Element:
-        """The reader's next element."""
-        element = self._elements[self._cursors[reader] - self._first]
+    def unread(self, reader: int) -> int:
+        """How many elements the reader has not taken, or not wholly."""
+        waiting = self._first + len(self._elements) - self._cursors[reader]
+        return waiting + len(self._carried[reader]) if reader in self._carried else waiting
+
+    def head(self, reader: int) -> tuple[Element, int] | None:
+        """The reader's next element and how many of its tuples were taken; None if there is none."""
+        if reader in self._carried:
+            return self._carried[reader][0], self._taken[reader]
+        place = self._cursors[reader] - self._first
+        return (self._elements[place], self._taken[reader]) if place < len(self._elements) else None
+
+    def take(self, reader: int, limit: int | None = None) -> Element:
+        """The reader's next element, of a page at most `limit` tuples."""
+        head = self.head(reader)
+        assert head is not None, "nothing to take"
+        element, taken = head
+        if not isinstance(element, Page):
+            self._pass(reader)
+            return element
+        rest = len(element) - taken
+        if limit is None or limit >= rest:
+            self._pass(reader)
+            return Page(element.rows[taken:]) if taken else element
+        self._taken[reader] += limit
+        return Page(element.rows[taken : taken + limit])
+
+    def elements(self, reader: int) -> list[Element]:
+        """All that the reader has not taken."""
+        found = [*self._carried.get(reader, ()), *(e for i, e in enumerate(self._elements) if i >= self._cursors[reader] - self._first)]
+        taken = self._taken[reader]
+        if taken and found:
+            whole = found[0]
+            known = self._parts.get(reader)
+            if known is None or known[0] is not whole or known[1] != taken:
+                assert isinstance(whole, Page)
+                known = self._parts[reader] = (whole, taken, Page(whole.rows[taken:]))
+            found[0] = known[2]
+        return found
+
+    def queued(self, reader: int) -> int:
+        """How many tuples the reader has not taken."""
+        if not self.unread(reader):
+            return 0
+        return sum(len(e) for e in self.elements(reader) if isinstance(e, Page))
+
+    def _pass(self, reader: int) -> None:
+        """Move the reader to its next element, and forget what everybody has read."""
+        self._taken[reader] = 0
+        if reader in self._carried:
+            self._carried[reader].popleft()
+            if not self._carried[reader]:
+                del self._carried[reader]
+            return
         self._cursors[reader] += 1
         while self._elements and min(self._cursors) > self._first:
             self._elements.popleft()
             self._first += 1
-        return element
-
-    def queued(self, reader: int) -> int:
-        """How many tuples the reader has not taken."""
-        start = self._cursors[reader] - self._first
-        return sum(len(e) for i, e in enumerate(self._elements) if i >= start and isinstance(e, Page))

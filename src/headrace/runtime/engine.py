@@ -1,7 +1,7 @@
 """Runs one graph in one process, step by step, deterministically.
 
-The two-step cycle of the query-graph model: execute the current operator on one element of its input, then choose the next. The choice is a
-`Strategy`; depth first is the default: what was produced goes on towards the output before anything new is begun.
+The two-step cycle of the query-graph model: execute the current operator on one element of its input, then choose the next by the rule in its row
+of the dispatch table. Depth first is the default: what was produced goes on towards the output before anything new is begun.
 """
 
 from __future__ import annotations
@@ -9,151 +9,338 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, TypeAlias
 
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
-from headrace.errors import HeadraceError, OperatorFault
+from headrace.errors import HeadraceError, InternalError, OperatorFault
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
-from headrace.runtime.buffer import Buffer
+from headrace.runtime.cycle import Cycle, Visit
+from headrace.runtime.dispatch_table import Arc, Table, build_table
+from headrace.runtime.ets import Ets
+from headrace.runtime.network import Network
+from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.statistics import VertexStatistics
+from headrace.runtime.unread import MARK, Unread
+from headrace.runtime.wakeup import next_wakeup, upstream_sources
+
+Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A vertex that has unread input on a port; `depth` is its place in topological order."""
+class Step:
+    """What was executed: a page of so many tuples, a punctuation, or only the registers of a merging operator."""
 
     vertex: VertexId
-    port: int
-    depth: int
-
-
-class Strategy(Protocol):
-    """Chooses who runs next."""
-
-    def choose(self, ready: Sequence[Candidate]) -> Candidate: ...
-
-
-class DepthFirst:
-    """The vertex nearest to the output first, then the lowest port."""
-
-    def choose(self, ready: Sequence[Candidate]) -> Candidate:
-        return max(ready, key=lambda candidate: (candidate.depth, -candidate.port))
+    kind: Kind
+    tuples: int = 0
 
 
 class Engine:
-    """The operators of a graph and the buffers between them. Same graph, strategy and calls: same steps."""
+    """The operators of a graph and the arcs between them. Same graph, strategy and calls: same steps.
 
-    def __init__(self, graph: Graph, strategy: Strategy | None = None, *, taps: Iterable[VertexId] = ()) -> None:
+    `ets` answers for silent sources when a merging operator is blocked. `registers` lets bounds pass from register to register instead of as
+    punctuation; `absorb` folds a punctuation into the register as soon as it is at the head (else it is taken in turn, like a tuple).
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        strategy: str = "dfs",
+        *,
+        taps: Iterable[VertexId] = (),
+        ets: Ets | None = None,
+        registers: bool = False,
+        absorb: bool = True,
+        keep_late: bool = False,
+    ) -> None:
         self.taps = frozenset(taps)  # vertices whose pages are wanted besides being passed on
-        self.strategy: Strategy = strategy or DepthFirst()
+        self.ets = ets
+        self.asked = 0  # bounds that sources gave on demand
         self.operators: dict[VertexId, Operator] = {}
         self.statistics: dict[VertexId, VertexStatistics] = {}
         self.bounds: dict[VertexId, int] = {}  # newest promise of each vertex's output
         self.results: dict[VertexId, list[Page]] = {}  # what reached Output and Exchange vertices
         self.graph = Graph()
+        self.ends: set[VertexId] = set()
+        self.network = Network(absorb=absorb, keep_late=keep_late)
+        self._registers = registers
+        self._unread = Unread()
+        self._owed: dict[VertexId, int] = {}  # bounds that could not go by register because tuples were on the way
+        self._strategy = strategy_named(strategy)
+        self._strategies: dict[VertexId, Strategy] = {}
+        self._breaks: set[Arc] = set()
+        self._cycle = Cycle(self.network, self._ask, self._pending)
         self.use(graph)
 
     def use(self, graph: Graph) -> None:
-        """Change to another graph between runs; vertices of both keep their state, the others start empty or go."""
-        for vertex in graph.vertices:
-            if vertex.id not in self.operators:
+        """Change to another graph between steps; vertices of both keep their state and unread input, the others start empty or finish and go."""
+        kept = {vertex.id for vertex in graph}
+        for vertex in self.graph:
+            while vertex.id not in kept and vertex.id not in self.ends and self.network.more(vertex.id):
+                self._execute(Visit(vertex.id, None))
+        before = self.graph.by_id()
+        for vertex in graph:
+            if vertex.id not in before or before[vertex.id].spec != vertex.spec:
                 self.operators[vertex.id] = vertex.spec.build()
                 self.statistics[vertex.id] = VertexStatistics()
                 self.bounds[vertex.id] = BEGIN
-        kept = {vertex.id for vertex in graph.vertices}
         for gone in [name for name in self.operators if name not in kept]:
             del self.operators[gone], self.statistics[gone], self.bounds[gone]
+            self._owed.pop(gone, None)
         self.graph = graph
-        self.ends = {vertex.id for vertex in graph.vertices if isinstance(vertex.spec, Output | Exchange)}
-        self._vertices = graph.by_id()
-        self._depth = {vertex.id: depth for depth, vertex in enumerate(graph.vertices)}
-        self._readers = graph.readers()
-        self._buffers = {name: Buffer(len(readers)) for name, readers in self._readers.items()}
-        # a reader's cursor number in its input's buffer
-        self._cursor = {(reader, port): i for readers in self._readers.values() for i, (reader, port) in enumerate(readers)}
-        self._ready: dict[tuple[VertexId, int], Candidate] = {}
+        self.ends = {vertex.id for vertex in graph if isinstance(vertex.spec, Output | Exchange)}
+        readers = graph.readers()
+        self._ends_of = {name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in readers.items()}
+        self.network.use(graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
+        self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
+        self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
+        self._sources = upstream_sources(graph)
+        self._rebuild()
+
+    @property
+    def table(self) -> Table:
+        """The dispatch table in force."""
+        return self._cycle.table
+
+    @property
+    def tests(self) -> int:
+        """How many rules were looked at."""
+        return self._cycle.tests
+
+    def use_strategy(self, strategy: str, vertices: Iterable[VertexId] | None = None) -> None:
+        """Select by another strategy from the next step on: for all vertices that have none of their own, or for these."""
+        chosen = strategy_named(strategy)
+        if vertices is None:
+            self._strategy = chosen
+        else:
+            self._strategies |= {name: chosen for name in vertices if name in self.operators}
+        self._rebuild()
+
+    def clear_strategies(self) -> None:
+        """Let no vertex have a strategy of its own."""
+        self._strategies = {}
+        self._rebuild()
+
+    def set_break(self, reader: VertexId, port: int = 0) -> None:
+        """Cut an arc: what is before it and what is behind it are scheduled as graphs of their own."""
+        if reader in self.ends or reader not in self.operators or port not in self.network.ports[reader]:
+            raise InternalError(f"no arc into port {port} of {reader} that could be cut")
+        self._breaks.add((reader, port))
+        self._rebuild()
+
+    def unset_break(self, reader: VertexId, port: int = 0) -> None:
+        """Heal an arc."""
+        self._breaks.discard((reader, port))
+        self._rebuild()
 
     def push(self, source: VertexId, element: Element) -> None:
         """Let an element enter at a source vertex."""
+        if self.ets is not None and isinstance(element, Page) and len(element):
+            self.ets.saw(source, int(element.rows[TS][-1]))
         self._emit(source, (element,))
 
     def run(self) -> None:
-        """Work until no operator has input."""
-        while self._ready:
-            self.step()
+        """Work until no operator can execute."""
+        while self.step() is not None:
+            pass
+
+    def step(self) -> Step | None:
+        """Choose and execute one operator; None if there is nothing to do."""
+        visit = self._cycle.select()
+        if visit is None and self._send_due():
+            visit = self._cycle.select()
+        if visit is None:
+            return None
+        done = self._execute(visit)
+        self._cycle.executed(visit, done.tuples, is_data=done.kind == "page")
+        return done
 
     def take_results(self) -> dict[VertexId, list[Page]]:
         """What reached the ends of the graph, and what tapped vertices emitted, since the last call."""
         taken, self.results = self.results, {}
         return taken
 
-    def step(self) -> bool:
-        """Execute one operator on one element; False if there is nothing to do."""
-        if not self._ready:
-            return False
-        candidate = next(iter(self._ready.values())) if len(self._ready) == 1 else self.strategy.choose(list(self._ready.values()))
-        name, port = candidate.vertex, candidate.port
-        origin = self._vertices[name].inputs[port]
-        buffer = self._buffers[origin]
-        cursor = self._cursor[name, port]
-        element = buffer.take(cursor)
-        if not buffer.unread(cursor):
-            del self._ready[name, port]
-        self._execute(name, port, element)
-        return True
+    def take_late(self) -> dict[VertexId, list[Page]]:
+        """Tuples that came below their input's register since the last call, if they are kept."""
+        late = {name: found.side for name, found in self.network.registers.items() if found.side}
+        for name in late:
+            self.network.registers[name].side = []
+        return late
+
+    def registers(self, vertex: VertexId) -> tuple[int, ...]:
+        """How far each input of a merging vertex has come."""
+        self.network.refresh(vertex)
+        return tuple(self.network.registers[vertex].values)
+
+    def next_wakeup(self) -> int | None:
+        """The time at which a silent source could release what is held now; None if no source ever will."""
+        return None if self.ets is None else next_wakeup(self.network, self._sources, self.operators, self.bounds, self.ets)
 
     def state(self) -> Mapping[VertexId, State]:
-        """The state of every operator."""
-        return {name: operator.state() for name, operator in self.operators.items()}
+        """The state of every operator, and what is unread at its inputs."""
+        found: dict[VertexId, State] = {}
+        for name, operator in self.operators.items():
+            found[name] = operator.state()
+            if name not in self.ends and (name in self.network.registers or self.network.ready):
+                found[name] = {**found[name], **self._unread.save(self.network, name)}
+        self._unread.sweep(found)
+        return found
 
     def restore(self, state: Mapping[VertexId, State]) -> None:
+        """Continue from what `state` returned."""
         for name, chunks in state.items():
             if name in self.operators:
-                self.operators[name].restore(chunks)
+                self.operators[name].restore({chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)})
+                self._unread.load(self.network, name, chunks)
 
     def observe(self) -> dict[VertexId, VertexStatistics]:
         """Counts since the last call, with what is queued and held now."""
         seen, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}
         for name, counts in seen.items():
             counts.held = self.operators[name].held()
-            inputs = self._vertices[name].inputs
-            counts.queued = sum(self._buffers[origin].queued(self._cursor[name, port]) for port, origin in enumerate(inputs))
+            counts.queued = self.network.queued(name) if name not in self.ends else 0
         return seen
 
-    def _execute(self, name: VertexId, port: int, element: Element) -> None:
+    def _rebuild(self) -> None:
+        self._cycle.use(build_table(self.graph, self.ends, self._breaks, self._rule))
+
+    def _rule(self, name: VertexId, before_sink: bool) -> tuple[str, int | None]:
+        chosen = self._strategies.get(name, self._strategy)
+        enhanced = "EQG-" if self._registers and name in self.network.registers else ""
+        return f"{enhanced}{chosen.family}-{'SINK' if before_sink else 'NOS'}", chosen.batch
+
+    def _execute(self, visit: Visit) -> Step:
+        name = visit.vertex
         operator, seen = self.operators[name], self.statistics[name]
+        merges = name in self.network.registers
+        port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, visit.limit)
         began = time.perf_counter_ns()  # a measurement, never an input to a result
         try:
+            emitted: list[Element] = []
             if isinstance(element, Page):
                 seen.tuples_in += len(element)
                 seen.pages_in += 1
-                emitted = list(operator.on_page(port, element))
-            else:
-                emitted = list(operator.on_punctuation(port, element))
+                emitted += operator.on_page(port, element)
+            elif element is not None and not merges:
+                emitted += operator.on_punctuation(port, element)
+            if merges:
+                emitted += self._tell(name, operator)
         except HeadraceError:
             raise
         except Exception as error:
             raise OperatorFault(f"operator {name} failed: {type(error).__name__}: {error}") from error
         seen.busy_ns += time.perf_counter_ns() - began
-        self._emit(name, emitted)
+        if merges:
+            self._emit_merged(name, emitted)
+        else:
+            self._emit(name, emitted)
+        if element is None:
+            return Step(name, "register")
+        return Step(name, "page", len(element)) if isinstance(element, Page) else Step(name, "punctuation")
+
+    def _tell(self, name: VertexId, operator: Operator) -> list[Element]:
+        """Let a merging operator know how far its inputs have come."""
+        found, emitted = self.network.registers[name], list[Element]()
+        for port, value in enumerate(found.values):
+            if value > found.told[port]:
+                found.told[port] = value
+                emitted += operator.on_punctuation(port, Punctuation(value))
+        found.passed, found.raised = found.minimum, False
+        return emitted
 
     def _emit(self, name: VertexId, elements: Sequence[Element]) -> None:
         for element in elements:
             if isinstance(element, Punctuation):
                 self.bounds[name] = max(self.bounds[name], element.bound)
-        if name in self.ends or name in self.taps:
+        ends = self._ends_of[name]
+        if ends or name in self.taps:
             pages = [element for element in elements if isinstance(element, Page) and len(element)]
-            self.results.setdefault(name, []).extend(pages)
-            if name in self.ends:
-                self.statistics[name].tuples_out += sum(map(len, pages))
-                return
+            for end in ends:
+                self._deliver(end, pages, self.bounds[name])
+            if name in self.taps:
+                self.results.setdefault(name, []).extend(pages)
         useful = [element for element in elements if not isinstance(element, Page) or len(element)]
-        if not useful:
+        if useful:
+            self.statistics[name].tuples_out += self.network.append(name, useful)
+
+    def _emit_merged(self, name: VertexId, elements: Sequence[Element]) -> None:
+        """Emit what a merging operator gave: tuples first, then the newest promise, by register if possible, and not if tuples say as much."""
+        found = self.network.registers[name]
+        pages = [element for element in elements if isinstance(element, Page) and len(element)]
+        if pages:
+            found.newest = max(found.newest, int(pages[-1].rows[TS][-1]))
+        bound = max((element.bound for element in elements if isinstance(element, Punctuation)), default=BEGIN)
+        bound = max(bound, self._owed.pop(name, BEGIN))
+        if self._registers and name in self.network.arcs:
+            self._emit(name, pages)
+            if bound > BEGIN and not self._write(name, bound) and bound > found.newest:
+                self._owed[name] = bound
             return
-        self.statistics[name].tuples_out += self._buffers[name].append(useful)
-        for reader, port in self._readers[name]:
-            if (reader, port) not in self._ready:
-                self._ready[reader, port] = Candidate(reader, port, self._depth[reader])
+        says_enough = bound <= self.bounds[name] or (name in self.network.needs_no_echo and bound <= found.newest)
+        self._emit(name, pages if says_enough else [*pages, Punctuation(bound)])
+
+    def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
+        """Hand results to the outside; an end executes nothing."""
+        seen, count = self.statistics[end], sum(map(len, pages))
+        self.bounds[end] = max(self.bounds[end], bound)
+        seen.tuples_in += count
+        seen.pages_in += len(pages)
+        seen.tuples_out += count
+        if pages:
+            self.results.setdefault(end, []).extend(pages)
+
+    def _write(self, name: VertexId, bound: int) -> bool:
+        """Write a bound to the registers at the ends of a vertex's arcs; False if tuples are on the way to one of them."""
+        whole = True
+        for arc in self.network.arcs[name]:
+            if not self.network.is_empty(arc.path):
+                whole = False
+            elif arc.target in self.ends:
+                self.bounds[arc.target] = max(self.bounds[arc.target], bound)
+            elif self.network.registers[arc.target].write(arc.port, bound):
+                self._cycle.signalled[arc.target] = None
+        return whole
+
+    def _pending(self, name: VertexId) -> bool:
+        """Whether a merging vertex has a bound to hand on."""
+        found = self.network.registers.get(name)
+        if found is None:
+            return False
+        return found.pending or (name in self._owed and any(self.network.is_empty(arc.path) for arc in self.network.arcs[name]))
+
+    def _ask(self, source: VertexId) -> bool:
+        """Send a new bound from a source; False if it has none."""
+        bound = None if self.ets is None else self.ets(source)
+        if bound is None or bound <= self.bounds[source]:
+            return False
+        arcs = [arc for arc in self.network.arcs.get(source, ()) if arc.target not in self.ends]
+        if arcs and all(self.network.registers[arc.target].values[arc.port] >= bound for arc in arcs):
+            return False
+        if self._registers and source in self.network.arcs:
+            if not all(self.network.is_empty(arc.path) for arc in arcs):
+                return False  # whatever is on the way comes first
+            self.bounds[source] = bound
+            self._write(source, bound)
+        else:
+            self._emit(source, (Punctuation(bound),))
+        self.asked += 1
+        return True
+
+    def _send_due(self) -> bool:
+        """Let sources say that the time has come which an operator waits for, such as the end of a window."""
+        if self.ets is None:
+            return False
+        sent = False
+        for name, operator in self.operators.items():
+            due = operator.due()
+            for source in () if due is None else self._sources[name]:
+                bound = self.ets(source)
+                if due is not None and self.bounds[source] < due and bound is not None and bound >= due:
+                    self._emit(source, (Punctuation(bound),))
+                    self.asked += 1
+                    sent = True
+        return sent

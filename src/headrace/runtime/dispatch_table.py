@@ -1,0 +1,117 @@
+"""The table that drives the cycle: for each state its predecessors, its successors and the rule that selects what comes next.
+
+States are operators, sources, forks (`fork:<vertex>`, where several operators read one buffer) and virtual sources (`break:<reader>:<port>`,
+where an arc was cut). Another strategy is another rule column; another topology is another table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from headrace.graph.graph import Graph, VertexId
+
+State: TypeAlias = str
+#: A reader and the port at which it reads.
+Arc: TypeAlias = tuple[VertexId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One state. `pred` has an entry for each port; `arcs` are the arcs on which its output is read; `batch` is k of DFS-k."""
+
+    state: State
+    vertex: VertexId  # the operator or source itself; for a fork or virtual source the one whose buffer it is
+    pred: tuple[State, ...]
+    succ: tuple[State, ...]
+    arcs: tuple[Arc, ...]
+    rule: str
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows by state, and to which fragment each belongs: fragments meet only at virtual breaks."""
+
+    rows: Mapping[State, Row] = field(default_factory=dict)
+    fragments: Mapping[State, int] = field(default_factory=dict)
+    sources: tuple[State, ...] = ()  # virtual ones too, in topological order
+
+    def text(self) -> str:
+        """The table as people read it."""
+        lines = [("state", "pred", "succ", "rule")]
+        lines += [(row.state, ",".join(row.pred) or "-", ",".join(row.succ) or "-", row.rule) for row in self.rows.values()]
+        widths = [max(len(line[i]) for line in lines) for i in range(4)]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def fork_state(vertex: VertexId) -> State:
+    """The name of the fork behind a vertex."""
+    return f"fork:{vertex}"
+
+
+def break_state(arc: Arc) -> State:
+    """The name of the virtual source on an arc."""
+    return f"break:{arc[0]}:{arc[1]}"
+
+
+def build_table(graph: Graph, ends: Collection[VertexId], breaks: Collection[Arc], rule: Callable[[VertexId, bool], tuple[str, int | None]]) -> Table:
+    """Make the rows of a graph; `rule(vertex, before_sink)` names an operator's rule and batch."""
+    readers = graph.readers()
+    open_arcs = {v.id: tuple(arc for arc in readers[v.id] if arc[0] not in ends and arc not in breaks) for v in graph if v.id not in ends}
+    rows: dict[State, Row] = {}
+    sources: list[State] = []
+    for vertex in graph:
+        name = vertex.id
+        if name in ends:
+            continue
+        for port, origin in enumerate(vertex.inputs):
+            if (name, port) in breaks:
+                state = break_state((name, port))
+                rows[state] = Row(state, origin, (), (name,), ((name, port),), "SOURCE-VIRTUAL")
+                sources.append(state)
+        arcs = open_arcs[name]
+        forked = len(arcs) > 1
+        succ = (fork_state(name),) if forked else tuple(reader for reader, _ in arcs)
+        pred = tuple(_pred(name, port, origin, breaks, open_arcs) for port, origin in enumerate(vertex.inputs))
+        chosen, batch = rule(name, not arcs) if vertex.inputs else ("SOURCE", None)
+        rows[name] = Row(name, name, pred, succ, arcs, chosen, batch)
+        if not vertex.inputs:
+            sources.append(name)
+        if forked:
+            state = fork_state(name)
+            rows[state] = Row(state, name, (name,), tuple(reader for reader, _ in arcs), arcs, "FORK")
+    return Table(rows, _fragments(rows), tuple(sources))
+
+
+def _pred(reader: VertexId, port: int, origin: VertexId, breaks: Collection[Arc], open_arcs: Mapping[VertexId, tuple[Arc, ...]]) -> State:
+    if (reader, port) in breaks:
+        return break_state((reader, port))
+    return fork_state(origin) if len(open_arcs[origin]) > 1 else origin
+
+
+def _fragments(rows: Mapping[State, Row]) -> dict[State, int]:
+    """Number the weakly connected components."""
+    neighbours: dict[State, set[State]] = {state: set() for state in rows}
+    for row in rows.values():
+        for other in (*row.pred, *row.succ):
+            neighbours[row.state].add(other)
+            neighbours[other].add(row.state)
+    found: dict[State, int] = {}
+    for number, start in enumerate(rows):
+        for state in _reach(start, neighbours, found):
+            found[state] = number
+    return found
+
+
+def _reach(start: State, neighbours: Mapping[State, set[State]], known: Mapping[State, int]) -> Iterator[State]:
+    waiting, seen = [start], {start}
+    if start in known:
+        return
+    while waiting:
+        state = waiting.pop()
+        yield state
+        new = neighbours[state] - seen
+        seen |= new
+        waiting += new

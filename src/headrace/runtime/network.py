@@ -1,0 +1,195 @@
+"""The arcs of a running graph: buffers with a cursor for each reader, and the registers of operators that merge by timestamp.
+
+Nothing executes here. The network knows who has unread input, who may take it, and what is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.schema import TS
+from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.runtime.buffer import Buffer
+from headrace.runtime.dispatch_table import Arc
+from headrace.runtime.enhanced import EtsArc, ets_arcs, only_merging_readers
+from headrace.runtime.registers import Registers, fresh_registers, head_of
+
+
+class Network:
+    """Buffers and registers. `absorb` folds a punctuation at the head of a merging operator's input into the register at once."""
+
+    def __init__(self, *, absorb: bool, keep_late: bool) -> None:
+        self._absorb, self._keep_late = absorb, keep_late
+        self.graph = Graph()
+        self.vertices: Mapping[VertexId, Vertex] = {}
+        self.depth: dict[VertexId, int] = {}
+        self.ports: dict[VertexId, range] = {}
+        self.ready: dict[Arc, None] = {}  # arcs with unread elements
+        self.registers: dict[VertexId, Registers] = {}
+        self.arcs: dict[VertexId, tuple[EtsArc, ...]] = {}
+        self.needs_no_echo: set[VertexId] = set()  # whose readers take a tuple for a promise of its timestamp
+        self.readers: dict[VertexId, tuple[Arc, ...]] = {}  # the arcs on which a vertex's buffer is read
+        self._buffers: dict[VertexId, Buffer] = {}
+        self._cursors: dict[Arc, tuple[Buffer, int]] = {}
+
+    def use(self, graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]) -> None:
+        """Change the topology: arcs that stay keep what is unread and how far they had come; a new reader begins at the tail."""
+        before, unread, known = self.vertices, {arc: self.elements(arc) for arc in self.ready}, self.registers
+        self.graph, self.vertices = graph, graph.by_id()
+        self.depth = {vertex.id: depth for depth, vertex in enumerate(graph)}
+        self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
+        self.readers = readers = {name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()}
+        self._buffers = {name: Buffer(len(arcs)) for name, arcs in readers.items()}
+        self._cursors = {arc: (self._buffers[name], number) for name, arcs in readers.items() for number, arc in enumerate(arcs)}
+        self.ready, self.registers = {}, {}
+        for vertex in graph:
+            if vertex.id in merging:
+                self.registers[vertex.id] = fresh_registers(len(vertex.inputs))
+            if vertex.id not in before:
+                continue
+            kept = _same_ports(before[vertex.id], vertex)
+            for new, old in kept.items():
+                self.give((vertex.id, new), unread.get((vertex.id, old), ()))
+            if vertex.id in merging and vertex.id in known:
+                found, was = self.registers[vertex.id], known[vertex.id]
+                found.values = [was.values[kept[port]] if port in kept else value for port, value in enumerate(found.values)]
+                found.passed, found.newest, found.late, found.side, found.raised = was.passed, was.newest, was.late, was.side, True
+        self.arcs = ets_arcs(graph, merging, ends)
+        self.needs_no_echo = only_merging_readers(graph, merging)
+
+    def append(self, name: VertexId, elements: Sequence[Element]) -> int:
+        """Put what a vertex produced into its buffer; returns the number of tuples."""
+        buffer = self._buffers[name]
+        count = buffer.append(elements)
+        for arc in self.readers[name]:
+            self.ready[arc] = None
+        return count
+
+    def give(self, arc: Arc, elements: Sequence[Element]) -> None:
+        """Let one reader have elements that it must read first."""
+        if elements:
+            buffer, cursor = self._cursors[arc]
+            buffer.carry(cursor, elements)
+            self.ready[arc] = None
+
+    def elements(self, arc: Arc) -> list[Element]:
+        """What is unread on an arc."""
+        buffer, cursor = self._cursors[arc]
+        return buffer.elements(cursor)
+
+    def unread(self, name: VertexId) -> int:
+        """How many elements wait at a vertex's inputs."""
+        return sum(buffer.unread(cursor) for buffer, cursor in (self._cursors[name, port] for port in self.ports[name]))
+
+    def queued(self, name: VertexId) -> int:
+        """How many tuples wait at a vertex's inputs."""
+        return sum(buffer.queued(cursor) for buffer, cursor in (self._cursors[name, port] for port in self.ports[name]))
+
+    def stored(self, name: VertexId) -> int:
+        """How many elements a vertex's buffer keeps for its slowest reader."""
+        return len(self._buffers[name])
+
+    def first_stamp(self, arc: Arc) -> int:
+        """The timestamp of the head of an arc that is ready."""
+        buffer, cursor = self._cursors[arc]
+        head = buffer.head(cursor)
+        assert head is not None
+        element, first = head
+        return int(element.rows[TS][first]) if isinstance(element, Page) else element.bound
+
+    def more(self, name: VertexId) -> bool:
+        """Whether a vertex may take input: any, or for a merging one a head at the least register."""
+        found = self.registers.get(name)
+        if found is None:
+            return any((name, port) in self.ready for port in self.ports[name])
+        self.refresh(name)
+        return found.port() is not None
+
+    def blocked(self, name: VertexId) -> bool:
+        """Whether a merging vertex holds tuples that it may not take."""
+        return name in self.registers and not self.more(name) and self.registers[name].holds
+
+    def blocking(self, name: VertexId) -> int:
+        """The port to go back along when a vertex has no more: the lowest that is empty and holds up the others."""
+        found = self.registers.get(name)
+        port = None if found is None else found.blocking()
+        return 0 if port is None else port
+
+    def take(self, name: VertexId, limit: int | None) -> tuple[int, Element]:
+        """Remove what a vertex may take next, of a page at most `limit` tuples."""
+        found = self.registers.get(name)
+        if found is None:
+            port = next(port for port in self.ports[name] if (name, port) in self.ready)
+        else:
+            chosen = found.port()
+            assert chosen is not None
+            port = chosen
+            if found.heads[port] is not None:
+                allowed = found.allowed(port)
+                limit = allowed if limit is None else min(limit, allowed)
+        element = self._remove((name, port), limit)
+        if found is not None:
+            self.refresh(name)
+        return port, element
+
+    def refresh(self, name: VertexId) -> None:
+        """Let the registers of a merging vertex see the heads of its inputs; tuples below their register are late and go aside."""
+        found = self.registers[name]
+        for port in self.ports[name]:
+            arc = (name, port)
+            buffer, cursor = self._cursors[arc]
+            found.marks[port] = False
+            while (head := buffer.head(cursor)) is not None:
+                element, first = head
+                if isinstance(element, Punctuation):
+                    if self._absorb:
+                        self._remove(arc, None)
+                        found.write(port, element.bound)
+                        continue
+                    found.heads[port], found.marks[port] = None, True
+                    found.see(port, element.bound)
+                    break
+                last = found.heads[port]
+                if last is None or last.page is not element:
+                    last = head_of(element, first)
+                elif last.first != first:
+                    last = last.at(first)
+                late = last.stamps[last.first : last.ordered] < found.values[port]
+                if late[0]:
+                    self._set_aside(found, self._remove(arc, int(late.sum())))
+                    continue
+                found.heads[port] = last
+                found.see(port, last.stamp)
+                break
+            else:
+                found.heads[port] = None
+
+    def is_empty(self, path: Sequence[Arc]) -> bool:
+        """Whether nothing is on its way along these arcs."""
+        return not any(arc in self.ready for arc in path)
+
+    def _remove(self, arc: Arc, limit: int | None) -> Element:
+        buffer, cursor = self._cursors[arc]
+        element = buffer.take(cursor, limit)
+        if not buffer.unread(cursor):
+            del self.ready[arc]
+        return element
+
+    def _set_aside(self, found: Registers, late: Element) -> None:
+        assert isinstance(late, Page)
+        found.late += len(late)
+        if self._keep_late:
+            found.side.append(late)
+
+
+def _same_ports(before: Vertex, after: Vertex) -> dict[int, int]:
+    """Which new port was which old port: the n-th that reads the same vertex."""
+    free = list(enumerate(before.inputs))
+    found: dict[int, int] = {}
+    for port, origin in enumerate(after.inputs):
+        match = next((pair for pair in free if pair[1] == origin), None)
+        if match is not None:
+            found[port] = match[0]
+            free.remove(match)
+    return found

@@ -1,0 +1,84 @@
+"""What is unread at a vertex's inputs and in its registers, as chunks of its state, so that a restart finds it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.graph.graph import VertexId
+from headrace.operators.operator import State
+from headrace.runtime.network import Network
+
+#: Begins the names of these chunks; an operator's own never do.
+MARK = "@"
+_QUEUE, _REGISTERS = f"{MARK}queue", f"{MARK}registers"
+
+
+class Unread:
+    """Makes the chunks; one whose content did not change is the same object as before."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[Page, str]] = {}  # of pages saved before, by identity
+        self._next = 0
+        self._frames: dict[tuple[VertexId, str], tuple[object, pl.DataFrame]] = {}
+
+    def save(self, network: Network, name: VertexId) -> dict[str, pl.DataFrame]:
+        """The chunks of a vertex; none if nothing waits."""
+        chunks: dict[str, pl.DataFrame] = {}
+        order: list[tuple[int, str, int | None]] = []
+        for port in network.ports[name]:
+            if (name, port) not in network.ready:
+                continue
+            for element in network.elements((name, port)):
+                if isinstance(element, Page):
+                    chunk = self._name(element)
+                    chunks[chunk] = element.rows
+                    order.append((port, chunk, None))
+                else:
+                    order.append((port, "", element.bound))
+        if order:
+            chunks[_QUEUE] = self._frame(name, _QUEUE, tuple(order), {"port": pl.Int64, "chunk": pl.String, "bound": pl.Int64})
+        found = network.registers.get(name)
+        if found is not None:
+            rows = tuple((value, found.late) for value in found.values)
+            chunks[_REGISTERS] = self._frame(name, _REGISTERS, rows, {"value": pl.Int64, "late": pl.Int64})
+        return chunks
+
+    def load(self, network: Network, name: VertexId, chunks: State) -> None:
+        """Put back what `save` gave."""
+        found = network.registers.get(name)
+        if found is not None and _REGISTERS in chunks:
+            found.values, found.raised = chunks[_REGISTERS]["value"].to_list(), True
+            found.late = chunks[_REGISTERS]["late"][0]
+        if _QUEUE not in chunks:
+            return
+        pages: dict[str, Page] = {}
+        waiting: dict[int, list[Element]] = {}
+        for port, chunk, bound in chunks[_QUEUE].iter_rows():
+            if bound is None:
+                page = pages.setdefault(chunk, Page(chunks[chunk]))
+                self._names[id(page.rows)] = (page, chunk)
+                self._next = max(self._next, int(chunk.rsplit("-", 1)[1]) + 1)
+            waiting.setdefault(port, []).append(Punctuation(bound) if bound is not None else pages[chunk])
+        for port, elements in waiting.items():
+            network.give((name, port), elements)
+
+    def sweep(self, kept: Mapping[VertexId, State]) -> None:
+        """Forget the names of pages that no state holds any more."""
+        alive = {id(frame) for chunks in kept.values() for frame in chunks.values()}
+        self._names = {key: value for key, value in self._names.items() if key in alive}
+
+    def _name(self, page: Page) -> str:
+        known = self._names.get(id(page.rows))
+        if known is None or known[0].rows is not page.rows:
+            known = self._names[id(page.rows)] = (page, f"{MARK}page-{self._next}")
+            self._next += 1
+        return known[1]
+
+    def _frame(self, name: VertexId, chunk: str, rows: tuple[tuple[object, ...], ...], schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:
+        before = self._frames.get((name, chunk))
+        if before is None or before[0] != rows:
+            before = self._frames[name, chunk] = (rows, pl.DataFrame(rows, schema=schema, orient="row"))
+        return before[1]

@@ -1,0 +1,47 @@
+"""When to look again although nothing arrived: a silent source's bound grows with the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.graph.graph import Graph, VertexId
+from headrace.operators.operator import Operator
+from headrace.runtime.ets import Ets
+from headrace.runtime.network import Network
+
+
+def upstream_sources(graph: Graph) -> dict[VertexId, tuple[VertexId, ...]]:
+    """The sources from which each vertex's input stems; of a source, itself."""
+    found: dict[VertexId, tuple[VertexId, ...]] = {}
+    for vertex in graph:
+        found[vertex.id] = tuple(dict.fromkeys(source for origin in vertex.inputs for source in found[origin])) if vertex.inputs else (vertex.id,)
+    return found
+
+
+def next_wakeup(
+    network: Network,
+    sources: Mapping[VertexId, tuple[VertexId, ...]],
+    operators: Mapping[VertexId, Operator],
+    bounds: Mapping[VertexId, int],
+    ets: Ets,
+) -> int | None:
+    """The earliest time at which sources alone could release a blocked tuple, or reach what an operator is due."""
+    times: list[int] = []
+    for name, found in network.registers.items():
+        if not network.blocked(name):
+            continue
+        needed = min(head.stamp for head in found.heads if head is not None)
+        holding = [origin for port, origin in enumerate(network.vertices[name].inputs) if found.heads[port] is None and found.values[port] < needed]
+        times += _all_reach({source for origin in holding for source in sources[origin]}, needed, bounds, ets)
+    for name, operator in operators.items():
+        due = operator.due()
+        if due is not None:
+            times += _all_reach(sources[name], due, bounds, ets)
+    return min(times, default=None)
+
+
+def _all_reach(sources: tuple[VertexId, ...] | set[VertexId], bound: int, bounds: Mapping[VertexId, int], ets: Ets) -> list[int]:
+    """When all of these sources will have promised a bound; nothing if one never will, or all have."""
+    times = [ets.when(source, bound) for source in sources if bounds[source] < bound]
+    known = [time for time in times if time is not None]
+    return [max(known)] if known and len(known) == len(times) else []
