@@ -130,7 +130,7 @@ class Cycle:
 
     def _enter(self, state: State, *, again: bool) -> Visit:
         row = self.table.rows[state]
-        if not again:
+        if not again or (row.batch is not None and self._count >= row.batch):  # before a sink, batches follow each other
             self._at, self._count = state, 0
             self._room = self._network.unread(row.vertex) if row.batch is None else None
         return Visit(row.vertex, None if row.batch is None else row.batch - self._count)

@@ -108,7 +108,11 @@ class Network:
 
     def blocked(self, name: VertexId) -> bool:
         """Whether a merging vertex holds tuples that it may not take."""
-        return name in self.registers and not self.more(name) and self.registers[name].holds
+        if name not in self.registers or self.more(name):
+            return False
+        found = self.registers[name]
+        behind = (self._cursors[name, port] for port, marked in enumerate(found.marks) if marked)
+        return found.holds or any(buffer.queued(cursor) for buffer, cursor in behind)
 
     def blocking(self, name: VertexId) -> int:
         """The port to go back along when a vertex has no more: the lowest that is empty and holds up the others."""

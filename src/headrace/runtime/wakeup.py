@@ -28,7 +28,7 @@ def next_wakeup(
     """The earliest time at which sources alone could release a blocked tuple, or reach what an operator is due."""
     times: list[int] = []
     for name, found in network.registers.items():
-        if not network.blocked(name):
+        if not network.blocked(name) or not found.holds:
             continue
         needed = min(head.stamp for head in found.heads if head is not None)
         holding = [origin for port, origin in enumerate(network.vertices[name].inputs) if found.heads[port] is None and found.values[port] < needed]
