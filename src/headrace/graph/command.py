@@ -39,7 +39,14 @@ class Drain(Struct, frozen=True, tag="drain"):
     """What the sources hold now is all: read it, then close every stream."""
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain
+class UseStrategy(Struct, frozen=True, tag="use_strategy"):
+    """Select operators by another strategy: in the graph of one query, or (None) wherever no query has its own."""
+
+    query: str | None
+    strategy: str
+
+
+Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -92,14 +99,20 @@ class Running(Struct, frozen=True):
     queries: tuple[AddQuery, ...] = ()
     draining: bool = False
     commands: int = 0  # how many have been taken
+    strategies: tuple[UseStrategy, ...] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
 
     def after(self, command: Command) -> Running:
-        count = self.commands + 1
+        taken = msgspec.structs.replace(self, commands=self.commands + 1)
         match command:
             case AddQuery():
                 others = tuple(query for query in self.queries if query.query != command.query)
-                return Running((*others, command), self.draining, count)
+                return msgspec.structs.replace(taken, queries=(*others, command))
             case DropQuery(query=name):
-                return Running(tuple(query for query in self.queries if query.query != name), self.draining, count)
+                queries = tuple(query for query in self.queries if query.query != name)
+                strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
+                return msgspec.structs.replace(taken, queries=queries, strategies=strategies)
             case Drain():
-                return Running(self.queries, True, count)
+                return msgspec.structs.replace(taken, draining=True)
+            case UseStrategy(query=name):
+                strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
+                return msgspec.structs.replace(taken, strategies=(*strategies, command))

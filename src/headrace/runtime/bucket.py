@@ -89,7 +89,7 @@ class Bucket:
         manifest = _manifest.decode(store.get("manifest"))
         bucket.running = _running.decode(store.get("queries"))
         bucket.bounds, bucket.time = manifest.bounds, manifest.time
-        bucket.engine.use(placement_of(bucket.running).keyed)
+        bucket._deploy()
         for full, data in manifest.inline.items():
             bucket._saved[full] = Saved(decode_chunk(data), data, len(data), bucket.version)
         for full, version in manifest.stored.items():
@@ -151,8 +151,18 @@ class Bucket:
         for command in commands:
             self.running = self.running.after(command)
         if commands:
-            self.engine.use(placement_of(self.running).keyed)
+            self._deploy()
         return bool(commands) or self.version is None
+
+    def _deploy(self) -> None:
+        """Run the queries in force, each by the strategy it was given."""
+        self.engine.use(placement_of(self.running).keyed)
+        whole = next((chosen.strategy for chosen in self.running.strategies if chosen.query is None), "dfs")
+        own: dict[VertexId, str] = {}
+        for chosen in self.running.strategies:
+            graphs = (query.graph for query in self.running.queries if query.query == chosen.query)
+            own |= {vertex.id: chosen.strategy for graph in graphs for vertex in graph}
+        self.engine.use_strategies(whole, own)
 
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:

@@ -120,9 +120,10 @@ class Engine:
             self._strategies |= {name: chosen for name in vertices if name in self.operators}
         self._rebuild()
 
-    def clear_strategies(self) -> None:
-        """Let no vertex have a strategy of its own."""
-        self._strategies = {}
+    def use_strategies(self, strategy: str, own: Mapping[VertexId, str]) -> None:
+        """Select by `strategy` from the next step on, and by the strategies in `own` where these vertices are."""
+        self._strategy = strategy_named(strategy)
+        self._strategies = {name: strategy_named(chosen) for name, chosen in own.items() if name in self.operators}
         self._rebuild()
 
     def set_break(self, reader: VertexId, port: int = 0) -> None:
@@ -310,21 +311,31 @@ class Engine:
         found = self.network.registers.get(name)
         if found is None:
             return False
-        return found.pending or (name in self._owed and any(self.network.is_empty(arc.path) for arc in self.network.arcs[name]))
+        return found.pending or (name in self._owed and self._improves(name, self._owed[name]))
+
+    def _improves(self, name: VertexId, bound: int) -> bool:
+        """Whether a bound would raise a register at the end of a vertex's arcs now."""
+        registers = self.network.registers
+        arcs = (arc for arc in self.network.arcs[name] if arc.target in registers and self.network.is_empty(arc.path))
+        return any(registers[arc.target].values[arc.port] < bound for arc in arcs)
+
+    def _known(self, source: VertexId, bound: int) -> bool:
+        """Whether a source leads only to registers, and all are as far as a bound already."""
+        arcs = [arc for arc in self.network.arcs.get(source, ()) if arc.target in self.network.registers]
+        return bool(arcs) and all(self.network.registers[arc.target].values[arc.port] >= bound for arc in arcs)
 
     def _ask(self, source: VertexId) -> bool:
         """Send a new bound from a source; False if it has none."""
         bound = None if self.ets is None else self.ets(source)
-        if bound is None or bound <= self.bounds[source]:
-            return False
-        arcs = [arc for arc in self.network.arcs.get(source, ()) if arc.target not in self.ends]
-        if arcs and all(self.network.registers[arc.target].values[arc.port] >= bound for arc in arcs):
+        if bound is None:
             return False
         if self._registers and source in self.network.arcs:
-            if not all(self.network.is_empty(arc.path) for arc in arcs):
-                return False  # whatever is on the way comes first
-            self.bounds[source] = bound
+            if not self._improves(source, bound):
+                return False
+            self.bounds[source] = max(self.bounds[source], bound)
             self._write(source, bound)
+        elif bound <= self.bounds[source] or self._known(source, bound):
+            return False
         else:
             self._emit(source, (Punctuation(bound),))
         self.asked += 1
