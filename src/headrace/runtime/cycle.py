@@ -219,6 +219,9 @@ class Cycle:
                     return found
             if self._sent == sent:
                 return None
+            found = self._stranded()  # a bound may have crossed a break
+            if found is not None:
+                return found
 
     def _climb(self, state: State, seen: set[State]) -> Visit | None:
         """Go back from a blocked operator along what holds it up, across breaks, and ask the source at the end."""

@@ -108,7 +108,7 @@ class Simulation:
             instant = self._next(waiting)
             if instant is None or (until is not None and instant > until):
                 break
-            self._pass(instant - self.clock.now(), self._blocked())
+            self._pass(max(0, instant - self.clock.now()), self._blocked())  # it may have come while rules were looked at
         if until is not None and until > self.clock.now():
             self._pass(until - self.clock.now(), self._blocked())
         trace.asked += engine.asked - before
@@ -119,8 +119,9 @@ class Simulation:
         engine = self.engine
         tests, asked, blocked = engine.tests, engine.asked, self._blocked()
         step = engine.step()
-        cost = (engine.tests - tests) * self.costs.test + (engine.asked - asked) * self.costs.ets
-        self._pass(cost + (self.costs.step(step) if step is not None else 0), blocked)
+        self._pass((engine.tests - tests) * self.costs.test + (engine.asked - asked) * self.costs.ets, blocked)
+        if step is not None:
+            self._pass(self.costs.step(step), [name for name in blocked if name != step.vertex])
         for end, pages in engine.take_results().items():
             self.trace.emissions += [Emission(self.clock.now(), end, row) for page in pages for row in page.rows.iter_rows(named=True)]
         return step is not None
