@@ -69,7 +69,7 @@ class Engine:
         self.network = Network(absorb=absorb, keep_late=keep_late)
         self._registers = registers
         self._unread = Unread()
-        self._owed: dict[VertexId, int] = {}  # bounds that could not go by register because tuples were on the way
+        self._owed: dict[VertexId, int] = {}  # bounds that a tuple on its way makes needless, if it arrives
         self._strategy = strategy_named(strategy)
         self._strategies: dict[VertexId, Strategy] = {}
         self._breaks: set[Arc] = set()
@@ -278,11 +278,14 @@ class Engine:
         bound = max(bound, self._owed.pop(name, BEGIN))
         if self._registers and name in self.network.arcs:
             self._emit(name, pages)
-            if bound > BEGIN and not self._write(name, bound) and bound > found.newest:
+            if bound > BEGIN and not self._write(name, bound):
                 self._owed[name] = bound
             return
-        says_enough = bound <= self.bounds[name] or (name in self.network.needs_no_echo and bound <= found.newest)
-        self._emit(name, pages if says_enough else [*pages, Punctuation(bound)])
+        news = bound > self.bounds[name]
+        if news and name in self.network.needs_no_echo and bound <= found.newest and (pages or not self._improves(name, bound)):
+            self._owed[name] = bound  # the last tuple says as much, unless a selection drops it
+            news = False
+        self._emit(name, [*pages, Punctuation(bound)] if news else pages)
 
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
@@ -314,10 +317,10 @@ class Engine:
         return found.pending or (name in self._owed and self._improves(name, self._owed[name]))
 
     def _improves(self, name: VertexId, bound: int) -> bool:
-        """Whether a bound would raise a register at the end of a vertex's arcs now."""
-        registers = self.network.registers
-        arcs = (arc for arc in self.network.arcs[name] if arc.target in registers and self.network.is_empty(arc.path))
-        return any(registers[arc.target].values[arc.port] < bound for arc in arcs)
+        """Whether a bound would raise a register at the end of a vertex's arcs now; as a punctuation it costs steps, so only of one that waits."""
+        registers, network = self.network.registers, self.network
+        arcs = (arc for arc in network.arcs[name] if arc.target in registers and network.is_empty(arc.path))
+        return any(registers[arc.target].values[arc.port] < bound and (self._registers or network.blocked(arc.target)) for arc in arcs)
 
     def _known(self, source: VertexId, bound: int) -> bool:
         """Whether a source leads only to registers, and all are as far as a bound already."""
