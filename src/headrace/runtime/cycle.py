@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.graph.graph import VertexId
 from headrace.runtime.dispatch_table import Row, State, Table
 from headrace.runtime.network import Network
+from headrace.runtime.promises import Promises
 from headrace.runtime.rules import RULES, Move
 
 
@@ -22,13 +22,11 @@ class Visit:
 class Cycle:
     """Control of one graph: where it is, which batch it is in, and which sources were asked in vain."""
 
-    def __init__(self, network: Network, ask: Callable[[VertexId], bool], pending: Callable[[VertexId], bool]) -> None:
+    def __init__(self, network: Network, promises: Promises) -> None:
         self._network = network
-        self._ask_source = ask  # send a new bound from a source; False if there is none
-        self._pending = pending  # a merging vertex has a bound to hand on
+        self._promises = promises
         self.table = Table()
         self.tests = 0  # rules looked at
-        self.signalled: dict[VertexId, None] = {}  # merging vertices whose register was written and that have not run since
         self._at: State | None = None
         self._count = 0  # tuples in this batch
         self._room: int | None = None  # elements present when the batch began
@@ -61,7 +59,7 @@ class Cycle:
 
     def executed(self, visit: Visit, tuples: int, *, is_data: bool) -> None:
         """Note what an execution took; a punctuation ends a batch, a tuple taken by a merging vertex gives the sources another chance."""
-        self.signalled.pop(visit.vertex, None)
+        self._promises.signalled.pop(visit.vertex, None)
         row = self.table.rows[visit.vertex]
         if row.batch is not None:
             self._count = self._count + tuples if is_data else row.batch
@@ -76,7 +74,7 @@ class Cycle:
 
     def signals(self, row: Row) -> bool:
         self.tests += 1
-        return bool(self.signalled) and any(arc.target in self.signalled for arc in self._network.arcs.get(row.vertex, ()))
+        return bool(self._promises.signalled) and any(arc.target in self._promises.signalled for arc in self._network.arcs.get(row.vertex, ()))
 
     def more(self, row: Row) -> bool:
         self.tests += 1
@@ -89,7 +87,7 @@ class Cycle:
         return limit is None or self._count < limit
 
     def _runnable(self, name: VertexId) -> bool:
-        return self._network.more(name) or self._pending(name)
+        return self._network.more(name) or self._promises.pending(name)
 
     def _walk(self, start: State) -> Visit | None:
         """Follow the rules from a state on until somebody can execute; no state is looked at twice."""
@@ -147,8 +145,8 @@ class Cycle:
         raise AssertionError("a fork that yields has a branch with unread elements")
 
     def _signalled_by(self, row: Row) -> VertexId:
-        target = next(arc.target for arc in self._network.arcs[row.vertex] if arc.target in self.signalled)
-        del self.signalled[target]
+        target = next(arc.target for arc in self._network.arcs[row.vertex] if arc.target in self._promises.signalled)
+        del self._promises.signalled[target]
         return target
 
     def _ask(self, row: Row) -> State | None:
@@ -156,13 +154,13 @@ class Cycle:
         if not self._wanted:
             return None
         # a virtual source has no clock: `_unblock` takes the demand to the fragment that fills it
-        if row.rule == "SOURCE-VIRTUAL" or row.vertex in self._tried or not self._ask_source(row.vertex):
+        if row.rule == "SOURCE-VIRTUAL" or row.vertex in self._tried or not self._promises.ask(row.vertex):
             return None
         self._tried.add(row.vertex)
         self._sent += 1
         if self.yields(row):
             return row.state
-        return next((arc.target for arc in self._network.arcs.get(row.vertex, ()) if arc.target in self.signalled), None)
+        return next((arc.target for arc in self._network.arcs.get(row.vertex, ()) if arc.target in self._promises.signalled), None)
 
     def _stranded(self) -> Visit | None:
         """Who can execute though no rule leads there: in this fragment first, nearest to the output first, then from the sources."""

@@ -22,6 +22,7 @@ from headrace.runtime.cycle import Cycle, Visit
 from headrace.runtime.dispatch_table import Arc, Table, build_table
 from headrace.runtime.ets import Ets
 from headrace.runtime.network import Network
+from headrace.runtime.promises import Promises
 from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.unread import MARK, Unread
@@ -59,7 +60,6 @@ class Engine:
     ) -> None:
         self.taps = frozenset(taps)  # vertices whose pages are wanted besides being passed on
         self.ets = ets
-        self.asked = 0  # bounds that sources gave on demand
         self.operators: dict[VertexId, Operator] = {}
         self.statistics: dict[VertexId, VertexStatistics] = {}
         self.bounds: dict[VertexId, int] = {}  # newest promise of each vertex's output
@@ -69,11 +69,11 @@ class Engine:
         self.network = Network(absorb=absorb, keep_late=keep_late)
         self._registers = registers
         self._unread = Unread()
-        self._owed: dict[VertexId, int] = {}  # bounds that a tuple on its way makes needless, if it arrives
         self._strategy = strategy_named(strategy)
         self._strategies: dict[VertexId, Strategy] = {}
         self._breaks: set[Arc] = set()
-        self._cycle = Cycle(self.network, self._ask, self._pending)
+        self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
+        self._cycle = Cycle(self.network, self._promises)
         self.use(graph)
 
     def use(self, graph: Graph) -> None:
@@ -90,11 +90,12 @@ class Engine:
                 self.bounds[vertex.id] = BEGIN
         for gone in [name for name in self.operators if name not in kept]:
             del self.operators[gone], self.statistics[gone], self.bounds[gone]
-            self._owed.pop(gone, None)
+            self._promises.owed.pop(gone, None)
         self.graph = graph
         self.ends = {vertex.id for vertex in graph if isinstance(vertex.spec, Output | Exchange)}
         readers = graph.readers()
         self._ends_of = {name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in readers.items()}
+        self._promises.ends = self.ends
         self.network.use(graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
         self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
         self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
@@ -105,6 +106,11 @@ class Engine:
     def table(self) -> Table:
         """The dispatch table in force."""
         return self._cycle.table
+
+    @property
+    def asked(self) -> int:
+        """How many bounds sources gave on demand."""
+        return self._promises.asked
 
     @property
     def tests(self) -> int:
@@ -152,7 +158,7 @@ class Engine:
     def step(self) -> Step | None:
         """Choose and execute one operator; None if there is nothing to do."""
         visit = self._cycle.select()
-        if visit is None and self._send_due():
+        if visit is None and self._promises.send_due(self.operators, self._sources):
             visit = self._cycle.select()
         if visit is None:
             return None
@@ -269,23 +275,16 @@ class Engine:
             self.statistics[name].tuples_out += self.network.append(name, useful)
 
     def _emit_merged(self, name: VertexId, elements: Sequence[Element]) -> None:
-        """Emit what a merging operator gave: tuples first, then the newest promise, by register if possible, and not if tuples say as much."""
-        found = self.network.registers[name]
+        """Emit what a merging operator gave: tuples first, then the newest promise, if it must go as punctuation."""
         pages = [element for element in elements if isinstance(element, Page) and len(element)]
         if pages:
+            found = self.network.registers[name]
             found.newest = max(found.newest, int(pages[-1].rows[TS][-1]))
         bound = max((element.bound for element in elements if isinstance(element, Punctuation)), default=BEGIN)
-        bound = max(bound, self._owed.pop(name, BEGIN))
-        if self._registers and name in self.network.arcs:
-            self._emit(name, pages)
-            if bound > BEGIN and not self._write(name, bound):
-                self._owed[name] = bound
-            return
-        news = bound > self.bounds[name]
-        if news and name in self.network.needs_no_echo and bound <= found.newest and (pages or not self._improves(name, bound)):
-            self._owed[name] = bound  # the last tuple says as much, unless a selection drops it
-            news = False
-        self._emit(name, [*pages, Punctuation(bound)] if news else pages)
+        self._emit(name, pages)
+        left = self._promises.hand_on(name, bound, with_tuples=bool(pages))
+        if left is not None:
+            self._emit(name, (Punctuation(left),))
 
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
@@ -296,65 +295,3 @@ class Engine:
         seen.tuples_out += count
         if pages:
             self.results.setdefault(end, []).extend(pages)
-
-    def _write(self, name: VertexId, bound: int) -> bool:
-        """Write a bound to the registers at the ends of a vertex's arcs; False if tuples are on the way to one of them."""
-        whole = True
-        for arc in self.network.arcs[name]:
-            if not self.network.is_empty(arc.path):
-                whole = False
-            elif arc.target in self.ends:
-                self.bounds[arc.target] = max(self.bounds[arc.target], bound)
-            elif self.network.registers[arc.target].write(arc.port, bound):
-                self._cycle.signalled[arc.target] = None
-        return whole
-
-    def _pending(self, name: VertexId) -> bool:
-        """Whether a merging vertex has a bound to hand on."""
-        found = self.network.registers.get(name)
-        if found is None:
-            return False
-        return found.pending or (name in self._owed and self._improves(name, self._owed[name]))
-
-    def _improves(self, name: VertexId, bound: int) -> bool:
-        """Whether a bound would raise a register at the end of a vertex's arcs now; as a punctuation it costs steps, so only of one that waits."""
-        registers, network = self.network.registers, self.network
-        arcs = (arc for arc in network.arcs[name] if arc.target in registers and network.is_empty(arc.path))
-        return any(registers[arc.target].values[arc.port] < bound and (self._registers or network.blocked(arc.target)) for arc in arcs)
-
-    def _known(self, source: VertexId, bound: int) -> bool:
-        """Whether a source leads only to registers, and all are as far as a bound already."""
-        arcs = [arc for arc in self.network.arcs.get(source, ()) if arc.target in self.network.registers]
-        return bool(arcs) and all(self.network.registers[arc.target].values[arc.port] >= bound for arc in arcs)
-
-    def _ask(self, source: VertexId) -> bool:
-        """Send a new bound from a source; False if it has none."""
-        bound = None if self.ets is None else self.ets(source)
-        if bound is None:
-            return False
-        if self._registers and source in self.network.arcs:
-            if not self._improves(source, bound):
-                return False
-            self.bounds[source] = max(self.bounds[source], bound)
-            self._write(source, bound)
-        elif bound <= self.bounds[source] or self._known(source, bound):
-            return False
-        else:
-            self._emit(source, (Punctuation(bound),))
-        self.asked += 1
-        return True
-
-    def _send_due(self) -> bool:
-        """Let sources say that the time has come which an operator waits for, such as the end of a window."""
-        if self.ets is None:
-            return False
-        sent = False
-        for name, operator in self.operators.items():
-            due = operator.due()
-            for source in () if due is None else self._sources[name]:
-                bound = self.ets(source)
-                if due is not None and self.bounds[source] < due and bound is not None and bound >= due:
-                    self._emit(source, (Punctuation(bound),))
-                    self.asked += 1
-                    sent = True
-        return sent

@@ -191,7 +191,7 @@ def test_v10_a_register_is_not_written_past_tuples_on_the_way(cycles: Any) -> No
         engine.push(source, Punctuation(20))
     # stage: U1 hands on its 20 while x is in the break's buffer
     engine.registers("U1")
-    assert not engine._write("U1", 20)
+    assert engine._promises.hand_on("U1", 20, with_tuples=False) is None
     assert engine.registers("U2") == (BEGIN, BEGIN)
     engine.push("S3", cycles.page(("z", 18)))
     assert not engine.network.more("U2")
