@@ -117,8 +117,7 @@ class Cycle:
                         return None
                     if answered != state and self._runnable(answered):
                         return self._enter(answered, again=False)
-                    if answered == state:  # a punctuation now lies in the source's buffer
-                        seen.clear()
+                    seen.clear()  # something is new; a source is asked once only
                     state = answered
                 case Move.EXIT:
                     return None
