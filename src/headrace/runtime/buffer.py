@@ -53,10 +53,9 @@ class Buffer:
 
     def take(self, reader: int, limit: int | None = None) -> Element:
         """The reader's next element, of a page at most `limit` tuples."""
-        head = self.head(reader)
-        assert head is not None, "nothing to take"
-        element, taken = head
-        if not isinstance(element, Page):
+        taken = self._taken[reader]
+        element = self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]
+        if not isinstance(element, Page) or (limit is None and not taken):
             self._pass(reader)
             return element
         rest = len(element) - taken
@@ -94,6 +93,10 @@ class Buffer:
                 del self._carried[reader]
             return
         self._cursors[reader] += 1
+        if len(self._cursors) == 1:
+            self._elements.popleft()
+            self._first += 1
+            return
         while self._elements and min(self._cursors) > self._first:
             self._elements.popleft()
             self._first += 1

@@ -10,6 +10,9 @@ from headrace.runtime.network import Network
 from headrace.runtime.promises import Promises
 from headrace.runtime.rules import RULES, Move
 
+#: Rules under which a batch is what was there at entry.
+_BY_ENTRY = frozenset({"BFS-NOS", "RR-NOS", "EQG-BFS-NOS", "EQG-RR-NOS"})
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -70,7 +73,7 @@ class Cycle:
 
     def yields(self, row: Row) -> bool:
         self.tests += 1
-        return any(arc in self._network.ready for arc in row.arcs)
+        return not self._network.ready.keys().isdisjoint(row.arcs)
 
     def signals(self, row: Row) -> bool:
         self.tests += 1
@@ -129,7 +132,7 @@ class Cycle:
         row = self.table.rows[state]
         if not again or (row.batch is not None and self._count >= row.batch):  # before a sink, batches follow each other
             self._at, self._count = state, 0
-            self._room = self._network.unread(row.vertex) if row.batch is None else None
+            self._room = self._network.unread(row.vertex) if row.rule in _BY_ENTRY else None
         return Visit(row.vertex, None if row.batch is None else row.batch - self._count)
 
     def _successor(self, row: Row) -> State:

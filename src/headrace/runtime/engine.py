@@ -260,17 +260,18 @@ class Engine:
         return emitted
 
     def _emit(self, name: VertexId, elements: Sequence[Element]) -> None:
+        useful, pages = list[Element](), list[Page]()
         for element in elements:
             if isinstance(element, Punctuation):
                 self.bounds[name] = max(self.bounds[name], element.bound)
-        ends = self._ends_of[name]
-        if ends or name in self.taps:
-            pages = [element for element in elements if isinstance(element, Page) and len(element)]
-            for end in ends:
-                self._deliver(end, pages, self.bounds[name])
-            if name in self.taps:
-                self.results.setdefault(name, []).extend(pages)
-        useful = [element for element in elements if not isinstance(element, Page) or len(element)]
+                useful.append(element)
+            elif len(element):
+                pages.append(element)
+                useful.append(element)
+        for end in self._ends_of[name]:
+            self._deliver(end, pages, self.bounds[name])
+        if pages and name in self.taps:
+            self.results.setdefault(name, []).extend(pages)
         if useful:
             self.statistics[name].tuples_out += self.network.append(name, useful)
 

@@ -32,6 +32,7 @@ class Network:
         self.readers: dict[VertexId, tuple[Arc, ...]] = {}  # the arcs on which a vertex's buffer is read
         self._buffers: dict[VertexId, Buffer] = {}
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
+        self._inputs: dict[VertexId, tuple[Arc, ...]] = {}
 
     def use(self, graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]) -> None:
         """Change the topology: arcs that stay keep what is unread and how far they had come; a new reader begins at the tail."""
@@ -39,6 +40,7 @@ class Network:
         self.graph, self.vertices = graph, graph.by_id()
         self.depth = {vertex.id: depth for depth, vertex in enumerate(graph)}
         self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
+        self._inputs = {vertex.id: tuple((vertex.id, port) for port in range(len(vertex.inputs))) for vertex in graph}
         self.readers = readers = {name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()}
         self._buffers = {name: Buffer(len(arcs)) for name, arcs in readers.items()}
         self._cursors = {arc: (self._buffers[name], number) for name, arcs in readers.items() for number, arc in enumerate(arcs)}
@@ -102,7 +104,7 @@ class Network:
         """Whether a vertex may take input: any, or for a merging one a head at the least register."""
         found = self.registers.get(name)
         if found is None:
-            return any((name, port) in self.ready for port in self.ports[name])
+            return not self.ready.keys().isdisjoint(self._inputs[name])
         self.refresh(name)
         return found.port() is not None
 
@@ -124,7 +126,9 @@ class Network:
         """Remove what a vertex may take next, of a page at most `limit` tuples."""
         found = self.registers.get(name)
         if found is None:
-            port = next(port for port in self.ports[name] if (name, port) in self.ready)
+            port = 0
+            while (name, port) not in self.ready:
+                port += 1
         else:
             chosen = found.port()
             assert chosen is not None
