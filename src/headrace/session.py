@@ -91,7 +91,7 @@ class Session:
         host: Literal["spark", "local"] = "spark",
         buckets: int | None = None,
         limit: int = 1_000_000,
-        interval: float | None = None,
+        interval: float = 0.05,
     ) -> None:
         self._temporary = checkpoint is None
         self.directory = Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
@@ -198,12 +198,12 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    def _deployment(self, host: str, buckets: int | None, limit: int, interval: float | None) -> Deployment:
+    def _deployment(self, host: str, buckets: int | None, limit: int, interval: float) -> Deployment:
         if host == "local":
             return LocalDeployment(self.directory, buckets=buckets or 1, limit=limit)
         from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
 
-        return SparkDeployment(self.directory, buckets=buckets, limit=limit, interval=interval or 0.0)
+        return SparkDeployment(self.directory, buckets=buckets, limit=limit, interval=interval)
 
     def _replay(self) -> None:
         """Know again what earlier sessions on this checkpoint defined."""

@@ -94,13 +94,21 @@ class Delivery:
     def _remember(self, reports: list[Report], bounds: dict[str, int]) -> None:
         before = read_progress(self.directory)
         newest: dict[str, int] = before["newest"]
+        punctual: dict[str, bool] = {}
         for report in reports:
             for counts in report.streams:
                 for name, seen in counts.items():
                     if seen.newest is not None:
                         newest[name] = max(newest.get(name, BEGIN), seen.newest)
+                    if seen.punctual is not None:
+                        punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        left: dict[str, Any] = {"newest": newest, "exchanges": exchanges, "held": sum(report.held for report in reports)}
+        left: dict[str, Any] = {
+            "newest": newest,
+            "punctual": {**before["punctual"], **punctual},
+            "exchanges": exchanges,
+            "held": sum(report.held for report in reports),
+        }
         temporary = self.directory / ".progress.json"
         temporary.write_bytes(json.dumps(left).encode())
         os.replace(temporary, self.directory / "progress.json")

@@ -40,12 +40,16 @@ class Store(Protocol):
 
 
 class Manifest(Struct):
-    """What a saved bucket consists of, as 'vertex/chunk': `inline` holds small chunks, `stored` names large ones and the version that wrote them."""
+    """What a saved bucket consists of, as 'vertex/chunk': `inline` holds small chunks, `stored` names large ones and the version that wrote them.
+
+    `bounds` are those of streams, `ends` what the ends of the graph have promised: operators do not promise again what they did before.
+    """
 
     inline: dict[str, bytes]
     stored: dict[str, int]
     bounds: dict[str, int]
     time: int
+    ends: dict[str, int] = {}
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
@@ -90,6 +94,7 @@ class Bucket:
         bucket.running = _running.decode(store.get("queries"))
         bucket.bounds, bucket.time = manifest.bounds, manifest.time
         bucket.engine.use(placement_of(bucket.running).keyed)
+        bucket.engine.bounds.update({name: bound for name, bound in manifest.ends.items() if name in bucket.engine.bounds})
         for full, data in manifest.inline.items():
             bucket._saved[full] = Saved(decode_chunk(data), data, len(data), bucket.version)
         for full, version in manifest.stored.items():
@@ -189,6 +194,7 @@ class Bucket:
             {full: saved.version for full, saved in kept.items() if saved.inline is None},
             self.bounds,
             self.time,
+            {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN},
         )
         changed["manifest"] = msgspec.msgpack.encode(manifest)
         if queries_changed:

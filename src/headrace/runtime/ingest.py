@@ -33,11 +33,12 @@ PAGE_TUPLES = 128 * 1024
 
 
 class Work(Struct, frozen=True):
-    """A split of a stream to read; `newest` is the stream's newest timestamp before this micro-batch."""
+    """A split of a stream to read; `newest` is the stream's newest timestamp before this micro-batch, `since` when that one was planned."""
 
     stream: str
     split: Any
     newest: int
+    since: int
 
 
 class Task(Struct, frozen=True):
@@ -83,6 +84,8 @@ class Ingest:
             if stream is not None and stream.timing is Timing.EXTERNAL and newest > BEGIN:
                 bounds[work.stream] = max(newest - stream.skew, bounds.get(work.stream, BEGIN))
                 seen.newest, seen.frontier = newest, newest - stream.skew
+                if seen.oldest is not None:
+                    seen.punctual = seen.oldest >= work.since - stream.skew
         yield from outbox.flush()
         base, counted = task.base, self.engine.observe()
         for index, bucket in enumerate(self.buckets):
@@ -122,6 +125,7 @@ class Ingest:
                 bad = _untimed(rows.filter(pl.col(TS).is_null()), column, bad)
                 rows = rows.filter(pl.col(TS).is_not_null())
             rows, late, newest = _split_late(rows, newest, definition.skew)
+            seen.oldest = _least(seen.oldest, rows)
         else:
             rows = rows.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS))
         seen.tuples += rows.height
@@ -227,6 +231,11 @@ def _split_late(rows: pl.DataFrame, newest: int, skew: int) -> tuple[pl.DataFram
         return rows, None, after
     mask = pl.Series(late)
     return rows.filter(~mask), rows.filter(mask), after
+
+
+def _least(before: int | None, rows: pl.DataFrame) -> int | None:
+    found = rows[TS].min()
+    return before if not isinstance(found, int) else found if before is None else min(before, found)
 
 
 def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.DataFrame:
