@@ -115,6 +115,35 @@ def test_what_was_dropped_or_replaced_stays_so() -> None:
         assert outcome == Started("dear")
 
 
+def test_a_session_opens_from_elsewhere_and_after_its_files_went(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_session() as session:
+        session.execute(FILE + "CREATE TABLE guessed FROM FILES (path 'items.csv'); CREATE STREAM read (item INT) FROM FILES (path 'items.csv')")
+        definitions = list(session.catalog)
+    (tmp_path / "items.csv").unlink()
+    monkeypatch.chdir("/")
+    with Session(tmp_path / "state", host="local") as session:
+        assert list(session.catalog) == definitions
+        assert session.execute("DESCRIBE guessed") == [Listing(("column", "type"), (("item", "BIGINT"), ("name", "STRING")))]
+        session.execute("DROP TABLE guessed; DROP STREAM read")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE OR REPLACE VIEW named AS SELECT item, price FROM bids",
+        "CREATE OR REPLACE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY",
+        "CREATE OR REPLACE AGGREGATE geo_mean(INT) RETURNS INT FROM PYTHON 'means:Geometric'",
+    ],
+)
+def test_the_columns_of_what_is_read_must_stay(text: str) -> None:
+    with open_session() as session:
+        session.execute(FILE)
+        definitions = list(session.catalog)
+        with pytest.raises(NameFault, match=r"is read by .*, so its columns must stay"):
+            session.execute(text)
+        assert list(session.catalog) == definitions
+
+
 def test_a_view_runs_only_where_it_is_read() -> None:
     with open_session() as session:
         session.execute(FILE.split("CREATE QUERY")[0])
