@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from benches import ours, peers
-from benches.bids import DEAR, Bids, write_bids
-from benches.outcome import Outcome, check_equal
-from benches.query import Query, dear, hopping, joined, tumbling
+from benches.parts import ours, peers
+from benches.parts.bids import DEAR, Bids, write_bids
+from benches.parts.outcome import Outcome, check_equal
+from benches.parts.query import Query, dear, hopping, joined, tumbling
 
 from headrace.hosts.spark.host import spark_session
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
-from benches.bids import TAIL_KEY
-from benches.outcome import Outcome, Sums
-from benches.query import Query
+from benches.parts.bids import TAIL_KEY
+from benches.parts.outcome import Outcome, Sums
+from benches.parts.query import Query
 
 from headrace.session import Session
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from benches.bids import COLUMNS, TAIL_KEY, Bids
-from benches.ours import sums_of
-from benches.outcome import Outcome, Sums
-from benches.query import Query
+from benches.parts.bids import COLUMNS, TAIL_KEY, Bids
+from benches.parts.ours import sums_of
+from benches.parts.outcome import Outcome, Sums
+from benches.parts.query import Query
 
 from headrace.hosts.spark.host import spark_session
 
