@@ -16,17 +16,17 @@ from benches.parts.query import Query
 from headrace.hosts.spark.host import spark_session
 
 
-def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"]) -> Outcome:
+def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"], files: int = 1) -> Outcome:
     """All queries at once, each a streaming query of its own; timed from the first frame until the last query ends.
 
-    A file is a micro-batch. With the noop sink nothing is written and the results are summed on the way.
+    `files` files of each stream are a micro-batch. With the noop sink nothing is written and the results are summed on the way.
     """
     spark = spark_session()
     with tempfile.TemporaryDirectory(prefix="spark-bench-") as folder:
         began = time.perf_counter()
         running: dict[str, Any] = {}
         for name, query in queries.items():
-            sources = [spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(bids.folder)) for bids in streams.values()]
+            sources = [spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", files).parquet(str(bids.folder)) for bids in streams.values()]
             frame = query.frame(*sources)
             if sink == "noop":
                 frame = _observed(frame, query)

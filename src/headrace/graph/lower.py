@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from headrace.elements.expression import Column, Expr
@@ -115,7 +116,7 @@ class _Lowering:
         seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)
         match node.window:
             case Range() | Landmark():
-                partial = self.add(PartialAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))
+                partial = self.add(PartialAggregate(_panes(node.window), node.keys, node.calls), self.lower(node.input, seq=seq))
                 return self.add(PaneAggregate(node.window, node.keys, node.calls), partial)
             case Session():
                 return self.add(SessionAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))
@@ -126,6 +127,14 @@ class _Lowering:
             case While():
                 spec = WhileAggregate(node.window, node.keys, node.calls)
         return self.add(spec, self._ordered(node.input, spec.partition_by(0)))
+
+
+def _panes(window: Range | Landmark) -> Range | Landmark:
+    """The window whose panes are the given one's: all windows that are made of the same panes share their partial aggregates."""
+    if isinstance(window, Landmark) or window.slide > window.size:
+        return window
+    pane = math.gcd(window.size, window.slide)
+    return Range(pane, pane)
 
 
 def is_base(node: nodes.Node) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from headrace.hosts.staging import Stager
-from headrace.runtime.bucket import Bucket
-from headrace.runtime.chunk_cache import ChunkCache
-from headrace.runtime.wire import Kind, Row
+# Spark makes a processor on the driver too, in a fresh process, only to ask for its state variables; what runs is imported where it runs.
+if TYPE_CHECKING:
+    from headrace.runtime.bucket import Bucket
 
 #: A bucket with more state than this is not kept in memory but mapped anew from its files in the next micro-batch.
 KEEP_BYTES = 256 * 1024 * 1024
@@ -32,6 +31,11 @@ class BucketProcessor(StatefulProcessor):
         self.values = handle.getMapState("values", "name STRING", "data BINARY")
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
+        from headrace.hosts.staging import Stager
+        from headrace.runtime.bucket import Bucket
+        from headrace.runtime.chunk_cache import ChunkCache
+        from headrace.runtime.wire import Kind, Row
+
         bucket_number = key[0]
         context = TaskContext.get()
         assert context is not None
