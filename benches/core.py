@@ -95,8 +95,9 @@ def _prepare(folder: Path, source: str, quick: bool) -> Data:
     part, files, batches = {"bids": (1_000_000, 4, 6), "few": (500_000, 1, 5), "left": (100_000, 1, 4), "right": (100_000, 1, 4)}[source]
     if quick:
         part, batches = part // 2 if source == "bids" else part, 3
-    short = write_bids(folder / "short", part * files, per_file=part, seed=seed)
-    return Data(short, write_bids(folder / "long", part * files * batches, per_file=part, seed=seed), files)
+    tail = files + 1  # two micro-batches of them
+    short = write_bids(folder / "short", part * files, per_file=part, seed=seed, tail=tail)
+    return Data(short, write_bids(folder / "long", part * files * batches, per_file=part, seed=seed, tail=tail), files)
 
 
 def _measure(case: Case, prepared: Mapping[str, Data]) -> tuple[tuple[Outcome, Outcome], tuple[Outcome, Outcome]]:
