@@ -6,8 +6,8 @@ The state store is the truth. A bucket that is kept in memory after a micro-batc
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
 
 import msgspec
 import polars as pl
@@ -21,7 +21,7 @@ from headrace.graph.place import Placement, place
 from headrace.operators.specs import Receive
 from headrace.runtime.chunk_cache import ChunkCache, decode_chunk, encode_chunk
 from headrace.runtime.engine import Engine
-from headrace.runtime.wire import Control, Kind, Report, Row, decode_control, encode
+from headrace.runtime.wire import Control, Kind, Report, Row, Stage, decode_control, encode
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones.
 INLINE_BYTES = 16 * 1024
@@ -54,9 +54,6 @@ class Manifest(Struct):
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
 _running = msgspec.json.Decoder(Running)
-
-
-Stage: TypeAlias = Callable[["Bucket", VertexId, Sequence[Page]], "list[Row] | None"]
 
 
 class Saved(NamedTuple):
@@ -124,11 +121,11 @@ class Bucket:
                     self.engine.push(vertex.id, Punctuation(bound))
         self.engine.run()
         self._save(version, store, queries_changed=changed)
-        out: list[Row] = []
+        out = [row for row in ordered if row.kind is Kind.STAGED]
         for name, pages in self.engine.take_results().items():
-            staged = stage(self, name, pages) if stage is not None else None
+            staged = stage(self.number, name, pages) if stage is not None else None
             if staged is not None:
-                out += staged
+                out.append(staged)
             else:
                 out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
         out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, clock.perf_counter_ns() - began))))

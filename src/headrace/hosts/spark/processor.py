@@ -46,7 +46,7 @@ class BucketProcessor(StatefulProcessor):
         if bucket is None or bucket.version != store.version():
             bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"))
         taken = [Row(bucket_number, Kind(row.kind), row.name, row.part, row.n, bytes(row.payload)) for row in rows]
-        stager = Stager(Path(self.directory), batch, f"{context.taskAttemptId()}")
+        stager = Stager(Path(self.directory), f"{batch}-{context.taskAttemptId()}", bucket.running)
         out = bucket.run(taken, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket
