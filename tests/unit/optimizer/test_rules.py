@@ -96,7 +96,14 @@ def sequence(mode: SequenceMode, residual: Expr | None = None) -> SequenceJoin:
 
 @pytest.mark.parametrize(
     ("mode", "name", "goes"),
-    [("recent", "b", False), ("recent", "d", True), ("recent", TS, True), ("chronicle", "b", False), ("chronicle", "d", False), ("chronicle", TS, False)],
+    [
+        ("recent", "b", False),
+        ("recent", "d", True),
+        ("recent", TS, True),
+        ("chronicle", "b", False),
+        ("chronicle", "d", False),
+        ("chronicle", TS, False),
+    ],
 )
 def test_a_filter_on_pairs_goes_below_a_sequence_only_if_it_takes_no_partner_from_others(mode: SequenceMode, name: str, goes: bool) -> None:
     pushed = push_down_filters(Filter(sequence(mode), positive(name)))
