@@ -114,6 +114,8 @@ class _Tree:
         pairs = [(pair, term) for term in (*ready, *joining) if (pair := _sides(term, left, right)) is not None]
         residual = [term for term in ready if _sides(term, left, right) is None and term != TRUE]
         if isinstance(step.item.source, Table):
+            if step.following is not None:
+                raise NotSupported("nothing arrives in a stored table, so it follows nothing", span=step.following.span, hint="leave FOLLOWING out")
             self._table_join(step, step.item.source, pairs, residual)
         elif step.following is not None:
             self._follow(step, step.following, pairs, residual)
