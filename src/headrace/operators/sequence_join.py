@@ -123,7 +123,7 @@ class _SequenceJoin(Operator):
         touched = np.flatnonzero(np.isin(self._before.keys, rights[KEY].to_numpy()))
         if not len(touched) or rights.is_empty():
             return
-        lefts = gather(self._before.rows(), touched)
+        lefts = self._before.take(touched)
         left_ids, right_ids = self._groups(lefts, rights)
         a, b = np.argsort(left_ids, kind="stable"), np.argsort(right_ids, kind="stable")  # by group, in order within
         lefts, rights = gather(lefts, a), gather(rights, b)
@@ -183,7 +183,7 @@ class _SequenceJoin(Operator):
             return again
         if not self._pairer.is_exact and self._spec.keys:  # equal numbers may be those of different keys
             suspects = np.flatnonzero(np.isin(keys, keys[order[again]]))
-            ids = number_rows(gather(self._before.rows(), suspects).select(self._keys[0]))
+            ids = number_rows(self._before.take(suspects).select(self._keys[0]))
             order = np.argsort(ids, kind="stable")
             again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
             order = suspects[order]
