@@ -34,6 +34,7 @@ from headrace.language.syntax import (
     UnboundedClause,
     WhileClause,
     WindowClause,
+    following_of,
     unions_of,
     window_of,
 )
@@ -154,6 +155,35 @@ def test_windows_partition_by_expressions() -> None:
     assert isinstance(runs, WhileClause)
     assert len(runs.by) == 1
     assert isinstance(runs.predicate, exp.And)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("JOIN b AS p ON c.k = p.k FOLLOWING RECENT", ("recent", False)),
+        ("JOIN b ON c.k = b.k following chronicle inclusive WHERE c.k > 1", ("chronicle", True)),
+        ("JOIN b FOLLOWING RECENT INCLUSIVE", ("recent", True)),
+        ("JOIN b USING (k) FOLLOWING CHRONICLE GROUP BY k", ("chronicle", False)),
+        (", b FOLLOWING RECENT", ("recent", False)),
+    ],
+)
+def test_a_join_may_say_how_its_second_item_follows_the_first(written: str, expected: tuple[str, bool]) -> None:
+    text = f"SELECT * FROM a [NOW] AS c {written}"
+    (statement,) = parse(text)
+    assert isinstance(statement, Select)
+    (join,) = statement.select.args["joins"]
+    clause = following_of(join)
+    assert clause is not None
+    assert (clause.mode, clause.inclusive) == expected
+    assert text[clause.span.start : clause.span.end].upper().split() == ["FOLLOWING", expected[0].upper(), *["INCLUSIVE"] * expected[1]]
+
+
+def test_following_is_still_a_name_where_nothing_follows() -> None:
+    (statement,) = parse("SELECT following FROM a [NOW] AS c JOIN b [NOW] following ON c.k = following.k")
+    assert isinstance(statement, Select)
+    (join,) = statement.select.args["joins"]
+    assert following_of(join) is None
+    assert join.this.alias == "following"
 
 
 def test_a_union_of_streams_differs_from_a_union_of_selects() -> None:

@@ -21,6 +21,7 @@ from headrace.operators.specs import (
     RowsAggregate,
     RowsJoin,
     Scan,
+    SequenceJoin,
     SessionAggregate,
     SlidingAggregate,
     Spec,
@@ -75,6 +76,8 @@ class _Lowering:
                 return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
             case nodes.Join():
                 return self._join(node, expiry)
+            case nodes.SequenceJoin():
+                return self._sequence(node)
             case nodes.TableJoin():
                 spec = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
                 return self.add(spec, self.lower(node.input, expiry=expiry))
@@ -111,6 +114,13 @@ class _Lowering:
             return self.add(spec, first, self._ordered(node.right, spec.partition_by(1), expiry=node.right_extent is None))
         left = self.lower(node.left, expiry=node.left_extent is None)
         return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
+
+    def _sequence(self, node: nodes.SequenceJoin) -> Vertex:
+        spec = SequenceJoin(node.mode, node.inclusive, node.left.schema, node.right.schema, node.right_names, node.keys, node.residual, node.span)
+        left = self._ordered(node.left, spec.partition_by(0))
+        if node.mode == "chronicle":
+            return self.add(spec, left, self._ordered(node.right, spec.partition_by(1)))
+        return self.add(spec, left, self.lower(node.right))  # each right tuple is on its own, so none waits for another
 
     def _aggregate(self, node: nodes.Aggregate) -> Vertex:
         seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)

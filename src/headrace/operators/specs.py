@@ -13,6 +13,7 @@ from headrace.operators.project import Project
 from headrace.operators.reorder import Reorder
 from headrace.operators.rows_join import RowsJoin
 from headrace.operators.rows_window import RowsAggregate
+from headrace.operators.sequence_join import SequenceJoin
 from headrace.operators.session_window import SessionAggregate
 from headrace.operators.sliding import SlidingAggregate
 from headrace.operators.table_join import TableJoin
@@ -33,6 +34,7 @@ Spec: TypeAlias = (
     | RowsAggregate
     | RowsJoin
     | Scan
+    | SequenceJoin
     | SessionAggregate
     | SlidingAggregate
     | TableJoin
@@ -54,6 +56,7 @@ __all__ = [
     "RowsAggregate",
     "RowsJoin",
     "Scan",
+    "SequenceJoin",
     "SessionAggregate",
     "SlidingAggregate",
     "Spec",
