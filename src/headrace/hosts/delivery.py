@@ -63,7 +63,6 @@ class Delivery:
         outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self._exchange(batch, pages, bounds)
-        self._count(batch, reports, running, milliseconds)
         for vertex, query in outputs.items():
             found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
@@ -76,6 +75,8 @@ class Delivery:
             for subscriber in self.subscribers.get(query, []):
                 subscriber(batch, found)
         self._remember(reports, bounds)
+        # last, so that whoever sees a tuple counted can see its results
+        self._count(batch, reports, running, milliseconds)
         self.reports = reports
         return running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
 
