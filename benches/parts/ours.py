@@ -26,7 +26,7 @@ def run(streams: Sequence[str], queries: Mapping[str, Query], *, limit: int) -> 
             running = session.deployment.query  # type: ignore[attr-defined]
             session.drain()
             seconds = time.perf_counter() - began
-        batch_ms = tuple(float(progress.durationMs["triggerExecution"]) for progress in running.recentProgress)
+        batch_ms = (tuple(float(progress.durationMs["triggerExecution"]) for progress in running.recentProgress),)
         return Outcome(seconds, batch_ms, {name: sums_of(out / name, query) for name, query in queries.items()})
 
 

@@ -36,7 +36,7 @@ def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Lite
             query.awaitTermination()
         seconds = time.perf_counter() - began
         progress = {name: query.recentProgress for name, query in running.items()}
-        batch_ms = tuple(float(each.durationMs["triggerExecution"]) for each in next(iter(progress.values())))
+        batch_ms = tuple(tuple(float(each.durationMs["triggerExecution"]) for each in series) for series in progress.values())
         if sink == "parquet":
             return Outcome(seconds, batch_ms, {name: sums_of(Path(folder) / "out" / name, query) for name, query in queries.items()})
         return Outcome(seconds, batch_ms, {name: _sums(progress[name], query) for name, query in queries.items()})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -88,9 +89,9 @@ class Bucket:
             return bucket
         bucket.restored = True
         manifest = _manifest.decode(store.get("manifest"))
-        bucket.running = _running.decode(store.get("queries"))
+        bucket.running, placement = _known(store.get("queries"))
         bucket.bounds, bucket.time = manifest.bounds, manifest.time
-        bucket.engine.use(placement_of(bucket.running).keyed)
+        bucket.engine.use(placement.keyed)
         bucket.engine.bounds.update({name: bound for name, bound in manifest.ends.items() if name in bucket.engine.bounds})
         for full, data in manifest.inline.items():
             bucket._saved[full] = Saved(decode_chunk(data), data, len(data), bucket.version)
@@ -220,6 +221,13 @@ class Bucket:
             restored=self.restored,
             busy_ns=busy_ns,
         )
+
+
+@lru_cache(maxsize=4)
+def _known(queries: bytes) -> tuple[Running, Placement]:
+    """Saved queries and where they run; a worker restores buckets of the same deployment again and again."""
+    running = _running.decode(queries)
+    return running, placement_of(running)
 
 
 def placement_of(running: Running) -> Placement:

@@ -45,7 +45,7 @@ def test_queries_of_the_bench_give_what_polars_counts(benches, tmp_path):
 
 def test_different_results_are_told_loudly(benches):
     outcome = benches("parts.outcome")
-    mine, other = (outcome.Outcome(1.0, (1.0,), {"q": {"rows": 3.0, "n": n}}) for n in (7.0, 8.0))
+    mine, other = (outcome.Outcome(1.0, ((1.0,),), {"q": {"rows": 3.0, "n": n}}) for n in (7.0, 8.0))
     outcome.check_equal("case", mine, mine)
     with pytest.raises(outcome.Disagreement, match="query q"):
         outcome.check_equal("case", mine, other)
