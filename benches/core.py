@@ -2,8 +2,8 @@
 
 A rate is that of the steady run: the rows of a micro-batch by the median time of the micro-batches between the first and the last ones; with several
 queries at once, of all their micro-batches. What it takes to start is told in the notes. Both read the same files in a micro-batch. Headrace
-writes its results to Parquet files; so does Spark in the first case, elsewhere Spark's results go to its noop sink, which is kinder to it. Both must give the same
-results.
+writes its results to Parquet files; so does Spark in the first case, elsewhere Spark's results go to its noop sink, which is kinder to it. Both must
+give the same results.
 """
 
 from __future__ import annotations
