@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benches.bids import Bids, write_bids
-from benches.query import Query, hopping, joined
+from benches.parts.bids import Bids, write_bids
+from benches.parts.query import Query, hopping, joined
 
 from headrace.elements.page import Page
 from headrace.hosts.spark.host import spark_session

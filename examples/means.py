@@ -2,7 +2,7 @@
 
     CREATE AGGREGATE geo_mean(DOUBLE) RETURNS DOUBLE FROM PYTHON 'means:Geometric';
 
-Run with this folder on PYTHONPATH, so that Spark's workers find the module: PYTHONPATH=examples ./headrace run examples/means.sql --once
+`headrace run` finds it beside the script: ./headrace run examples/means.sql --once
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 -- Aggregates written in Python (means.py), next to the built-in one.
---   PYTHONPATH=examples headrace run examples/means.sql --once
+--   headrace run examples/means.sql --once
 
 CREATE STREAM bids (at TIMESTAMP, item INT, price DOUBLE)
   TIMESTAMP BY at SKEW 2 SECONDS

@@ -16,7 +16,7 @@ import msgspec
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_aggregate, define_connector, define_query, define_stream, define_table, define_view
 from headrace.catalog.definitions import Aggregate, Connector, Definition, Query, Stream, Table
-from headrace.catalog.journal import Journal
+from headrace.catalog.journal import Entry, Journal
 from headrace.connectors import check_sink, check_source, infer_schema, push, read_table
 from headrace.connectors.memory import MemorySink
 from headrace.elements.page import Page
@@ -91,7 +91,7 @@ class Session:
         host: Literal["spark", "local"] = "spark",
         buckets: int | None = None,
         limit: int = 1_000_000,
-        interval: float | None = None,
+        interval: float = 0.05,
     ) -> None:
         self._temporary = checkpoint is None
         self.directory = Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
@@ -198,19 +198,22 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    def _deployment(self, host: str, buckets: int | None, limit: int, interval: float | None) -> Deployment:
+    def _deployment(self, host: str, buckets: int | None, limit: int, interval: float) -> Deployment:
         if host == "local":
             return LocalDeployment(self.directory, buckets=buckets or 1, limit=limit)
         from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
 
-        return SparkDeployment(self.directory, buckets=buckets, limit=limit, interval=interval or 0.0)
+        return SparkDeployment(self.directory, buckets=buckets, limit=limit, interval=interval)
 
     def _replay(self) -> None:
         """Know again what earlier sessions on this checkpoint defined."""
         staged = _Staged(self.catalog, Running())
-        for text in self.journal.read():
-            for statement in parse(text):
-                self._stage(statement, staged)
+        for entry in self.journal.read():
+            if entry.definition is not None:
+                staged.catalog.replace(entry.definition)
+            else:
+                for statement in parse(entry.text):
+                    self._stage(statement, staged)
         self.catalog = staged.catalog
 
     def _running(self) -> Running:
@@ -264,8 +267,8 @@ class Session:
 
     def _commit(self, staged: _Staged) -> list[Outcome]:
         self.catalog = staged.catalog
-        for text in staged.texts:
-            self.journal.append(text)
+        for entry in staged.entries:
+            self.journal.append(entry)
         for command in staged.commands:
             if isinstance(command, AddQuery) and self._running().draining:
                 raise HostFault("this checkpoint has been drained: its streams are closed", hint="use a new --checkpoint for a new run")
@@ -367,7 +370,7 @@ class _Staged:
     def __init__(self, catalog: Catalog, running: Running) -> None:
         self.catalog = catalog
         self.running = {query.query: query for query in running.queries}
-        self.texts: list[str] = []
+        self.entries: list[Entry] = []
         self.commands: list[AddQuery | DropQuery] = []
         self.outcomes: list[Callable[[], Outcome]] = []
 
@@ -378,10 +381,10 @@ class _Staged:
             self.outcomes.append(lambda: Message(f"{what} is there already"))
             return isinstance(definition, Query) and taken == definition and definition.name not in self.running
         if statement.or_replace:
-            self.catalog.replace(definition)
+            self.catalog.replace(definition, span=statement.name.span)
         else:
             self.catalog.add(definition, span=statement.name.span)
-        self.texts.append(statement.text)
+        self.entries.append(Entry(statement.text, definition))
         if not isinstance(definition, Query) or definition.is_view:
             self.outcomes.append(lambda: Message(f"{what} created"))
         return True
@@ -401,7 +404,7 @@ class _Staged:
             return
         else:
             removed = self.catalog.remove(name, statement.kind, span=statement.name.span).name
-            self.texts.append(statement.text)
+            self.entries.append(Entry(statement.text))
         if statement.kind == "QUERY" and self.running.pop(removed, None) is not None:  # a view does not run
             self.commands.append(DropQuery(removed))
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))

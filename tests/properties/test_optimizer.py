@@ -18,7 +18,7 @@ from headrace.optimizer.folding import fold
 from headrace.optimizer.optimizer import MOST_ROUNDS, RULES, optimize
 from headrace.plan.check import check
 from headrace.plan.explain import explain
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Order, Project, Scan, SequenceJoin, SequenceMode, TableJoin, Union
 from headrace.testing.oracle import Row, answer, as_multiset
 from headrace.testing.oracle_expressions import value_of
 
@@ -265,6 +265,26 @@ def test_filters_on_and_in_a_join_keep_its_answer(kind: JoinKind, data: st.DataO
     plan = data.draw(_joins(Scan("s", S), Scan("t", T), fresh, kind))
     plan = replace(plan, residual=data.draw(st.none() | comparisons(plan.schema)))
     plan = Filter(plan, data.draw(comparisons(plan.schema)))
+    assert_every_step_answers_alike(plan, data.draw(histories(S)), data.draw(histories(T)))
+
+
+@pytest.mark.parametrize("mode", ["recent", "chronicle"])
+@settings(max_examples=60)
+@given(st.data())
+def test_filters_on_and_in_a_sequence_keep_its_answer(mode: SequenceMode, data: st.DataObject) -> None:
+    left: Node = Scan("s", S)
+    right: Node = Scan("t", T)
+    if data.draw(st.booleans()):  # derived streams, in which content breaks ties
+        left = Union((left, left))
+    if data.draw(st.booleans()):
+        right = Union((right, right))
+    pairs = [(Column("a", Type.INT), Column("d", Type.INT)), (Column("c", Type.STRING), Column("e", Type.STRING))]
+    keys = tuple(data.draw(st.lists(st.sampled_from(pairs), max_size=2, unique=True)))
+    bare = SequenceJoin(left, right, mode, data.draw(st.booleans()), keys, None, data.draw(st.none() | st.integers(0, 5)), ("g", "h", "i"))
+    plan: Node = replace(bare, residual=data.draw(st.none() | comparisons(bare.schema)))
+    plan = Filter(plan, data.draw(comparisons(plan.schema)))
+    if data.draw(st.booleans()):
+        plan = Project(plan, (("i", Column("i", Type.BIGINT)),))
     assert_every_step_answers_alike(plan, data.draw(histories(S)), data.draw(histories(T)))
 
 

@@ -32,6 +32,7 @@ SHAPES = {
     "aggregates": queries.aggregates(),
     "joins": queries.joins(),
     "three_way_joins": queries.three_way_joins(),
+    "sequences": queries.sequences(),
     "unions": queries.unions(),
     "distincts": queries.distincts(),
     "aggregates_of_joins": queries.aggregates_of_joins(),

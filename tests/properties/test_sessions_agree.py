@@ -15,7 +15,7 @@ from headrace.language.syntax import Select
 from headrace.plan.binder import bind
 from headrace.session import Session, Started
 from headrace.testing.oracle import Row, answer, as_multiset, rows_of
-from headrace.testing.queries import STREAMS, queries, stream_histories, stream_statements
+from headrace.testing.queries import STREAMS, queries, sequences, stream_histories, stream_statements
 from headrace.testing.streams import page
 
 CATALOG = Catalog()
@@ -43,12 +43,22 @@ def run_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int)
     return found
 
 
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
-@given(queries(), stream_histories(most=10), st.sampled_from([1, 3]))
-def test_sessions_agree_with_the_oracle(text, histories, buckets):
+def check_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int) -> None:
     note(text)
     (statement,) = parse(text)
     assert isinstance(statement, Select)
     expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
     found = as_multiset(run_session(text, histories, buckets))
     assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+
+
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@given(queries(), stream_histories(most=10), st.sampled_from([1, 3]))
+def test_sessions_agree_with_the_oracle(text, histories, buckets):
+    check_session(text, histories, buckets)
+
+
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@given(sequences(), stream_histories(most=15), st.sampled_from([1, 3]))
+def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets):
+    check_session(text, histories, buckets)

@@ -22,6 +22,7 @@ SHAPES = [
     shapes.aggregates(),
     shapes.joins(),
     shapes.three_way_joins(),
+    shapes.sequences(),
     shapes.unions(),
     shapes.distincts(),
     shapes.aggregates_of_joins(),

@@ -22,7 +22,7 @@ from headrace.plan.bind_function import ALIASES
 from headrace.plan.binder import bind
 from headrace.plan.check import check
 from headrace.plan.explain import explain
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 
 S = Schema.of(id=Type.INT, seg=Type.INT, at=Type.TIMESTAMP, speed=Type.DOUBLE, day=Type.DATE, name=Type.STRING)
 P = Schema.of(car=Type.BIGINT, seg=Type.BIGINT, speed=Type.DOUBLE)
@@ -277,6 +277,40 @@ def test_where_stays_above_an_outer_join() -> None:
     assert (joined.kind, len(joined.keys), joined.residual) == ("left", 1, Call(">", (ID, Literal(3, Type.INT)), B))
 
 
+def test_a_sequence_takes_its_condition_from_on_alone() -> None:
+    on = "a.seg = b.seg AND a.speed < b.speed AND a.id > 3 AND b.car > 4"
+    node = plan(f"SELECT a.id FROM s [RANGE 1 MINUTE] a JOIN p b ON {on} FOLLOWING CHRONICLE INCLUSIVE WHERE a.id = b.car")
+    assert explain(node).splitlines() == [
+        "Project id",
+        "  Filter CAST(id AS BIGINT) = car",
+        "    SequenceJoin chronicle inclusive [RANGE 1 min] ON CAST(seg AS BIGINT) = seg IF speed < speed_1 AS (car, seg_1, speed_1)",
+        "      Filter id > 3",
+        "        Scan s (id, seg, at, speed, day, name)",
+        "      Filter car > 4",
+        "        Scan p (car, seg, speed)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "span"), [("", None), ("[UNBOUNDED]", None), ("[NOW]", 0), ("[RANGE 5 SECONDS]", 5 * SECOND), ("[LANDMARK FROM '1970-01-02']", None)]
+)
+def test_the_first_of_a_sequence_waits_as_long_as_its_window(window: str, span: int | None) -> None:
+    node = below(plan(f"SELECT a.id FROM s {window} a JOIN p b ON a.seg = b.seg FOLLOWING RECENT"))
+    assert isinstance(node, SequenceJoin)
+    assert (node.mode, node.inclusive, node.span) == ("recent", False, span)
+    assert isinstance(node.left, Filter if "LANDMARK" in window else Scan)
+
+
+def test_a_stored_table_may_be_looked_up_before_or_after_a_sequence() -> None:
+    after = below(plan("SELECT a.id FROM s a JOIN p b ON a.seg = b.seg FOLLOWING RECENT JOIN t ON t.seg = b.seg"))
+    assert isinstance(after, TableJoin)
+    assert isinstance(after.input, SequenceJoin)
+    before = below(plan("SELECT a.id FROM s [NOW] a JOIN t ON t.seg = a.seg JOIN p b ON t.lane = b.car FOLLOWING CHRONICLE INCLUSIVE"))
+    assert isinstance(before, SequenceJoin)
+    assert isinstance(before.left, TableJoin)
+    assert before.span == 0
+
+
 def test_using_makes_one_column_of_two() -> None:
     inner = plan("SELECT * FROM s [NOW] JOIN p [NOW] USING (seg)")
     assert inner.schema.names == ("seg", "id", "at", "speed", "day", "name", "car", "speed_1")
@@ -427,7 +461,15 @@ ITEMS = st.sampled_from(
     ["s", "s [NOW]", "s [RANGE 1 MINUTE SLIDE 1 SECOND]", "s [ROWS 3]", "s [SESSION 1 SECOND]", "slow [NOW] AS s", "t AS s", "s UNION s.late"]
 )
 JOINS = st.sampled_from(
-    ["", ", p [NOW]", " JOIN t USING (seg)", " LEFT JOIN p [ROWS 2] ON s.seg = p.seg", " FULL JOIN p [NOW] USING (seg)", " JOIN p ON 1 = 1"]
+    [
+        "",
+        ", p [NOW]",
+        " JOIN t USING (seg)",
+        " LEFT JOIN p [ROWS 2] ON s.seg = p.seg",
+        " FULL JOIN p [NOW] USING (seg)",
+        " JOIN p ON 1 = 1",
+        " JOIN p ON s.seg = p.seg FOLLOWING RECENT",
+    ]
 )
 TAILS = st.sampled_from(
     ["", " WHERE id > 1", " WHERE speed", " GROUP BY seg", " GROUP BY id, 1", " GROUP BY seg HAVING count(*) > 1", " ORDER BY rowtime"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_stream
 from headrace.catalog.definitions import BAD, Aggregate, Connector, Query, Stream, Table, Timing
-from headrace.catalog.journal import Journal
+from headrace.catalog.journal import Entry, Journal
 from headrace.catalog.references import references
 from headrace.elements.schema import Schema
 from headrace.elements.time import SECOND
@@ -121,14 +121,14 @@ def test_a_journal_gives_back_what_was_appended_even_after_a_torn_write(
 ) -> None:
     journal = Journal(tmp_path_factory.mktemp("journal") / "deep" / "catalog.jsonl")
     for text in texts:
-        journal.append(text)
-    assert journal.read() == texts
-    journal.append("lost")
+        journal.append(Entry(text))
+    assert journal.read() == [Entry(text) for text in texts]
+    journal.append(Entry("lost"))
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole[: len(whole) - 1 - torn % len(b'{"text":"lost"}')])
-    assert journal.read() == texts
-    journal.append("kept")
-    assert journal.read() == [*texts, "kept"]
+    assert journal.read() == [Entry(text) for text in texts]
+    journal.append(Entry("kept"))
+    assert journal.read() == [Entry(text) for text in [*texts, "kept"]]
 
 
 def test_a_damaged_journal_is_reported(tmp_path: Path) -> None:

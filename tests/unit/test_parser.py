@@ -17,6 +17,7 @@ from headrace.language.syntax import (
     CreateQuery,
     CreateStream,
     CreateTable,
+    CreateView,
     Describe,
     Drop,
     Explain,
@@ -28,10 +29,12 @@ from headrace.language.syntax import (
     Select,
     SessionClause,
     Show,
+    Split,
     Statement,
     UnboundedClause,
     WhileClause,
     WindowClause,
+    following_of,
     unions_of,
     window_of,
 )
@@ -154,6 +157,35 @@ def test_windows_partition_by_expressions() -> None:
     assert isinstance(runs.predicate, exp.And)
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("JOIN b AS p ON c.k = p.k FOLLOWING RECENT", ("recent", False)),
+        ("JOIN b ON c.k = b.k following chronicle inclusive WHERE c.k > 1", ("chronicle", True)),
+        ("JOIN b FOLLOWING RECENT INCLUSIVE", ("recent", True)),
+        ("JOIN b USING (k) FOLLOWING CHRONICLE GROUP BY k", ("chronicle", False)),
+        (", b FOLLOWING RECENT", ("recent", False)),
+    ],
+)
+def test_a_join_may_say_how_its_second_item_follows_the_first(written: str, expected: tuple[str, bool]) -> None:
+    text = f"SELECT * FROM a [NOW] AS c {written}"
+    (statement,) = parse(text)
+    assert isinstance(statement, Select)
+    (join,) = statement.select.args["joins"]
+    clause = following_of(join)
+    assert clause is not None
+    assert (clause.mode, clause.inclusive) == expected
+    assert text[clause.span.start : clause.span.end].upper().split() == ["FOLLOWING", expected[0].upper(), *["INCLUSIVE"] * expected[1]]
+
+
+def test_following_is_still_a_name_where_nothing_follows() -> None:
+    (statement,) = parse("SELECT following FROM a [NOW] AS c JOIN b [NOW] following ON c.k = following.k")
+    assert isinstance(statement, Select)
+    (join,) = statement.select.args["joins"]
+    assert following_of(join) is None
+    assert join.this.alias == "following"
+
+
 def test_a_union_of_streams_differs_from_a_union_of_selects() -> None:
     streams = only("SELECT * FROM a [NOW] UNION b [NOW] AS x WHERE p > 1")
     selects = only("SELECT * FROM a UNION ALL SELECT * FROM b UNION (SELECT * FROM c)")
@@ -228,3 +260,32 @@ def test_any_text_parses_or_is_refused_with_a_place_in_it(text: str) -> None:
     except HeadraceError as error:
         places = [-1 if error.span is None else error.span.start]
     assert all(0 <= place <= len(text) for place in places)
+
+
+def test_split_makes_a_view_of_each_branch():
+    text = 'SPLIT bids.late INTO "the dear" WHEN price > 10 OR item IN (1, 2), cheap WHEN price < 5, rest ELSE'
+    (split,) = parse("SHOW STREAMS; " + text)[1:]
+    assert isinstance(split, Split)
+    assert (split.text, split.offset) == (text, 14)
+    assert [(view.name.text, view.select_text) for view in split.views] == [
+        ("the dear", "SELECT * FROM bids.late WHERE price > 10 OR item IN (1, 2)"),
+        ("cheap", "SELECT * FROM bids.late WHERE price < 5"),
+        ("rest", "SELECT * FROM bids.late WHERE NOT coalesce(price > 10 OR item IN (1, 2), FALSE) AND NOT coalesce(price < 5, FALSE)"),
+    ]
+    assert [text[view.name.span.start : view.name.span.end] for view in split.views] == ['"the dear"', "cheap", "rest"]
+
+
+def test_the_view_of_a_branch_can_be_written_by_itself():
+    (split,) = parse("SPLIT bids INTO dear WHEN price > 10 /* much */ AND NOT item = 3, rest ELSE")
+    assert isinstance(split, Split)
+    for view in split.views:
+        (again,) = parse(view.text)
+        assert isinstance(again, CreateView)
+        assert (again.name.text, again.select_text) == (view.name.text, view.select_text)
+        assert again.select == view.select
+
+
+def test_a_view_is_dropped_as_a_query():
+    (drop,) = parse("DROP VIEW IF EXISTS v")
+    assert isinstance(drop, Drop)
+    assert (drop.kind, drop.name.text, drop.if_exists) == ("QUERY", "v", True)

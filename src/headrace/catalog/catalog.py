@@ -51,13 +51,20 @@ class Catalog:
             raise NameFault(
                 f"{definition.name!r} is already a {_kind(taken)}", span=span, hint="choose another name, DROP it first, or CREATE OR REPLACE"
             )
-        self.replace(definition)
+        self.replace(definition, span=span)
 
-    def replace(self, definition: Definition) -> None:
-        """Take in a definition in place of the one of the same name, if there is one."""
+    def replace(self, definition: Definition, *, span: Span | None = None) -> None:
+        """Take in a definition in place of the one of the same name, if there is one; for those who read it, its columns must stay."""
         key = definition.name.lower()
+        before = self._shelf(definition).get(key)
+        if before is not None and _promise(before) != _promise(definition):
+            readers = self.callers(key) if isinstance(definition, Aggregate) else self.readers(key)
+            if readers:
+                raise NameFault(
+                    f"{before.name!r} is read by {', '.join(readers)}, so its columns must stay", span=span, hint=f"first DROP QUERY {readers[0]}"
+                )
         if isinstance(definition, Query) and key in self._reached(definition):
-            raise NameFault(f"query {definition.name!r} would read itself", hint="give it another name")
+            raise NameFault(f"query {definition.name!r} would read itself", span=span, hint="give it another name")
         if isinstance(definition, Aggregate):
             self._aggregates[key] = definition
         else:
@@ -137,6 +144,13 @@ class Catalog:
             return None
         schema = BAD if side.lower() == "bad" else stream.schema
         return changed(stream, name=f"{stream.name}.{side.lower()}", schema=schema, timing=Timing.INTERNAL, time_column=None, skew=0)
+
+
+def _promise(definition: Definition) -> object:
+    """What readers of a definition rely on."""
+    if isinstance(definition, Aggregate):
+        return definition.arg, definition.result
+    return isinstance(definition, Table), definition.schema
 
 
 def _kind(definition: Definition) -> str:

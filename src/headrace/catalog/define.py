@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from headrace.catalog.definitions import Aggregate, Connector, Query, Stream, Table, Timing
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
@@ -46,5 +48,8 @@ def define_view(statement: CreateView, schema: Schema) -> Query:
 
 
 def define_connector(clause: ConnectorClause) -> Connector:
-    """The connector that a FROM or INTO clause names."""
-    return Connector(clause.kind, dict(clause.options))
+    """The connector that a FROM or INTO clause names; a path of FILES means the same wherever a later session is started."""
+    options = dict(clause.options)
+    if clause.kind == "FILES" and isinstance(path := options.get("path"), str):
+        options["path"] = os.path.abspath(path)
+    return Connector(clause.kind, options)

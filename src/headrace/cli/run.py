@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.figures import Meter
 from headrace.cli.report import err, faults, out, show
-from headrace.cli.running import Host, interruptible, is_running, open_session, watch
+from headrace.cli.running import Host, beside, interruptible, is_running, open_session, watch
 from headrace.language.parser import parse
 from headrace.session import Session
 
@@ -33,6 +33,7 @@ def run(
         parse(text)  # a slip of the pen is told at once, not after Spark has started
         if host is Host.spark:
             err.print("[dim]starting Spark ...[/]")
+        beside(file)
         with open_session(checkpoint, host=host, buckets=buckets) as session:
             for outcome in session.execute(text):
                 show(outcome)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,13 @@ def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buc
         if not is_debugging():
             divert(checkpoint)
     return Session(checkpoint, host=host.value, buckets=buckets)
+
+
+def beside(file: Path) -> None:
+    """Let Python aggregates be imported from the folder of a script, here and in Spark's workers."""
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
 
 
 def is_running(session: Session) -> bool:

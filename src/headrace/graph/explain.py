@@ -25,6 +25,7 @@ from headrace.operators.specs import (
     RowsAggregate,
     RowsJoin,
     Scan,
+    SequenceJoin,
     SessionAggregate,
     SlidingAggregate,
     Spec,
@@ -83,6 +84,9 @@ def describe(spec: Spec) -> str:
         case OrderedJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             return f"{spec.kind} window join by timestamp on {_equalities(spec.keys)}{residual}"
+        case SequenceJoin():
+            residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
+            return f"{spec.mode} sequence join on {_equalities(spec.keys)}{residual}"
         case PartialAggregate():
             return "partial aggregates per pane of " + ", ".join(call.name for call in spec.calls)
         case PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from headrace.elements.expression import Column, Expr
@@ -20,6 +21,7 @@ from headrace.operators.specs import (
     RowsAggregate,
     RowsJoin,
     Scan,
+    SequenceJoin,
     SessionAggregate,
     SlidingAggregate,
     Spec,
@@ -74,6 +76,8 @@ class _Lowering:
                 return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
             case nodes.Join():
                 return self._join(node, expiry)
+            case nodes.SequenceJoin():
+                return self._sequence(node)
             case nodes.TableJoin():
                 spec = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
                 return self.add(spec, self.lower(node.input, expiry=expiry))
@@ -111,11 +115,18 @@ class _Lowering:
         left = self.lower(node.left, expiry=node.left_extent is None)
         return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
 
+    def _sequence(self, node: nodes.SequenceJoin) -> Vertex:
+        spec = SequenceJoin(node.mode, node.inclusive, node.left.schema, node.right.schema, node.right_names, node.keys, node.residual, node.span)
+        left = self._ordered(node.left, spec.partition_by(0))
+        if node.mode == "chronicle":
+            return self.add(spec, left, self._ordered(node.right, spec.partition_by(1)))
+        return self.add(spec, left, self.lower(node.right))  # each right tuple is on its own, so none waits for another
+
     def _aggregate(self, node: nodes.Aggregate) -> Vertex:
         seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)
         match node.window:
             case Range() | Landmark():
-                partial = self.add(PartialAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))
+                partial = self.add(PartialAggregate(_panes(node.window), node.keys, node.calls), self.lower(node.input, seq=seq))
                 return self.add(PaneAggregate(node.window, node.keys, node.calls), partial)
             case Session():
                 return self.add(SessionAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))
@@ -126,6 +137,14 @@ class _Lowering:
             case While():
                 spec = WhileAggregate(node.window, node.keys, node.calls)
         return self.add(spec, self._ordered(node.input, spec.partition_by(0)))
+
+
+def _panes(window: Range | Landmark) -> Range | Landmark:
+    """The window whose panes are the given one's: all windows that are made of the same panes share their partial aggregates."""
+    if isinstance(window, Landmark) or window.slide > window.size:
+        return window
+    pane = math.gcd(window.size, window.slide)
+    return Range(pane, pane)
 
 
 def is_base(node: nodes.Node) -> bool:

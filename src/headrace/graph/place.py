@@ -33,6 +33,7 @@ from headrace.operators.specs import (
     RowsAggregate,
     RowsJoin,
     Scan,
+    SequenceJoin,
     SessionAggregate,
     SlidingAggregate,
     Spec,
@@ -185,6 +186,8 @@ def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
             return _renamed(tuple(spec.window.by[i] for i in positions), spec.keys)
         case Join() | OrderedJoin() | RowsJoin():
             return _join_keys(spec, positions)
+        case SequenceJoin():
+            return tuple(spec.keys[i][0] for i in positions)
         case Distinct():
             return tuple(spec.columns[i] for i in positions)
         case Reorder():

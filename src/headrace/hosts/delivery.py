@@ -63,7 +63,6 @@ class Delivery:
         outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self._exchange(batch, pages, bounds)
-        self._count(batch, reports, running, milliseconds)
         for vertex, query in outputs.items():
             found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
@@ -76,6 +75,8 @@ class Delivery:
             for subscriber in self.subscribers.get(query, []):
                 subscriber(batch, found)
         self._remember(reports, bounds)
+        # last, so that whoever sees a tuple counted can see its results
+        self._count(batch, reports, running, milliseconds)
         self.reports = reports
         return running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
 
@@ -94,13 +95,21 @@ class Delivery:
     def _remember(self, reports: list[Report], bounds: dict[str, int]) -> None:
         before = read_progress(self.directory)
         newest: dict[str, int] = before["newest"]
+        punctual: dict[str, bool] = {}
         for report in reports:
             for counts in report.streams:
                 for name, seen in counts.items():
                     if seen.newest is not None:
                         newest[name] = max(newest.get(name, BEGIN), seen.newest)
+                    if seen.punctual is not None:
+                        punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        left: dict[str, Any] = {"newest": newest, "exchanges": exchanges, "held": sum(report.held for report in reports)}
+        left: dict[str, Any] = {
+            "newest": newest,
+            "punctual": {**before["punctual"], **punctual},
+            "exchanges": exchanges,
+            "held": sum(report.held for report in reports),
+        }
         temporary = self.directory / ".progress.json"
         temporary.write_bytes(json.dumps(left).encode())
         os.replace(temporary, self.directory / "progress.json")

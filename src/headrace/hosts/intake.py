@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from headrace.catalog.definitions import Stream, Timing
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import Source
-from headrace.elements.time import BEGIN, END
+from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import CommandLog, Running, encode_command
 from headrace.graph.place import Placement
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
@@ -23,6 +23,8 @@ from headrace.runtime.ingest import Task, Work
 from headrace.runtime.wire import Control
 
 Offset: TypeAlias = dict[str, Any]
+#: With nothing new to read, time is told to waiting operators this often.
+TICK = 200 * MILLISECOND
 START: Offset = {"time": BEGIN, "commands": 0, "streams": {}, "exchanges": {}}
 
 
@@ -89,15 +91,19 @@ class Intake:
             exchanges[origin] = {"at": at, "bound": max(before["bound"], progress["exchanges"].get(origin, BEGIN))}
         end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges}
         same = all(end[part] == start[part] for part in ("commands", "streams", "exchanges"))
-        waiting = progress["held"] and any(stream.timing is not Timing.EXTERNAL for stream in deployed.streams.values())
+        # held tuples wait for time to pass: of streams that we stamp, and of streams that follow the clock
+        ticking = any(stream.timing is not Timing.EXTERNAL or streams[name]["live"] for name, stream in deployed.streams.items())
+        waiting = progress["held"] and ticking and time - start["time"] >= TICK
         return start if same and not waiting else end
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Mapping[str, Any], time: int) -> dict[str, Any]:
-        before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False})
+        before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False})
         source = deployed.sources[name]
         at = source.latest(before["at"], now=time, limit=self.limit)
-        ended = deployed.running.draining and source.finished(at)
-        return {"at": at, "newest": max(before["newest"], progress["newest"].get(name, BEGIN)), "ended": ended}
+        newest = max(before["newest"], progress["newest"].get(name, BEGIN), start["time"] if before["live"] else BEGIN)
+        complete = source.finished(at)
+        live = complete and progress["punctual"].get(name, False) and _follows_clock(deployed.streams[name])
+        return {"at": at, "newest": newest, "ended": deployed.running.draining and complete, "live": live}
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """Divide a micro-batch; the first task also tells every bucket the time, the commands and how far the streams were before."""
@@ -109,13 +115,14 @@ class Intake:
             if before is not None and before["at"] == at["at"]:
                 continue
             for split in deployed.sources[name].splits(before["at"] if before else None, at["at"], parallel=self.parallel):
-                work[turn % self.parallel].append(Work(name, split, at["newest"]))
+                since = start["time"] if before else end["time"]
+                work[turn % self.parallel].append(Work(name, split, at["newest"], since))
                 turn += 1
         for origin in deployed.exchanges:
             name = f"exchange:{origin}"
             begin = start["exchanges"].get(origin, {"at": None})["at"]
             for split in deployed.sources[name].splits(begin, end["exchanges"][origin]["at"], parallel=self.parallel):
-                work[turn % self.parallel].append(Work(name, split, BEGIN))
+                work[turn % self.parallel].append(Work(name, split, BEGIN, BEGIN))
                 turn += 1
         commands = self.deployments.log.upto(end["commands"])[start["commands"] :]
         base = Control(end["time"], self._bounds(deployed, end), [encode_command(command) for command in commands])
@@ -143,12 +150,18 @@ class Intake:
                 bounds[name] = END
             elif stream.timing is not Timing.EXTERNAL:
                 bounds[name] = end["time"]
-            elif at["newest"] > BEGIN:
-                bounds[name] = at["newest"] - stream.skew
+            elif at["newest"] > BEGIN or at["live"]:
+                # A silent stream that follows the clock owes nothing older than its skew: the bound that a starving operator would ask for.
+                bounds[name] = max(at["newest"], end["time"] if at["live"] else BEGIN) - stream.skew
             bounds[f"{name}.late"] = bounds[f"{name}.bad"] = side
         for origin, at in end["exchanges"].items():
             bounds[f"exchange:{origin}"] = at["bound"]
         return bounds
+
+
+def _follows_clock(stream: Stream) -> bool:
+    """Whether what has arrived can be read at once, so that the clock tells how old an unread tuple can be."""
+    return stream.timing is Timing.EXTERNAL and stream.connector.kind != "SPARK"
 
 
 def pause(directory: Path) -> None:
@@ -171,5 +184,5 @@ def read_progress(directory: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads((directory / "progress.json").read_bytes())
     except FileNotFoundError:
-        return {"newest": {}, "exchanges": {}, "held": 0}
+        return {"newest": {}, "punctual": {}, "exchanges": {}, "held": 0}
     return found

@@ -16,6 +16,7 @@ from headrace.graph.command import Command
 from headrace.hosts.delivery import Delivery
 from headrace.hosts.intake import START, Intake, Offset
 from headrace.runtime.bucket import Bucket
+from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.clock import Clock, SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES, Ingest
 from headrace.runtime.wire import Row
@@ -63,6 +64,7 @@ class LocalDeployment:
         self.forgetful = forgetful
         self.stores = {number: MemoryStore() for number in self.buckets}
         self.kept: dict[int, Bucket] = {}
+        self.cache = ChunkCache(directory / "cache")
         self.offset: Offset = START
         self.batch = 0
         self.ended = False
@@ -94,7 +96,7 @@ class LocalDeployment:
             store = self.stores[number]
             bucket = self.kept.get(number)
             if bucket is None or self.forgetful:
-                bucket = self.kept[number] = Bucket.restore(number, store)
+                bucket = self.kept[number] = Bucket.restore(number, store, self.cache)
             out += bucket.run(rows, self.batch, store)
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)

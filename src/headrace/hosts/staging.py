@@ -1,4 +1,7 @@
-"""Large results are written to their files by the tasks that made them; only a note of where goes to the driver, which puts them into place."""
+"""Large results are written to their files by the tasks that made them; only a note of where goes to the driver, which puts them into place.
+
+Results of a query without state are ready in the ingest already: they need neither shuffle nor bucket.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +13,37 @@ import polars as pl
 
 from headrace.connectors.files_sink import FilesSink
 from headrace.elements.page import Page
-from headrace.graph.command import AddQuery
+from headrace.graph.command import Running
 from headrace.graph.graph import VertexId
-from headrace.operators.specs import Output
-from headrace.runtime.bucket import Bucket
 from headrace.runtime.wire import Kind, Row
 
 #: Results of a query in one bucket and micro-batch are staged from this size on.
-STAGE_BYTES = 4 * 1024 * 1024
+STAGE_BYTES = 1024 * 1024
 
 
 class Stager:
-    """Stages results of queries all of whose sinks are FILES; `attempt` makes names unique among tries of the same task."""
+    """Stages results of queries all of whose sinks are FILES; `attempt` makes names unique among tasks and tries of them."""
 
-    def __init__(self, directory: Path, batch: int, attempt: str, *, least: int = STAGE_BYTES) -> None:
+    def __init__(self, directory: Path, attempt: str, running: Running, *, least: int = STAGE_BYTES) -> None:
         self.directory = directory
-        self.batch = batch
         self.attempt = attempt
         self.least = least
+        self._made = 0
+        self._queries = {query.graph.vertices[-1].id: query for query in running.queries}
 
-    def __call__(self, bucket: Bucket, vertex: VertexId, pages: Sequence[Page]) -> list[Row] | None:
-        """Write the pages and return notes, or None if they should travel themselves."""
-        if sum(page.rows.estimated_size() for page in pages) < self.least:
-            return None
-        query = next((query for query in bucket.running.queries if _ends_in(query, vertex)), None)
+    def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> Row | None:
+        """Write the results of an Output vertex and return a note to send by way of `bucket`, or None if the pages should travel themselves."""
+        query = self._queries.get(vertex)
         if query is None or any(sink.kind != "FILES" for sink in query.sinks):
             return None
+        if sum(page.rows.estimated_size() for page in pages) < self.least:
+            return None
         rows = Page(pl.concat([page.rows for page in pages]))
-        name = f"{self.batch}-{bucket.number}-{self.attempt}"
+        self._made += 1
+        name = f"{self.attempt}-{bucket}-{self._made}"
         for sink in query.sinks:
             FilesSink(query.query, sink, query.schema, self.directory).stage(rows, name)
-        return [Row(bucket.number, Kind.STAGED, vertex, 0, len(rows), msgspec.msgpack.encode(name))]
-
-
-def _ends_in(query: AddQuery, vertex: VertexId) -> bool:
-    last = query.graph.vertices[-1]
-    return last.id == vertex and isinstance(last.spec, Output)
+        return Row(bucket, Kind.STAGED, vertex, part, len(rows), msgspec.msgpack.encode(name))
 
 
 def staged_name(row: Row) -> str:

@@ -6,7 +6,7 @@ Functions are not translated to sqlglot's classes, because the binder types them
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from headrace.errors import NotSupported, Span, SyntaxFault
 from headrace.language.names import TYPE_NAMES
 from headrace.language.reader import no_type, span_of
+from headrace.language.syntax import FollowingClause
 from headrace.language.windows import read_window
 
 #: What sqlglot must parse by itself because its arguments are not a plain list.
@@ -25,6 +26,8 @@ _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 _PLACELESS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Null, exp.Boolean, exp.Interval)
 #: What may follow UNION in FROM if the union is of streams and not of SELECTs.
 _NAMES = parser.Parser.ID_VAR_TOKENS - {TokenType.ALL, TokenType.DISTINCT} | {TokenType.IDENTIFIER}
+#: How the second item of a JOIN may follow the first.
+_MODES = ("RECENT", "CHRONICLE")
 
 
 class PlacedError(ParseError):
@@ -86,6 +89,25 @@ class Headrace(Dialect):
                 item.meta["unions"] = tuple(further)
             return item
 
+        def _parse_join(
+            self,
+            skip_join_token: bool = False,
+            parse_bracket: bool = False,
+            alias_tokens: Collection[TokenType] | None = None,
+        ) -> exp.Join | None:
+            join: exp.Join | None = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
+            if join is not None and self._match_text_seq("FOLLOWING"):
+                join.meta["following"] = self._parse_following()
+            return join
+
+        def _parse_following(self) -> FollowingClause:
+            start = self._prev.start
+            if not self._match_texts(_MODES):
+                self.raise_error("expected RECENT or CHRONICLE after FOLLOWING")
+            mode: Literal["recent", "chronicle"] = "recent" if self._prev.text.upper() == "RECENT" else "chronicle"
+            inclusive = self._match_text_seq("INCLUSIVE")
+            return FollowingClause(mode, inclusive, Span(start, self._prev.end + 1))
+
         def _parse_item(self, alias_tokens: Collection[TokenType] | None) -> exp.Expr:
             item: exp.Expr
             if self._match(TokenType.L_PAREN):
@@ -99,6 +121,8 @@ class Headrace(Dialect):
                 while self._match(TokenType.DOT):
                     item = exp.Table(this=self._parse_name(), db=item.this)
             self._parse_stream_window(item)
+            if any(self._match_text_seq("FOLLOWING", mode, advance=False) for mode in _MODES):
+                return item  # without a condition, these words come where an alias might
             alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
             if alias is not None:
                 item.set("alias", alias)

@@ -242,12 +242,27 @@ class WhileClause:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class FollowingClause:
+    """FOLLOWING RECENT | CHRONICLE [INCLUSIVE] after the condition of a JOIN."""
+
+    mode: OneOf["recent", "chronicle"]
+    inclusive: bool
+    span: Span
+
+
 WindowClause: TypeAlias = RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
 
 
 def window_of(item: exp.Expr) -> WindowClause | None:
     """The window written after a table or sub-query of FROM."""
     clause: WindowClause | None = item.meta.get("window")
+    return clause
+
+
+def following_of(join: exp.Expr) -> FollowingClause | None:
+    """What is written after the condition of a JOIN whose second item follows the first."""
+    clause: FollowingClause | None = join.meta.get("following")
     return clause
 
 

@@ -74,7 +74,8 @@ class Pairer:
         self.spec = spec
         self.names = (spec.left.names, spec.right.names)
         self._keys = tuple(tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1))
-        self._is_exact = len(spec.keys) == 1 and all(expr.type in _EXACT for expr in spec.keys[0])
+        #: Whether the number of a key is the key itself, and not a hash of it.
+        self.is_exact = len(spec.keys) == 1 and all(expr.type in _EXACT for expr in spec.keys[0])
         self._predicate = self._compile_predicate()
         #: The columns of a side's rows that `join` reads.
         self.needed = tuple(self._needed(port) for port in (0, 1))
@@ -95,7 +96,7 @@ class Pairer:
 
     def arranged(self, port: int) -> dict[str, pl.DataType]:
         """The columns of what `arrange` gives."""
-        key = pl.Int64() if self._is_exact or not self.spec.keys else pl.UInt64()
+        key = pl.Int64() if self.is_exact or not self.spec.keys else pl.UInt64()
         return {**self.spec.schema(port).polars(), TS: pl.Int64(), EXPIRY: pl.Int64(), KEY: key}
 
     def join(self, port: int, mine: pl.DataFrame, others: pl.DataFrame, ts: Ints, expiry: Ints) -> tuple[Page, Flags | None]:
@@ -132,14 +133,14 @@ class Pairer:
         return (*self.names[port], TS) if by_time or not self.names[port] else self.names[port]
 
     def _number(self, columns: list[pl.Series]) -> pl.Series:
-        if self._is_exact:
+        if self.is_exact:
             return columns[0].to_physical().cast(pl.Int64).fill_null(0)
         return pl.Series(hash_columns(columns))
 
     def _compile_predicate(self) -> pl.Expr | None:
         spec = self.spec
         terms = [] if spec.residual is None else [compile_predicate(spec.residual)]
-        if spec.keys and not self._is_exact:
+        if spec.keys and not self.is_exact:
             right = dict(zip(self.names[1], spec.right_names, strict=True))
             left = {name: name for name in self.names[0]}
             for one, other in spec.keys:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from headrace.elements.schema import TS
+from headrace.elements.time import END
 from headrace.operators.operator import State
 
 #: Rows of a chunk at most, unless a single page is larger: a split rewrites no more than this.
@@ -34,6 +35,10 @@ class Pending:
 
     def __len__(self) -> int:
         return sum(chunk.rows.height for chunk in self._chunks)
+
+    def oldest(self) -> int:
+        """The smallest timestamp of a tuple, or END."""
+        return min((chunk.low for chunk in self._chunks), default=END)
 
     def add(self, rows: pl.DataFrame) -> None:
         """Take in tuples, after all that are here."""

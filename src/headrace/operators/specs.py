@@ -15,6 +15,7 @@ from headrace.operators.project import Project
 from headrace.operators.reorder import Reorder
 from headrace.operators.rows_join import RowsJoin
 from headrace.operators.rows_window import RowsAggregate
+from headrace.operators.sequence_join import SequenceJoin
 from headrace.operators.session_window import SessionAggregate
 from headrace.operators.sliding import SlidingAggregate
 from headrace.operators.table_join import TableJoin
@@ -37,6 +38,7 @@ Spec: TypeAlias = (
     | RowsAggregate
     | RowsJoin
     | Scan
+    | SequenceJoin
     | SessionAggregate
     | SlidingAggregate
     | TableJoin
@@ -60,6 +62,7 @@ __all__ = [
     "RowsAggregate",
     "RowsJoin",
     "Scan",
+    "SequenceJoin",
     "SessionAggregate",
     "SlidingAggregate",
     "Spec",

@@ -13,13 +13,13 @@ from headrace.elements.expression import TRUE, Call, Cast, Column, Expr, columns
 from headrace.elements.types import Type
 from headrace.elements.window import Extent
 from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
-from headrace.language.syntax import LandmarkClause, WindowClause
+from headrace.language.syntax import FollowingClause, LandmarkClause, WindowClause, following_of
 from headrace.plan.bind_expression import ExpressionBinder
 from headrace.plan.bind_function import apply
 from headrace.plan.bind_window import extent, since
 from headrace.plan.environment import Environment
 from headrace.plan.from_item import Item, read_item
-from headrace.plan.nodes import Filter, Join, JoinKind, Node, TableJoin
+from headrace.plan.nodes import Filter, Join, JoinKind, Node, SequenceJoin, TableJoin
 from headrace.plan.place import place
 from headrace.plan.scope import Relation, Scope, unique
 
@@ -48,6 +48,7 @@ class _Step:
     item: Item
     kind: JoinKind
     names: tuple[str, ...]
+    following: FollowingClause | None
 
 
 def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Source:
@@ -58,17 +59,18 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     joins: list[exp.Join] = select.args.get("joins") or []
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
     kinds: list[JoinKind] = ["inner", *(_kind(join) for join in joins)]
-    order = _order(items, kinds)
+    following: list[FollowingClause | None] = [None, *map(following_of, joins)]
+    inner = all(kind == "inner" for kind in kinds) and not any(following)
+    order = _order(items, in_any_order=inner)
     taken: set[str] = set()
-    steps = {i: _Step(items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names)) for i in order}
+    steps = {i: _Step(items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names), following[i]) for i in order}
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     where_node = select.args.get("where")
     where: tuple[Expr, ...] = ()
     if where_node is not None:
         where = conjuncts(ExpressionBinder(scope, env.catalog, "in WHERE").predicate(where_node.this))
-    inner = all(kind == "inner" for kind in kinds)
     pool = {0: tuple(term for terms in conditions.values() for term in terms)} if inner else conditions
-    tree = _Tree(env, [step.item for step in steps.values()], aggregated=aggregated)
+    tree = _Tree(env, list(steps.values()), aggregated=aggregated)
     tree.start(steps[order[0]])
     for i in order[1:]:
         if inner:
@@ -76,7 +78,9 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         else:
             left, _ = tree.join(steps[i], pool.get(i, ()), ())
             if left:
-                raise NotSupported("rowtime cannot stand in ON of an outer join", span=place(joins[i - 1]), hint="compare columns of the two sides")
+                raise NotSupported(
+                    "rowtime cannot stand in ON of an outer or sequence join", span=place(joins[i - 1]), hint="compare columns of the two sides"
+                )
     rest = (*pool[0], *where) if inner else where
     streams = tuple(item for item in items if not isinstance(item.source, Table))
     return Source(tree.node, scope, conjunction(rest), streams, len(streams) < len(items))
@@ -85,11 +89,17 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
 class _Tree:
     """The join tree while it grows to the right."""
 
-    def __init__(self, env: Environment, items: list[Item], *, aggregated: bool) -> None:
+    def __init__(self, env: Environment, steps: list[_Step], *, aggregated: bool) -> None:
         self._env = env
         self._aggregated = aggregated
-        self._windowed = sum(not isinstance(item.source, Table) for item in items) > 1
+        self._is_sequence = any(step.following is not None for step in steps)
+        streams = [step for step in steps if not isinstance(step.item.source, Table)]
+        if self._is_sequence and len(streams) > 2:
+            hint = "put the first pair into a sub-query: FROM (SELECT ...) [RANGE 5 MINUTES] AS x JOIN ..."
+            raise NotSupported("a sequence is of two streams", span=streams[2].item.span, hint=hint)
+        self._windowed = len(streams) > 1
         self._extent: Extent | None = None
+        self._first = steps[0].item
         self.node: Node
 
     def start(self, step: _Step) -> None:
@@ -104,7 +114,11 @@ class _Tree:
         pairs = [(pair, term) for term in (*ready, *joining) if (pair := _sides(term, left, right)) is not None]
         residual = [term for term in ready if _sides(term, left, right) is None and term != TRUE]
         if isinstance(step.item.source, Table):
+            if step.following is not None:
+                raise NotSupported("nothing arrives in a stored table, so it follows nothing", span=step.following.span, hint="leave FOLLOWING out")
             self._table_join(step, step.item.source, pairs, residual)
+        elif step.following is not None:
+            self._follow(step, step.following, pairs, residual)
         else:
             own = _own_names(step)
             keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
@@ -132,14 +146,38 @@ class _Tree:
                 residual.append(term)
         self.node = TableJoin(self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names)
 
+    def _follow(self, step: _Step, following: FollowingClause, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]) -> None:
+        """A sequence; a condition on one side alone says which of its tuples take part, so it is a filter of that side."""
+        if step.kind != "inner":
+            raise NotSupported("a sequence has no outer join", span=following.span, hint="write JOIN")
+        if step.item.clause is not None:
+            hint = "leave the window out; to aggregate the pairs, put the join into a sub-query"
+            raise NotSupported("who follows does not wait, so it has no window", span=step.item.clause.span, hint=hint)
+        left, right, own = frozenset(self.node.schema.names), frozenset(step.names), _own_names(step)
+        of_left = tuple(term for term in residual if columns(term) <= left)
+        of_right = tuple(term for term in residual if columns(term) <= right and term not in of_left)
+        of_both = tuple(term for term in residual if term not in (*of_left, *of_right))
+        if self._extent is None and (following.mode == "chronicle" or not pairs or of_both):
+            # only if the newest tuple of each key always is the one that is taken may all others be forgotten
+            name = self._first.names[0]
+            raise UnboundedStateFault(f"the sequence would have to remember all of {name}", span=self._first.span, hint=WINDOW_HINT)
+        first = _filtered(self.node, of_left)
+        second = _filtered(self._input(step.item)[0], tuple(substitute(term, own) for term in of_right))
+        keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
+        span = None if self._extent is None else self._extent.span
+        self.node = SequenceJoin(first, second, following.mode, following.inclusive, keys, conjunction(of_both), span, step.names)
+        self._extent = None
+
     def _input(self, item: Item) -> tuple[Node, Extent | None]:
         assert not isinstance(item.source, Table)
-        if not self._windowed:
+        if not self._windowed or (self._is_sequence and item.clause is None):
             return item.source, None
         if item.clause is None:
             raise UnboundedStateFault(f"the join would have to remember all of {item.names[0]}", span=item.span, hint=WINDOW_HINT)
         binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
         window = extent(item.clause, binder, aggregated=self._aggregated)
+        if self._is_sequence and window.rows is not None:
+            raise NotSupported("a sequence remembers tuples for a time", span=item.clause.span, hint="use [RANGE ...]")
         source = item.source
         if isinstance(item.clause, LandmarkClause):
             source = Filter(source, since(item.clause.start))
@@ -161,15 +199,15 @@ def _kind(join: exp.Join) -> JoinKind:
             return "inner"
 
 
-def _order(items: list[Item], kinds: list[JoinKind]) -> list[int]:
+def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     """The items as written, but a stream first; a stored table can only be looked up."""
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
     if first is None:
         hint = "join a stream with it: FROM stream JOIN table ON ..."
         raise NotSupported(f"{items[0].names[0]!r} is a stored table, in which nothing arrives", span=items[0].span, hint=hint)
-    if first > 0 and any(kind != "inner" for kind in kinds):
+    if first > 0 and not in_any_order:
         raise NotSupported(
-            "an outer join cannot have a stored table on its left",
+            "an outer or sequence join cannot have a stored table on its left",
             span=items[0].span,
             hint="put the stream first: FROM stream LEFT JOIN table ON ...",
         )
@@ -218,6 +256,11 @@ def _sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Exp
         if mine and theirs and mine <= left and theirs <= right:
             return pair
     return None
+
+
+def _filtered(node: Node, terms: tuple[Expr, ...]) -> Node:
+    predicate = conjunction(terms)
+    return node if predicate is None else Filter(node, predicate)
 
 
 def _own_names(step: _Step) -> Mapping[str, Expr]:

@@ -12,7 +12,7 @@ from headrace.elements.types import Type
 from headrace.elements.window import Extent, While
 from headrace.errors import InternalError
 from headrace.plan.explain import describe
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import walk, window_expressions
 
 
@@ -39,7 +39,11 @@ def _faults(node: Node) -> Iterator[str]:
         case Union(inputs=nodes):
             if any(other.schema != nodes[0].schema for other in nodes[1:]):
                 yield "inputs of a union differ in schema"
-        case Join():
+        case Join(left_extent=left, right_extent=right):
+            yield from _join_faults(node)
+            yield from _extent_faults(left, node.left.schema)
+            yield from _extent_faults(right, node.right.schema)
+        case SequenceJoin():
             yield from _join_faults(node)
         case TableJoin():
             yield from _table_join_faults(node)
@@ -54,7 +58,7 @@ def _faults(node: Node) -> Iterator[str]:
         yield f"column names are not unique: {', '.join(names)}"
 
 
-def _join_faults(join: Join) -> Iterator[str]:
+def _join_faults(join: Join | SequenceJoin) -> Iterator[str]:
     if len(join.right_names) != len(join.right.schema):
         yield "there must be one name for each column of the right input"
         return  # without it there is no schema to go on with
@@ -63,8 +67,6 @@ def _join_faults(join: Join) -> Iterator[str]:
         yield from _faults_of(theirs, join.right.schema)
         if mine.type is not theirs.type:
             yield f"a key joins {mine.type.value} with {theirs.type.value}"
-    yield from _extent_faults(join.left_extent, join.left.schema)
-    yield from _extent_faults(join.right_extent, join.right.schema)
     if join.residual is not None:
         yield from _predicate_faults(join.residual, join.schema)
 

@@ -9,7 +9,7 @@ from headrace.elements.expression_text import format_expr, format_name
 from headrace.elements.schema import Schema
 from headrace.elements.time import format_duration, format_instant
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import outline
 
 
@@ -36,6 +36,8 @@ def describe(node: Node) -> str:
             return "Union"
         case Join():
             return _describe_join(node)
+        case SequenceJoin():
+            return _describe_sequence(node)
         case TableJoin(table=table, kind=kind, keys=keys, residual=residual, table_names=names):
             on = ", ".join(f"{format_expr(expr)} = {format_name(column)}" for expr, column in keys)
             return f"TableJoin {kind} {table}{_clause(' ON ', on)}{_residual(residual)} AS ({', '.join(map(format_name, names))})"
@@ -65,10 +67,19 @@ def format_window(window: Window) -> str:
             return f"[{_partition(by)}WHILE {format_expr(predicate)}]"
 
 
+def _describe_sequence(join: SequenceJoin) -> str:
+    what = f"SequenceJoin {join.mode}{' inclusive' if join.inclusive else ''} {_extent(Extent(span=join.span))}"
+    return f"{what}{_clause(' ON ', _equalities(join))}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
+
+
 def _describe_join(join: Join) -> str:
-    on = ", ".join(f"{format_expr(mine)} = {format_expr(theirs)}" for mine, theirs in join.keys)
+    on = _equalities(join)
     extents = f" {_extent(join.left_extent)} {_extent(join.right_extent)}"
     return f"Join {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
+
+
+def _equalities(join: Join | SequenceJoin) -> str:
+    return ", ".join(f"{format_expr(mine)} = {format_expr(theirs)}" for mine, theirs in join.keys)
 
 
 def _extent(extent: Extent | None) -> str:

@@ -16,6 +16,7 @@ from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Window
 
 JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
+SequenceMode: TypeAlias = OneOf["recent", "chronicle"]
 
 
 class Scan(Struct, frozen=True, tag="scan"):
@@ -81,6 +82,29 @@ class Join(Struct, frozen=True, tag="join"):
         return Schema(self.left.schema.fields + renamed)
 
 
+class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
+    """Each right tuple, in order, with one left tuple that precedes it, or with none; a result is stamped as its right tuple.
+
+    A left tuple a and a right tuple b match iff a.ts < b.ts (`inclusive`: a.ts <= b.ts), b.ts <= a.ts + span (None: for ever), they agree on all
+    `keys` and satisfy `residual`, in which `__ts` is b's. 'recent' takes the newest a that matches, however often; 'chronicle' the earliest that
+    matches and has not been taken before. Order is by timestamp, ties by arrival in a base stream, else by content.
+    """
+
+    left: Node
+    right: Node
+    mode: SequenceMode
+    inclusive: bool
+    keys: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+    span: int | None
+    right_names: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        renamed = tuple(Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True))
+        return Schema(self.left.schema.fields + renamed)
+
+
 class TableJoin(Struct, frozen=True, tag="table_join"):
     """Each tuple with the rows of a stored table that agree on all `keys` (tuple expression = table column) and satisfy `residual`."""
 
@@ -138,7 +162,7 @@ class Order(Struct, frozen=True, tag="order"):
         return self.input.schema
 
 
-Node: TypeAlias = Scan | Filter | Project | Union | Join | TableJoin | Aggregate | Distinct | Order
+Node: TypeAlias = Scan | Filter | Project | Union | Join | SequenceJoin | TableJoin | Aggregate | Distinct | Order
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -148,7 +172,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return ()
         case Union(inputs=nodes):
             return nodes
-        case Join(left=left, right=right):
+        case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)
         case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
             return (node.input,)

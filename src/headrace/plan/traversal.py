@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headrace.elements.expression import Expr
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union, inputs
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union, inputs
 
 C = TypeVar("C")
 Rebuild = Callable[[tuple[Node, ...]], Node]
@@ -50,7 +50,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             return node
         case Union():
             return Union(new)
-        case Join():
+        case Join() | SequenceJoin():
             return replace(node, left=new[0], right=new[1])
         case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
             return replace(node, input=new[0])
@@ -75,6 +75,9 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         case Join(keys=keys, residual=residual, left_extent=left, right_extent=right):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(node, keys=pairs, residual=optional(residual), left_extent=extent(left), right_extent=extent(right))
+        case SequenceJoin(keys=keys, residual=residual):
+            pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
+            return replace(node, keys=pairs, residual=optional(residual))
         case TableJoin(keys=table_keys, residual=residual):
             return replace(node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual))
         case Aggregate(input=below, window=window, keys=groups, calls=calls):

@@ -6,8 +6,9 @@ The state store is the truth. A bucket that is kept in memory after a micro-batc
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import msgspec
 import polars as pl
@@ -21,7 +22,7 @@ from headrace.graph.place import Placement, place
 from headrace.operators.specs import Receive
 from headrace.runtime.chunk_cache import ChunkCache, decode_chunk, encode_chunk
 from headrace.runtime.engine import Engine
-from headrace.runtime.wire import Control, Kind, Report, Row, decode_control, encode
+from headrace.runtime.wire import Control, Kind, Report, Row, Stage, decode_control, encode
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones.
 INLINE_BYTES = 16 * 1024
@@ -40,19 +41,20 @@ class Store(Protocol):
 
 
 class Manifest(Struct):
-    """What a saved bucket consists of, as 'vertex/chunk': `inline` holds small chunks, `stored` names large ones and the version that wrote them."""
+    """What a saved bucket consists of, as 'vertex/chunk': `inline` holds small chunks, `stored` names large ones and the version that wrote them.
+
+    `bounds` are those of streams, `ends` what the ends of the graph have promised: operators do not promise again what they did before.
+    """
 
     inline: dict[str, bytes]
     stored: dict[str, int]
     bounds: dict[str, int]
     time: int
+    ends: dict[str, int] = {}
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
 _running = msgspec.json.Decoder(Running)
-
-
-Stage: TypeAlias = Callable[["Bucket", VertexId, Sequence[Page]], "list[Row] | None"]
 
 
 class Saved(NamedTuple):
@@ -87,9 +89,10 @@ class Bucket:
             return bucket
         bucket.restored = True
         manifest = _manifest.decode(store.get("manifest"))
-        bucket.running = _running.decode(store.get("queries"))
+        bucket.running, placement = _known(store.get("queries"))
         bucket.bounds, bucket.time = manifest.bounds, manifest.time
-        bucket._deploy()
+        bucket._deploy(placement)
+        bucket.engine.bounds.update({name: bound for name, bound in manifest.ends.items() if name in bucket.engine.bounds})
         for full, data in manifest.inline.items():
             bucket._saved[full] = Saved(decode_chunk(data), data, len(data), bucket.version)
         for full, version in manifest.stored.items():
@@ -119,11 +122,11 @@ class Bucket:
                     self.engine.push(vertex.id, Punctuation(bound))
         self.engine.run()
         self._save(version, store, queries_changed=changed)
-        out: list[Row] = []
+        out = [row for row in ordered if row.kind is Kind.STAGED]
         for name, pages in self.engine.take_results().items():
-            staged = stage(self, name, pages) if stage is not None else None
+            staged = stage(self.number, name, pages) if stage is not None else None
             if staged is not None:
-                out += staged
+                out.append(staged)
             else:
                 out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
         out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, clock.perf_counter_ns() - began))))
@@ -151,12 +154,12 @@ class Bucket:
         for command in commands:
             self.running = self.running.after(command)
         if commands:
-            self._deploy()
+            self._deploy(placement_of(self.running))
         return bool(commands) or self.version is None
 
-    def _deploy(self) -> None:
+    def _deploy(self, placement: Placement) -> None:
         """Run the queries in force, each by the strategy it was given."""
-        self.engine.use(placement_of(self.running).keyed)
+        self.engine.use(placement.keyed)
         whole = next((chosen.strategy for chosen in self.running.strategies if chosen.query is None), "dfs")
         own: dict[VertexId, str] = {}
         for chosen in self.running.strategies:
@@ -199,6 +202,7 @@ class Bucket:
             {full: saved.version for full, saved in kept.items() if saved.inline is None},
             self.bounds,
             self.time,
+            {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN},
         )
         changed["manifest"] = msgspec.msgpack.encode(manifest)
         if queries_changed:
@@ -227,6 +231,13 @@ class Bucket:
             restored=self.restored,
             busy_ns=busy_ns,
         )
+
+
+@lru_cache(maxsize=4)
+def _known(queries: bytes) -> tuple[Running, Placement]:
+    """Saved queries and where they run; a worker restores buckets of the same deployment again and again."""
+    running = _running.decode(queries)
+    return running, placement_of(running)
 
 
 def placement_of(running: Running) -> Placement:

@@ -7,24 +7,23 @@ not being looked at, so that state may be larger than memory. A chunk never chan
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 
+from headrace.elements.page import Page
+
 
 def encode_chunk(frame: pl.DataFrame) -> bytes:
-    """As an Arrow IPC file, which can be mapped."""
-    buffer = io.BytesIO()
-    frame.rechunk().write_ipc(buffer, compat_level=pl.CompatLevel.newest())
-    return buffer.getvalue()
+    """As an Arrow IPC stream of one batch, which can be mapped (and which Polars writes twenty times faster than an IPC file)."""
+    return Page(frame.rechunk()).encode()
 
 
 def decode_chunk(data: bytes) -> pl.DataFrame:
     """From the bytes of `encode_chunk`."""
-    return pl.read_ipc(io.BytesIO(data))
+    return Page.decode(data).rows
 
 
 class ChunkCache:
@@ -39,7 +38,7 @@ class ChunkCache:
             return None
         path = self._path(bucket, name, version)
         try:
-            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
         except FileNotFoundError:
             return None
         frame = pl.from_arrow(table, rechunk=False)

@@ -19,25 +19,26 @@ from headrace.elements.expression import Expr
 from headrace.elements.page import Page
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.time import BEGIN
-from headrace.graph.graph import Vertex
+from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import Placement
 from headrace.operators.evaluate import evaluate
 from headrace.operators.hashing import hash_columns
-from headrace.operators.specs import Receive, Scan
+from headrace.operators.specs import Output, Receive, Scan
 from headrace.runtime.engine import Engine
 from headrace.runtime.statistics import StreamStatistics
-from headrace.runtime.wire import Control, Kind, Row, encode
+from headrace.runtime.wire import Control, Kind, Row, Stage, encode
 
 #: Tuples gathered for a route before they go to the buckets, and the most that one page holds.
 PAGE_TUPLES = 128 * 1024
 
 
 class Work(Struct, frozen=True):
-    """A split of a stream to read; `newest` is the stream's newest timestamp before this micro-batch."""
+    """A split of a stream to read; `newest` is the stream's newest timestamp before this micro-batch, `since` when that one was planned."""
 
     stream: str
     split: Any
     newest: int
+    since: int
 
 
 class Task(Struct, frozen=True):
@@ -61,6 +62,7 @@ class Ingest:
         self.buckets = list(buckets)
         self.page = page
         self.routes = placement.routes()
+        self.ends = _ends(placement.keyed)
         origins = {vertex.spec.origin for vertex in self.routes if isinstance(vertex.spec, Receive)}
         self.engine = Engine(placement.ingest, taps=origins)
         self.scans: dict[str, list[Vertex]] = {}
@@ -68,9 +70,9 @@ class Ingest:
             if isinstance(vertex.spec, Scan):
                 self.scans.setdefault(vertex.spec.stream, []).append(vertex)
 
-    def run(self, task: Task) -> Iterator[Row]:
-        """Read, filter, route; last of all tell every bucket how far the streams have come."""
-        outbox = _Outbox(self.routes, self.buckets, task.number, self.page)
+    def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
+        """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
+        outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage)
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
         for work in task.work:
@@ -83,6 +85,8 @@ class Ingest:
             if stream is not None and stream.timing is Timing.EXTERNAL and newest > BEGIN:
                 bounds[work.stream] = max(newest - stream.skew, bounds.get(work.stream, BEGIN))
                 seen.newest, seen.frontier = newest, newest - stream.skew
+                if seen.oldest is not None:
+                    seen.punctual = seen.oldest >= work.since - stream.skew
         yield from outbox.flush()
         base, counted = task.base, self.engine.observe()
         for index, bucket in enumerate(self.buckets):
@@ -122,6 +126,7 @@ class Ingest:
                 bad = _untimed(rows.filter(pl.col(TS).is_null()), column, bad)
                 rows = rows.filter(pl.col(TS).is_not_null())
             rows, late, newest = _split_late(rows, newest, definition.skew)
+            seen.oldest = _least(seen.oldest, rows)
         else:
             rows = rows.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS))
         seen.tuples += rows.height
@@ -159,7 +164,10 @@ class Ingest:
 class _Outbox:
     """Pages on their way to the buckets, gathered per route."""
 
-    def __init__(self, routes: Sequence[Vertex], buckets: list[int], number: int, page: int) -> None:
+    def __init__(
+        self, routes: Sequence[Vertex], buckets: list[int], number: int, page: int, ends: Mapping[str, Sequence[str]], stage: Stage | None
+    ) -> None:
+        self.ends, self.stage = ends, stage
         self.routes = {vertex.id: vertex.spec for vertex in routes if isinstance(vertex.spec, Receive)}
         self.origins: dict[str, list[str]] = {}
         for name, spec in self.routes.items():
@@ -178,7 +186,8 @@ class _Outbox:
 
     def full(self) -> Iterator[Row]:
         for name in [name for name, size in self.sizes.items() if size >= self.page]:
-            yield from self._send(name)
+            if self.stage is None or name not in self.ends:  # what may be staged is gathered, so that a task leaves one file
+                yield from self._send(name)
 
     def flush(self) -> Iterator[Row]:
         for name in list(self.waiting):
@@ -187,12 +196,29 @@ class _Outbox:
     def _send(self, name: str) -> Iterator[Row]:
         frames = self.waiting.pop(name)
         self.sizes.pop(name)
+        staged = self._staged(name, frames)
+        if staged is not None:
+            yield from staged
+            return
         rows = frames[0] if len(frames) == 1 else pl.concat(frames)
         keys = self.routes[name].keys
         for bucket, part in self._divide(rows, keys):
             for piece in part.iter_slices(self.page):
                 self.sent += 1
                 yield Row(bucket, Kind.PAGE, name, self.number << 32 | self.sent, piece.height, Page(piece).encode())
+
+    def _staged(self, name: str, frames: list[pl.DataFrame]) -> list[Row] | None:
+        """Notes of where the results are, if every query that the route ends in could be staged."""
+        ends = self.ends.get(name, ())
+        if self.stage is None or not ends:
+            return None
+        self.sent += 1
+        bucket = self.buckets[self.number % len(self.buckets)]
+        pages = [Page(frame) for frame in frames]
+        notes = [self.stage(bucket, end, pages, self.number << 32 | self.sent) for end in ends]
+        if any(note is None for note in notes):
+            return None  # a file that was staged in vain is never put into place
+        return [note for note in notes if note is not None]
 
     def _divide(self, rows: pl.DataFrame, keys: tuple[Expr, ...] | None) -> Iterator[tuple[int, pl.DataFrame]]:
         count = len(self.buckets)
@@ -203,6 +229,18 @@ class _Outbox:
         else:
             hashes = hash_columns(evaluate(rows, keys))
             yield from divide(rows, (hashes % np.uint64(count)).astype(np.int64), self.buckets)
+
+
+def _ends(keyed: Graph) -> dict[str, list[str]]:
+    """The routes that lead to nothing but outputs, and which."""
+    readers = keyed.readers()
+    specs = {vertex.id: vertex.spec for vertex in keyed.vertices}
+    found: dict[str, list[str]] = {}
+    for name, spec in specs.items():
+        ends = [reader for reader, _ in readers[name]]
+        if isinstance(spec, Receive) and ends and all(isinstance(specs[end], Output) for end in ends):
+            found[name] = ends
+    return found
 
 
 def divide(rows: pl.DataFrame, places: np.ndarray, buckets: Sequence[int]) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -227,6 +265,11 @@ def _split_late(rows: pl.DataFrame, newest: int, skew: int) -> tuple[pl.DataFram
         return rows, None, after
     mask = pl.Series(late)
     return rows.filter(~mask), rows.filter(mask), after
+
+
+def _least(before: int | None, rows: pl.DataFrame) -> int | None:
+    found = rows[TS].min()
+    return before if not isinstance(found, int) else found if before is None else min(before, found)
 
 
 def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.DataFrame:

@@ -5,12 +5,15 @@ On Spark each is one row of the shuffle; a payload is an Arrow IPC page or a Mes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
+from headrace.elements.page import Page
 from headrace.runtime.statistics import StreamStatistics, VertexStatistics
 
 
@@ -21,7 +24,7 @@ class Kind(IntEnum):
     PAGE = 1  # ingest -> bucket: tuples for the Receive vertex `name`
     RESULT = 2  # bucket -> driver: results of Output or Exchange vertex `name`
     REPORT = 3  # bucket -> driver: what the bucket promises and counted
-    STAGED = 4  # bucket -> driver: name of a file that holds results of vertex `name`
+    STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +81,9 @@ def decode_control(data: bytes) -> Control:
 def decode_report(data: bytes) -> Report:
     """What a bucket told the driver."""
     return _report.decode(data)
+
+
+class Stage(Protocol):
+    """Takes results off our hands where they are made: (bucket, Output vertex, pages, part) to a note of where they are, or None."""
+
+    def __call__(self, bucket: int, vertex: str, pages: Sequence[Page], part: int = 0) -> Row | None: ...

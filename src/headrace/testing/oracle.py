@@ -12,7 +12,7 @@ from headrace.elements.expression import Expr
 from headrace.elements.schema import TS, Schema
 from headrace.elements.time import END
 from headrace.elements.window import Extent
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.testing.oracle_expressions import value_of
 from headrace.testing.oracle_rows import Row, as_multiset, ordered, rows_of, split_late
 from headrace.testing.oracle_values import compare, identity, plain
@@ -40,6 +40,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return [_derived(row) for source in sources for row in _rows(source, streams, tables)]
         case Join(left=left, right=right):
             return _join(node, _rows(left, streams, tables), _rows(right, streams, tables))
+        case SequenceJoin(left=left, right=right):
+            return _follow(node, _rows(left, streams, tables), _rows(right, streams, tables))
         case TableJoin(input=source, table=table):
             return [joined for row in _rows(source, streams, tables) for joined in _look_up(node, row, tables[table])]
         case Aggregate(input=source):
@@ -124,12 +126,37 @@ def _join(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
     return found
 
 
+def _follow(node: SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
+    left = ordered(left)
+    used: set[int] = set()
+    found: list[Row] = []
+    for other in ordered(right):
+        matching = [i for i, one in enumerate(left) if i not in used and _is_followed(node, one, other)]
+        if not matching:
+            continue
+        if node.mode == "chronicle":
+            used.add(matching[0])
+        one = left[matching[0] if node.mode == "chronicle" else matching[-1]]
+        found.append(Row(other.ts, {**one.values, **_renamed(node, other)}))
+    return found
+
+
+def _is_followed(node: SequenceJoin, one: Row, other: Row) -> bool:
+    if one.ts > other.ts or (one.ts == other.ts and not node.inclusive):
+        return False
+    if node.span is not None and other.ts > one.ts + node.span:
+        return False
+    if not all(_equal(value_of(a, one.scope), a, value_of(b, other.scope), b.type) for a, b in node.keys):
+        return False
+    return node.residual is None or value_of(node.residual, {**one.values, **_renamed(node, other), TS: other.ts}) is True
+
+
 def _pair(node: Join, one: Row, other: Row) -> Row:
     expiry = min(_expiry(one, node.left_extent), _expiry(other, node.right_extent))
     return Row(max(one.ts, other.ts), {**one.values, **_renamed(node, other)}, None, expiry)
 
 
-def _renamed(node: Join, row: Row) -> dict[str, Any]:
+def _renamed(node: Join | SequenceJoin, row: Row) -> dict[str, Any]:
     return dict(zip(node.right_names, row.values.values(), strict=True))
 
 

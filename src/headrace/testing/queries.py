@@ -47,7 +47,7 @@ def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
 
 def queries(*, tables: bool = False) -> SearchStrategy[str]:
     """Queries of every shape; `tables` permits joins with the stored table."""
-    shapes = [projections(), aggregates(), joins(), three_way_joins(), unions(), distincts(), aggregates_of_joins(), nested()]
+    shapes = [projections(), aggregates(), joins(), three_way_joins(), sequences(), unions(), distincts(), aggregates_of_joins(), nested()]
     return st.one_of(*shapes, table_joins()) if tables else st.one_of(*shapes)
 
 
@@ -87,6 +87,22 @@ def three_way_joins(draw: DrawFn) -> str:
     a, b, c = (f"{stream.name} [RANGE {span} SECONDS] AS {alias}" for stream, span, alias in zip(STREAMS, spans, "xyz", strict=True))
     residual = draw(st.sampled_from(["", " AND x.n < z.n"]))
     return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {a} JOIN {b} ON x.item = y.item JOIN {c} ON y.item = z.item{residual}"
+
+
+@st.composite
+def sequences(draw: DrawFn) -> str:
+    """A stream and what follows it, by key or not, perhaps with further conditions on one side or both."""
+    left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
+    mode = draw(st.sampled_from(["RECENT", "RECENT INCLUSIVE", "CHRONICLE", "CHRONICLE INCLUSIVE"]))
+    terms = draw(st.lists(st.sampled_from([_ON, _ON, "x.n = y.n", "x.n < y.n", "x.n > 0", "y.n <> 1"]), min_size=1, max_size=3, unique=True))
+    bare = mode.startswith("RECENT") and not {_ON, "x.n = y.n"}.isdisjoint(terms) and "x.n < y.n" not in terms
+    windows = [f"[RANGE {draw(st.integers(1, 12))} SECONDS]"] * 3 + ["[UNBOUNDED]", "[NOW]"] + ["", ""] * bare
+    columns = draw(st.sampled_from(["x.item AS i, x.n AS a, y.n AS b", "x.at AS s, y.at AS t", "y.n AS b"]))
+    where = draw(st.sampled_from(["", "", " WHERE x.n > 0", " WHERE y.n > 0", " WHERE x.item = 'a'", " WHERE y.item <> 'a' AND x.n < y.n"]))
+    first = draw(st.sampled_from([left.name, left.name, f"(SELECT at, item, n FROM {left.name} UNION ALL SELECT at, item, n FROM bids)"]))
+    second = draw(st.sampled_from([right.name, right.name, f"(SELECT at, item, n FROM {right.name} UNION ALL SELECT at, item, n FROM moves)"]))
+    window = draw(st.sampled_from(windows))
+    return f"SELECT {columns} FROM {first} {window} AS x JOIN {second} AS y ON {' AND '.join(terms)} FOLLOWING {mode}{where}"
 
 
 @st.composite

@@ -12,7 +12,7 @@ from headrace.optimizer.optimizer import best, optimize
 from headrace.optimizer.rules.push_down_filters import push_down_filters
 from headrace.optimizer.rules.push_down_projections import push_down_projections
 from headrace.plan.explain import explain
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Order, Project, Scan, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Order, Project, Scan, SequenceJoin, SequenceMode, Union
 
 S = Scan("s", Schema.of(a=Type.INT, b=Type.INT))
 T = Scan("t", Schema.of(a=Type.INT, b=Type.INT))
@@ -88,3 +88,58 @@ def test_the_steps_begin_with_the_plan_and_name_their_rules() -> None:
         ("input", "Filter b > 0"),
         ("merge_filters", "Filter a > 0 AND b > 0"),
     ]
+
+
+def sequence(mode: SequenceMode, residual: Expr | None = None) -> SequenceJoin:
+    return SequenceJoin(S, T, mode, False, ((A, A),), residual, 9, ("c", "d"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "goes"),
+    [
+        ("recent", "b", False),
+        ("recent", "d", True),
+        ("recent", TS, True),
+        ("chronicle", "b", False),
+        ("chronicle", "d", False),
+        ("chronicle", TS, False),
+    ],
+)
+def test_a_filter_on_pairs_goes_below_a_sequence_only_if_it_takes_no_partner_from_others(mode: SequenceMode, name: str, goes: bool) -> None:
+    pushed = push_down_filters(Filter(sequence(mode), positive(name)))
+    if goes:
+        assert pushed == SequenceJoin(S, Filter(T, positive(name.replace("d", "b"))), mode, False, ((A, A),), None, 9, ("c", "d"))
+    else:
+        assert pushed == Filter(sequence(mode), positive(name))
+
+
+@pytest.mark.parametrize("mode", ["recent", "chronicle"])
+@pytest.mark.parametrize("name", ["a", "c"])
+def test_a_filter_on_a_key_goes_to_both_sides_of_a_sequence(mode: SequenceMode, name: str) -> None:
+    pushed = push_down_filters(Filter(sequence(mode), positive(name)))
+    assert pushed == SequenceJoin(Filter(S, positive("a")), Filter(T, positive("a")), mode, False, ((A, A),), None, 9, ("c", "d"))
+
+
+@pytest.mark.parametrize("mode", ["recent", "chronicle"])
+def test_what_a_match_asks_of_one_side_goes_there_but_not_the_pair_s_time_to_the_left(mode: SequenceMode) -> None:
+    either = Call("<", (Column("b", Type.INT), Column("d", Type.INT)), Type.BOOLEAN)
+    timed = Call("<", (Column("b", Type.INT), Column(TS, Type.BIGINT)), Type.BOOLEAN)
+    residual = both(both(both(positive("b"), positive("d")), either), timed)
+    pushed = push_down_filters(sequence(mode, residual))
+    assert pushed == SequenceJoin(Filter(S, positive("b")), Filter(T, positive("b")), mode, False, ((A, A),), both(either, timed), 9, ("c", "d"))
+
+
+def test_equal_floats_are_not_the_same_so_their_filter_stays_above_a_sequence() -> None:
+    x = Column("x", Type.DOUBLE)
+    s, t = Scan("s", Schema.of(x=Type.DOUBLE)), Scan("t", Schema.of(x=Type.DOUBLE))
+    plan = Filter(SequenceJoin(s, t, "chronicle", False, ((x, x),), None, 9, ("y",)), Call("is_null", (x,), Type.BOOLEAN))
+    assert push_down_filters(plan) == plan
+
+
+@pytest.mark.parametrize(("mode", "right_width"), [("recent", 1), ("chronicle", 2)])
+def test_a_sequence_of_derived_streams_keeps_the_columns_that_break_ties(mode: SequenceMode, right_width: int) -> None:
+    node = SequenceJoin(Union((S, S)), Union((T, T)), mode, False, ((A, A),), None, 9, ("c", "d"))
+    plan = push_down_projections(Project(node, (("c", Column("c", Type.INT)),)))
+    assert isinstance(plan, Project)
+    assert isinstance(plan.input, SequenceJoin)
+    assert (len(plan.input.left.schema), len(plan.input.right.schema)) == (2, right_width)

@@ -11,7 +11,7 @@ from headrace.elements.time import DAY, MINUTE, SECOND
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.explain import as_json, explain, format_window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 
 A = Column("a", Type.INT)
 POSITIVE = Call(">", (A, Literal(0, Type.INT)), Type.BOOLEAN)
@@ -42,6 +42,14 @@ def test_a_plan_explains_itself_one_line_a_node() -> None:
         "        Project a, a + a AS twice",
         "          Scan t.late (a, b)",
     ]
+
+
+def test_a_sequence_explains_itself_and_comes_back_from_its_json() -> None:
+    s, t = Scan("s", Schema.of(a=Type.INT)), Scan("t", Schema.of(a=Type.INT))
+    plan = SequenceJoin(s, t, "chronicle", True, ((A, A),), POSITIVE, MINUTE, ("b",))
+    assert explain(plan).splitlines() == ["SequenceJoin chronicle inclusive [RANGE 1 min] ON a = a IF a > 0 AS (b)", "  Scan s (a)", "  Scan t (a)"]
+    assert explain(SequenceJoin(s, t, "recent", False, (), None, None, ("b",))).splitlines()[0] == "SequenceJoin recent [UNBOUNDED] AS (b)"
+    assert msgspec.json.decode(as_json(plan), type=Node) == plan
 
 
 def test_a_plan_comes_back_from_its_json() -> None:

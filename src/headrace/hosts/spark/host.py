@@ -165,7 +165,7 @@ class SparkDeployment:
         if path.exists():
             found: list[int] = json.loads(path.read_text())
             return found
-        chosen = spread(self.wanted_buckets or 2 * partitions, partitions)
+        chosen = spread(self.wanted_buckets or partitions, partitions)
         path.write_text(json.dumps(chosen))
         return chosen
 

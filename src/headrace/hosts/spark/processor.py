@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from headrace.hosts.staging import Stager
-from headrace.runtime.bucket import Bucket
-from headrace.runtime.chunk_cache import ChunkCache
-from headrace.runtime.wire import Kind, Row
+# Spark makes a processor on the driver too, in a fresh process, only to ask for its state variables; what runs is imported where it runs.
+if TYPE_CHECKING:
+    from headrace.runtime.bucket import Bucket
 
 #: A bucket with more state than this is not kept in memory but mapped anew from its files in the next micro-batch.
 KEEP_BYTES = 256 * 1024 * 1024
@@ -32,6 +31,11 @@ class BucketProcessor(StatefulProcessor):
         self.values = handle.getMapState("values", "name STRING", "data BINARY")
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
+        from headrace.hosts.staging import Stager
+        from headrace.runtime.bucket import Bucket
+        from headrace.runtime.chunk_cache import ChunkCache
+        from headrace.runtime.wire import Kind, Row
+
         bucket_number = key[0]
         context = TaskContext.get()
         assert context is not None
@@ -42,7 +46,7 @@ class BucketProcessor(StatefulProcessor):
         if bucket is None or bucket.version != store.version():
             bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"))
         taken = [Row(bucket_number, Kind(row.kind), row.name, row.part, row.n, bytes(row.payload)) for row in rows]
-        stager = Stager(Path(self.directory), batch, f"{context.taskAttemptId()}")
+        stager = Stager(Path(self.directory), f"{batch}-{context.taskAttemptId()}", bucket.running)
         out = bucket.run(taken, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket

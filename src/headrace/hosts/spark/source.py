@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from headrace.hosts.intake import START, Deployments, Intake, Offset
+from headrace.hosts.staging import Stager
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import Ingest, Task
 from headrace.runtime.wire import Row
@@ -86,9 +88,12 @@ class HeadraceReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPartition)
         ingest = _ingest(self.directory, partition.commands, tuple(self.buckets), self.page)
+        context = TaskContext.get()
+        attempt = f"i{partition.task.time}-{context.taskAttemptId() if context is not None else partition.task.number}"
+        stager = Stager(self.directory, attempt, _deployments[self.directory].at(partition.commands).running)
         waiting: list[Row] = []
         size = 0
-        for row in ingest.run(partition.task):
+        for row in ingest.run(partition.task, stager):
             waiting.append(row)
             size += len(row.payload)
             if size >= _SEND_BYTES:

@@ -8,12 +8,15 @@ from msgspec.structs import replace
 
 from headrace.elements.expression import Column, Expr, columns, conjunction, conjuncts, substitute
 from headrace.elements.schema import HIDDEN, TS
+from headrace.elements.types import Type
 from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_narrowed_scan
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import Rebuild, descend, replace_inputs
 
 Terms = tuple[Expr, ...]
+
+_INEXACT = (Type.FLOAT, Type.DOUBLE)
 
 
 def push_down_filters(plan: Node) -> Node:
@@ -55,6 +58,8 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return _push_into_table_join(node, terms)
         case Join():
             return _push_into_join(node, terms)
+        case SequenceJoin():
+            return _push_into_sequence(node, terms)
 
 
 def _push_into_aggregate(node: Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
@@ -104,6 +109,42 @@ def _push_into_join(node: Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuil
     to_right = tuple(substitute(term, right_by) for term in (*own_right, *above_right))
     rest = replace(node, residual=conjunction(own)) if own_left or own_right else node
     return ((*own_left, *above_left), to_right), _keep(rest, terms)
+
+
+def _push_into_sequence(node: SequenceJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+    """Whatever decides whether two tuples match may go to the side that it reads; what is asked of a finished pair mostly may not.
+
+    Without a left tuple another one would be the newest or the earliest, and without a right tuple a left one would not be used up. But terms over
+    keys drop both sides of all pairs of these keys, and a right tuple of 'recent' takes nothing from the others. A result has its right tuple's
+    timestamp.
+    """
+    right_by: Mapping[str, Expr] = {name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)}
+    left_names, right_names = frozenset(node.left.schema.names), frozenset((*right_by, TS))
+    key_left, key_right = _equal_columns(node)
+
+    above_keys, terms = _split(terms, lambda term: columns(term) <= key_left.keys())
+    above_right, terms = _split(terms, lambda term: node.mode == "recent" and columns(term) <= right_names)
+    own: Terms = () if node.residual is None else conjuncts(node.residual)
+    own_left, own = _split(own, lambda term: columns(term) <= left_names)
+    own_right, own = _split(own, lambda term: columns(term) <= right_names)
+
+    to_left = (*own_left, *(substitute(term, key_left) for term in above_keys))
+    to_right = (*(substitute(term, right_by) for term in (*own_right, *above_right)), *(substitute(term, key_right) for term in above_keys))
+    rest = replace(node, residual=conjunction(own)) if own_left or own_right else node
+    return (to_left, to_right), _keep(rest, terms)
+
+
+def _equal_columns(node: SequenceJoin) -> tuple[Mapping[str, Expr], Mapping[str, Expr]]:
+    """The output columns that are the same on both sides of every pair, as columns of the left and of the right input."""
+    renamed = {field.name: name for name, field in zip(node.right_names, node.right.schema, strict=True)}
+    left: dict[str, Expr] = {}
+    right: dict[str, Expr] = {}
+    for mine, theirs in node.keys:
+        # equal floats need not be the same: 0.0 and -0.0
+        if isinstance(mine, Column) and isinstance(theirs, Column) and TS not in (mine.name, theirs.name) and mine.type not in _INEXACT:
+            for name in (mine.name, renamed[theirs.name]):
+                left[name], right[name] = mine, theirs
+    return left, right
 
 
 def _counts_rows(extent: Extent | None) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from headrace.elements.expression import Expr, columns
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import Rebuild, descend, replace_inputs, window_expressions
 
 Names = frozenset[str]
@@ -51,6 +51,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (read.intersection(below.schema.names),), lambda new: replace_inputs(node, new)
         case Join():
             return _narrow_join(node, needed)
+        case SequenceJoin():
+            return _narrow_sequence(node, needed)
 
 
 def _narrow_project(node: Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
@@ -83,6 +85,21 @@ def _narrow_join(node: Join, needed: Names) -> tuple[tuple[Names, ...], Rebuild]
         left = _whole_unless_base(node.left, left)
     if node.right_extent is not None and node.right_extent.rows is not None:
         right = _whole_unless_base(node.right, right)
+    return _narrow_sides(node, right_named, left, right)
+
+
+def _narrow_sequence(node: SequenceJoin, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    """Which of several left tuples is taken depends on their order; which right tuple takes it, in 'chronicle' only."""
+    above = _reads(needed, (), node.residual)
+    right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
+    left = _whole_unless_base(node.left, _reads(above.intersection(node.left.schema.names), (mine for mine, _ in node.keys)))
+    right = _reads(frozenset(right_named[name] for name in above & right_named.keys()), (theirs for _, theirs in node.keys))
+    if node.mode == "chronicle":
+        right = _whole_unless_base(node.right, right)
+    return _narrow_sides(node, right_named, left, right)
+
+
+def _narrow_sides(node: Join | SequenceJoin, right_named: Mapping[str, str], left: Names, right: Names) -> tuple[tuple[Names, ...], Rebuild]:
     left_names, right_names = pick(node.left.schema, left), pick(node.right.schema, right)
 
     def rebuild(new: tuple[Node, ...]) -> Node:

@@ -8,25 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from benches.bids import COLUMNS, TAIL_KEY, Bids
-from benches.ours import sums_of
-from benches.outcome import Outcome, Sums
-from benches.query import Query
+from benches.parts.bids import COLUMNS, TAIL_KEY, Bids
+from benches.parts.ours import sums_of
+from benches.parts.outcome import Outcome, Sums
+from benches.parts.query import Query
 
 from headrace.hosts.spark.host import spark_session
 
 
-def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"]) -> Outcome:
+def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"], files: int = 1) -> Outcome:
     """All queries at once, each a streaming query of its own; timed from the first frame until the last query ends.
 
-    A file is a micro-batch. With the noop sink nothing is written and the results are summed on the way.
+    `files` files of each stream are a micro-batch. With the noop sink nothing is written and the results are summed on the way.
     """
     spark = spark_session()
     with tempfile.TemporaryDirectory(prefix="spark-bench-") as folder:
         began = time.perf_counter()
         running: dict[str, Any] = {}
         for name, query in queries.items():
-            sources = [spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(bids.folder)) for bids in streams.values()]
+            sources = [spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", files).parquet(str(bids.folder)) for bids in streams.values()]
             frame = query.frame(*sources)
             if sink == "noop":
                 frame = _observed(frame, query)
@@ -36,7 +36,7 @@ def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Lite
             query.awaitTermination()
         seconds = time.perf_counter() - began
         progress = {name: query.recentProgress for name, query in running.items()}
-        batch_ms = tuple(float(each.durationMs["triggerExecution"]) for each in next(iter(progress.values())))
+        batch_ms = tuple(tuple(float(each.durationMs["triggerExecution"]) for each in series) for series in progress.values())
         if sink == "parquet":
             return Outcome(seconds, batch_ms, {name: sums_of(Path(folder) / "out" / name, query) for name, query in queries.items()})
         return Outcome(seconds, batch_ms, {name: _sums(progress[name], query) for name, query in queries.items()})

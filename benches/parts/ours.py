@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
-from benches.bids import TAIL_KEY
-from benches.outcome import Outcome, Sums
-from benches.query import Query
+from benches.parts.bids import TAIL_KEY
+from benches.parts.outcome import Outcome, Sums
+from benches.parts.query import Query
 
 from headrace.session import Session
 
@@ -26,7 +26,7 @@ def run(streams: Sequence[str], queries: Mapping[str, Query], *, limit: int) -> 
             running = session.deployment.query  # type: ignore[attr-defined]
             session.drain()
             seconds = time.perf_counter() - began
-        batch_ms = tuple(float(progress.durationMs["triggerExecution"]) for progress in running.recentProgress)
+        batch_ms = (tuple(float(progress.durationMs["triggerExecution"]) for progress in running.recentProgress),)
         return Outcome(seconds, batch_ms, {name: sums_of(out / name, query) for name, query in queries.items()})
 
 

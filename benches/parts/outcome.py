@@ -13,16 +13,15 @@ Sums = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`batch_ms` has one entry per micro-batch (of the first query, where several ran)."""
+    """`batch_ms` has the time of each micro-batch, query by query; the last two of a query have next to no rows."""
 
     seconds: float
-    batch_ms: tuple[float, ...]
+    batch_ms: tuple[tuple[float, ...], ...]
     sums: Mapping[str, Sums]  # by query
 
     def median_ms(self, skip: int = 0) -> float:
-        """The middle micro-batch, without the first `skip` and the last two, which have next to no rows."""
-        rest = self.batch_ms[skip:-2] or self.batch_ms[skip:] or self.batch_ms
-        return statistics.median(rest)
+        """The middle micro-batch of all queries, without the first `skip` and the last two of each."""
+        return statistics.median(ms for series in self.batch_ms for ms in series[skip:-2] or series[skip:] or series)
 
 
 class Disagreement(AssertionError):

@@ -1,0 +1,96 @@
+"""Who takes whom in a sequence join, for many right tuples at once.
+
+Both sides are sorted by group, and by order within a group; a right tuple may take the left places start..stop - 1, all of its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from headrace.operators.pairing import PAIRS_AT_ONCE, Array, Flags, Ints
+
+#: Which of the pairs (right place, left place) are a match.
+Accept: TypeAlias = Callable[[Ints, Ints], Flags]
+
+
+def places_before(left_groups: Array, left_ts: Ints, right_groups: Array, right_ts: Ints, *, inclusive: bool) -> Ints:
+    """For each right tuple the number of left ones in smaller groups, or in its group and earlier (`inclusive`: not later)."""
+    count = len(left_ts)
+    groups, ts = np.concatenate([left_groups, right_groups]), np.concatenate([left_ts, right_ts])
+    is_right = np.arange(len(ts)) >= count
+    order = np.lexsort((is_right if inclusive else ~is_right, ts, groups))
+    before = np.empty(len(ts), np.int64)
+    before[order] = np.cumsum(~is_right[order])
+    return before[count:]
+
+
+def earliest_unused(start: Ints, stop: Ints) -> Ints:
+    """For each right tuple, one after the other, the first place that nobody took before; -1 if there is none.
+
+    Within a group start and stop only rise. If p is the first place that nobody had looked at before right tuple j came, it is afterwards
+    min(max(p, start) + 1, stop). With p - j in place of p this is a clamp, and clamps after one another are a clamp: hence a prefix scan, in which
+    the number of steps is the logarithm of the number of tuples.
+    """
+    index = np.arange(len(start))
+    low, high = start + 1 - index, stop - index
+    step = 1
+    while step < len(start):
+        # first the clamp that ends `step` places earlier, then this one
+        high[step:] = np.minimum(np.maximum(high[:-step], low[step:]), high[step:])
+        low[step:] = np.maximum(low[:-step], low[step:])
+        step *= 2
+    after = np.minimum(low, high) + index
+    before = np.concatenate([[0], after[:-1]])
+    place = np.maximum(before, start)
+    return np.where(place < stop, place, -1)
+
+
+def last_come(start: Ints, stop: Ints, accept: Accept) -> Ints:
+    """For each right tuple the last place that is accepted, or -1."""
+    taken = np.full(len(start), -1)
+    for rights, lefts in _candidates(start, stop):
+        matched = accept(rights, lefts)
+        taken[rights[matched]] = lefts[matched]  # candidates of one right tuple are in order, so the last one stays
+    return taken
+
+
+def first_come(start: Ints, stop: Ints, accept: Accept, places: int) -> Ints:
+    """For each right tuple, one after the other, the first place that is accepted and that nobody took before; -1 if there is none."""
+    taken = np.full(len(start), -1)
+    used = np.zeros(places, np.bool_)
+    for rights, lefts in _candidates(start, stop):
+        free = ~used[lefts]
+        rights, lefts = rights[free], lefts[free]
+        matched = accept(rights, lefts)
+        for right, left in zip(rights[matched].tolist(), lefts[matched].tolist(), strict=True):
+            if taken[right] < 0 and not used[left]:
+                taken[right] = left
+                used[left] = True
+    return taken
+
+
+def number_rows(keys: pl.DataFrame) -> Ints:
+    """Numbers that are equal iff the rows are."""
+    distinct = keys.unique().with_row_index("__number")
+    numbered = keys.join(distinct, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
+    return numbered["__number"].cast(pl.Int64).to_numpy()
+
+
+def _candidates(start: Ints, stop: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """All pairs (right place, left place) in order, in portions of bounded size unless one right tuple has more."""
+    counts = np.maximum(stop - start, 0)
+    ends = np.cumsum(counts)
+    first = 0
+    while first < len(counts):
+        done = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
+        some = counts[first:last]
+        total = int(some.sum())
+        if total:
+            rights = np.repeat(np.arange(first, last), some)
+            yield rights, np.arange(total) + np.repeat(start[first:last] - (ends[first:last] - some - done), some)
+        first = last

@@ -1,0 +1,73 @@
+"""A stream that follows the clock does not hold others up when it is silent, and loses nothing that comes within its skew."""
+
+import datetime as dt
+
+from headrace.elements.time import SECOND
+from headrace.hosts.local import LocalDeployment
+from headrace.session import Session
+from headrace.testing.clock import VirtualClock
+
+SCRIPT = """
+CREATE STREAM fast (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
+CREATE STREAM slow (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 3 SECONDS FROM MEMORY;
+CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY;
+CREATE QUERY late AS SELECT v FROM slow.late INTO MEMORY;
+"""
+EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+
+
+def micros(seconds):
+    return 1_767_225_600 * SECOND + round(seconds * SECOND)
+
+
+def run(until, slow, *, step=0.1):
+    """Five fast tuples a second, punctual; slow ones given as (arrival, timestamp). Returns when each window came out, and the session."""
+    clock = VirtualClock(micros(0))
+    session = Session(host="local")
+    assert isinstance(session.deployment, LocalDeployment)
+    session.deployment.clock = clock
+    session.execute(SCRIPT)
+    seen = {}
+    waiting = sorted(slow)
+    for tick in range(round(until / step)):
+        now = tick * step
+        clock.advance(micros(now) - clock.now())
+        if tick % 2 == 0:
+            session.push("fast", [{"at": EPOCH + dt.timedelta(seconds=now), "v": tick}])
+        while waiting and waiting[0][0] <= now:
+            session.push("slow", [{"at": EPOCH + dt.timedelta(seconds=waiting.pop(0)[1]), "v": 1}])
+        session.deployment.step()
+        for row in session.results("counts"):
+            seen.setdefault((row["window_end"] - EPOCH).total_seconds(), (now, row["n"]))
+    return seen, session
+
+
+def test_windows_close_when_the_skew_has_passed_though_one_input_is_silent():
+    slow = [(3.0, 0.0), (8.0, 5.0), (28.0, 25.0)]
+    seen, session = run(40, slow)
+    delays = sorted(when - end for end, (when, _) in seen.items() if end > 10)
+    assert delays[len(delays) // 2] <= 3.2 + 1e-9, "the skew and a tick"
+    counted = sum(n for _, n in seen.values())
+    assert counted == sum(1 for i in range(200) if i / 5 < max(seen)) + len(slow), "nothing was lost"
+    assert session.results("late") == []
+
+
+def test_a_tuple_that_comes_later_than_its_skew_is_late_and_kept_aside():
+    seen, session = run(20, [(3.0, 0.0), (8.0, 5.0), (15.0, 9.0)])
+    assert max(seen) > 12
+    assert session.results("late") == [{"v": 1}]
+
+
+def test_old_data_is_read_by_its_own_time_however_slowly():
+    clock = VirtualClock(micros(1_000_000))
+    session = Session(host="local")
+    session.deployment.clock = clock
+    session.execute(SCRIPT)
+    for second in range(30):
+        for stream in ("fast", "slow"):
+            session.push(stream, [{"at": EPOCH + dt.timedelta(seconds=second), "v": 1}])
+        session.deployment.step()
+        clock.advance(60 * SECOND)
+    session.drain()
+    assert sum(row["n"] for row in session.results("counts")) == 60
+    assert session.results("late") == []
