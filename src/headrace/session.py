@@ -21,15 +21,17 @@ from headrace.connectors import check_sink, check_source, infer_schema, push, re
 from headrace.connectors.memory import MemorySink
 from headrace.elements.page import Page
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Drain, DropQuery, Running
+from headrace.graph.command import AddQuery, Drain, DropQuery, Running, UseStrategy
 from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph
 from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
+from headrace.language.names import did_you_mean
 from headrace.language.parser import parse
 from headrace.language.syntax import (
+    Alter,
     CreateAggregate,
     CreateQuery,
     CreateStream,
@@ -49,6 +51,7 @@ from headrace.plan.binder import bind
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Node, Scan
 from headrace.plan.traversal import transform
+from headrace.runtime.rules import strategy_named
 from headrace.runtime.statistics import Statistics
 
 
@@ -250,6 +253,8 @@ class Session:
                 staged.start(self._command(Query(name, statement.select_text, plan.schema, sinks), plan, staged.catalog))
             case Drop():
                 staged.drop(statement)
+            case Alter():
+                staged.alter(statement)
             case Show():
                 staged.outcomes.append(lambda: self._show(statement.what))
             case Describe():
@@ -371,7 +376,7 @@ class _Staged:
         self.catalog = catalog
         self.running = {query.query: query for query in running.queries}
         self.entries: list[Entry] = []
-        self.commands: list[AddQuery | DropQuery] = []
+        self.commands: list[AddQuery | DropQuery | UseStrategy] = []
         self.outcomes: list[Callable[[], Outcome]] = []
 
     def define(self, definition: Definition, statement: CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView, what: str) -> bool:
@@ -394,6 +399,17 @@ class _Staged:
         if self.running.get(command.query) != command:
             self.commands.append(command)
             self.running[command.query] = command
+
+    def alter(self, statement: Alter) -> None:
+        """Set something of a query or of all; today that is the strategy by which operators are chosen."""
+        setting, query = statement.setting.text.lower(), statement.query
+        if setting != "strategy":
+            raise NameFault(f"no setting {statement.setting.text!r}", span=statement.setting.span, hint="there is strategy")
+        if query is not None and query.text not in self.running:
+            raise NameFault(f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running)))
+        strategy_named(statement.value)
+        self.commands.append(UseStrategy(None if query is None else query.text, statement.value))
+        self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: strategy {statement.value}"))
 
     def drop(self, statement: Drop) -> None:
         name = statement.name.text

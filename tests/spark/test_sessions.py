@@ -9,7 +9,7 @@ import time
 import polars as pl
 import pytest
 
-from headrace.errors import HostFault, SinkFault, SourceFault
+from headrace.errors import HostFault, NameFault, SinkFault, SourceFault
 from headrace.session import Session
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -60,6 +60,22 @@ def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_wo
         assert sorted(session.results("steady"), key=key) == everything
         twin = sorted(session.results("twin"), key=key)
         assert twin == [row for row in everything if row["window_end"] > START + dt.timedelta(seconds=20)]
+
+
+def test_switching_the_strategy_of_a_running_deployment_loses_no_rows(spark, tmp_path):
+    with Session(tmp_path, buckets=2) as session:
+        session.execute(
+            BIDS + "CREATE QUERY counts AS SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction INTO MEMORY"
+        )
+        for number, strategy in enumerate(("bfs", "rr", "dfs-3", "dfs")):
+            session.push("bids", bids(number * 15, 15))
+            session.execute(f"ALTER SYSTEM SET strategy = '{strategy}'; ALTER QUERY counts SET strategy = '{strategy}'")
+            until(lambda number=number: read(session) == (number + 1) * 15)
+        session.drain(60)
+        counted = sorted((row["window_end"], row["auction"], row["n"]) for row in session.results("counts"))
+        assert counted == [(START + dt.timedelta(seconds=10 * (w + 1)), a, n) for w in range(6) for a, n in _thirds(w)]
+        with pytest.raises(NameFault, match="no strategy 'quick'"):
+            session.execute("ALTER SYSTEM SET strategy = 'quick'")
 
 
 def _thirds(window):

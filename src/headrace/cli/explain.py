@@ -13,7 +13,20 @@ from rich.markup import escape
 from headrace.cli.report import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView, Describe, Drop, Explain, Select, Show, Split
+from headrace.language.syntax import (
+    Alter,
+    CreateAggregate,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Select,
+    Show,
+    Split,
+)
 from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]
@@ -56,7 +69,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
             case Select() | Explain():
                 unnamed += 1
                 title = f"query {unnamed}"
-            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Drop() | Show() | Describe():
+            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Alter() | Drop() | Show() | Describe():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

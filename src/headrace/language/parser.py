@@ -12,11 +12,13 @@ from headrace.language.create import read_connector, read_create
 from headrace.language.dialect import parse_select, tokenize
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
-from headrace.language.syntax import ConnectorClause, CreateQuery, CreateView, Describe, Drop, Explain, Name, Option, Select, Show, Statement
+from headrace.language.syntax import Alter, ConnectorClause, CreateQuery, CreateView, Describe, Drop, Explain, Name, Option, Select, Show, Statement
 from headrace.language.views import read_split
 
-_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_HINT = "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, SELECT, SPLIT, DROP, SHOW, DESCRIBE or EXPLAIN"
+_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_HINT = (
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, SELECT, SPLIT, ALTER, DROP, SHOW, DESCRIBE or EXPLAIN"
+)
 
 
 def parse(text: str) -> list[Statement]:
@@ -69,6 +71,8 @@ def _read(reader: Reader, offset: int) -> Statement:
             return read_split(reader, offset)
         case "DROP":
             return _drop(reader, offset)
+        case "ALTER":
+            return _alter(reader, offset)
         case "SHOW":
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":
@@ -138,6 +142,21 @@ def _options(reader: Reader) -> dict[str, Option]:
         if reader.word() != ")":
             reader.expect(",")
     return options
+
+
+def _alter(reader: Reader, offset: int) -> Alter:
+    reader.expect("ALTER")
+    query = None
+    if not reader.accept("SYSTEM"):
+        reader.expect("QUERY", hint="ALTER SYSTEM SET strategy = 'bfs', or ALTER QUERY name SET strategy = 'bfs'")
+        query = reader.name("the query's name")
+    reader.expect("SET")
+    setting = reader.name("the name of a setting")
+    reader.accept("=")
+    value = reader.option()
+    if value is None:
+        reader.fail("expected a value", hint="strategy = 'bfs'")
+    return Alter(reader.text, offset, query, setting, str(value))
 
 
 def _drop(reader: Reader, offset: int) -> Drop:

@@ -150,6 +150,17 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Alter:
+    """ALTER SYSTEM SET name = value, ALTER QUERY query SET name = value; no query means the system."""
+
+    text: str
+    offset: int
+    query: Name | None
+    setting: Name
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """SHOW what."""
 
@@ -178,7 +189,9 @@ class Explain:
     analyze: bool
 
 
-Statement: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | Split | Select | Drop | Show | Describe | Explain
+Statement: TypeAlias = (
+    CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | Split | Select | Drop | Alter | Show | Describe | Explain
+)
 
 
 @dataclass(frozen=True, slots=True)
