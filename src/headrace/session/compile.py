@@ -1,0 +1,94 @@
+"""From a SELECT to what runs: bound, optimised, lowered.
+
+A named query that a SELECT reads is optimised by itself, so that all who read it run it as one. While the reader is optimised, it stands there as a
+scan of a stream that no user can name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Query, Stream, Table
+from headrace.connectors import check_sink, read_table
+from headrace.elements.page import Page
+from headrace.errors import NameFault
+from headrace.graph.command import AddQuery
+from headrace.graph.explain import explain_graph
+from headrace.graph.graph import Graph
+from headrace.graph.lower import lower, streams_of, tables_of
+from headrace.language.parser import parse
+from headrace.language.syntax import Name, Select
+from headrace.optimizer.optimizer import best
+from headrace.plan.binder import bind
+from headrace.plan.explain import explain as explain_plan
+from headrace.plan.nodes import Node, Scan
+from headrace.plan.traversal import transform
+from headrace.runtime.statistics import Statistics
+
+_NAMED = "query "
+
+
+def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool = False) -> Node:
+    """The optimised plan of a SELECT that is written in `text`."""
+    plan = bind(select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered)
+
+    def expand(node: Node) -> Node:
+        if not isinstance(node, Scan) or not node.name.startswith(_NAMED):
+            return node
+        query = catalog.find(node.name.removeprefix(_NAMED))
+        assert isinstance(query, Query)
+        return plan_query(query, catalog)
+
+    return transform(best(plan), expand)
+
+
+def plan_query(query: Query, catalog: Catalog) -> Node:
+    """The optimised plan of a named query."""
+    statement = parse(query.text)[0]
+    assert isinstance(statement, Select)
+    return plan_select(statement.select, query.text, catalog, ordered=bool(query.options.get("ordered")))
+
+
+def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
+    """The optimised plan of what EXPLAIN names: a query or a SELECT."""
+    if not isinstance(target, Name):
+        return plan_select(target, text, catalog)
+    found = catalog.find(target.text, span=target.span)
+    if not isinstance(found, Query):
+        raise NameFault(f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT")
+    return plan_query(found, catalog)
+
+
+def command_for(query: Query, plan: Node, catalog: Catalog) -> AddQuery:
+    """The command that starts a query, once its sinks have been checked."""
+    for sink in query.sinks:
+        check_sink(query.name, sink, query.schema)
+    bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
+    streams = tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
+    return AddQuery(query.name, graph_of(plan, query.name, catalog), streams, query.sinks, query.schema)
+
+
+def graph_of(plan: Node, name: str, catalog: Catalog) -> Graph:
+    """The graph of a plan, with the stored relations that it joins."""
+    tables = {}
+    for table_name in tables_of(plan):
+        table = catalog.find(table_name)
+        assert isinstance(table, Table)
+        tables[table_name] = Page(read_table(table)).encode()
+    return lower(plan, name, tables)
+
+
+def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = None) -> str:
+    """Plan and graph as text or JSON; with `seen`, what was counted at each vertex."""
+    graph = graph_of(plan, "query", catalog)
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode()
+    notes = {}
+    for name, vertex in seen.vertices.items() if seen is not None else ():
+        selectivity = "" if vertex.selectivity is None else f", selectivity {vertex.selectivity:.3f}"
+        service = "" if vertex.service_us is None else f", {vertex.service_us:.2f} us a tuple"
+        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}"
+    return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}"

@@ -1,0 +1,250 @@
+"""A session: text in, running queries out; the one place where catalog, compiler, host and sinks meet."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.define import define_aggregate, define_connector, define_query, define_stream, define_table, define_view
+from headrace.catalog.definitions import Connector, Query, Stream
+from headrace.catalog.journal import Journal
+from headrace.connectors import check_source, infer_schema, push
+from headrace.connectors.memory import MemorySink
+from headrace.elements.page import Page
+from headrace.errors import HeadraceError, HostFault, NameFault, Span
+from headrace.graph.command import AddQuery, Drain, Running
+from headrace.hosts.host import Deployment
+from headrace.hosts.intake import Deployments
+from headrace.hosts.local import LocalDeployment
+from headrace.language.parser import parse
+from headrace.language.syntax import (
+    Alter,
+    CreateAggregate,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Select,
+    Show,
+    Split,
+    Statement,
+)
+from headrace.runtime.statistics import Statistics
+from headrace.session.compile import command_for, explain, plan_select, plan_target
+from headrace.session.outcome import Message, Outcome
+from headrace.session.show import describe, show
+from headrace.session.staged import Staged
+
+Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
+
+
+class Session:
+    """Streams, tables and queries by name, and the deployment that runs them.
+
+    The statements of one `execute` take effect together: either all are right or nothing happens, and their queries see the same first tuple.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Path | str | None = None,
+        *,
+        host: Literal["spark", "local"] = "spark",
+        buckets: int | None = None,
+        limit: int = 1_000_000,
+        interval: float = 0.05,
+    ) -> None:
+        self._temporary = checkpoint is None
+        self.directory = Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
+        self.catalog = Catalog()
+        self.journal = Journal(self.directory / "catalog.jsonl")
+        self.deployment = self._deployment(host, buckets, limit, interval)
+        self._started = False
+        self._replay()
+
+    def execute(self, text: str) -> list[Outcome]:
+        """Run statements in order, all or none; an error points into `text`."""
+        staged = Staged(copy.deepcopy(self.catalog), self._running())
+        for statement in parse(text):
+            try:
+                self._stage(statement, staged)
+            except HeadraceError as error:
+                if error.span is not None and error.text is None:
+                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
+                    error.text = text
+                raise
+        return self._commit(staged)
+
+    def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
+        """Show how the statements' queries would run: plan, optimised plan, graph."""
+        staged = Staged(copy.deepcopy(self.catalog), self._running())
+        shown = []
+        for statement in parse(text):
+            try:
+                match statement:
+                    case CreateQuery() | Select():
+                        shown.append(explain(plan_select(statement.select, statement.text, staged.catalog), form, staged.catalog))
+                    case Explain(target=target):
+                        chosen = statement.form if form == "text" else form
+                        shown.append(explain(plan_target(target, statement.text, staged.catalog), chosen, staged.catalog))
+                    case _:
+                        self._stage(statement, staged)
+                if isinstance(statement, CreateQuery):
+                    self._stage(statement, staged)
+            except HeadraceError as error:
+                if error.span is not None and error.text is None:
+                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
+                    error.text = text
+                raise
+        return "\n\n".join(shown)
+
+    def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows to a MEMORY stream; durable when it returns."""
+        found = self.catalog.find(stream)
+        if not isinstance(found, Stream) or found.connector.kind != "MEMORY":
+            raise NameFault(f"{stream!r} is not a MEMORY stream", hint="only streams created with FROM MEMORY take pushed rows")
+        push(found, self.directory, rows)
+
+    def results(self, query: str) -> list[dict[str, Any]]:
+        """What a query with a MEMORY sink has delivered so far."""
+        for sink in self.deployment.delivery.sinks.get(query, []):
+            if isinstance(sink, MemorySink):
+                return sink.rows()
+        raise NameFault(f"no running query {query!r} with a MEMORY sink", hint="create it with INTO MEMORY")
+
+    def subscribe(self, query: str, take: Subscriber) -> None:
+        """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread."""
+
+        def pass_on(batch: int, pages: Sequence[Page]) -> None:
+            take(batch, [row for page in pages for row in page.visible().iter_rows(named=True)])
+
+        self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
+
+    def statistics(self) -> Statistics:
+        """Counters of the deployment as of the last finished micro-batch."""
+        return self.deployment.delivery.statistics
+
+    def start(self) -> None:
+        """Start the queries that the checkpoint knows; `execute` does it by itself when it adds one."""
+        if not self._started:
+            self.deployment.start()
+            self.deployment.delivery.open(self._running())
+            self._started = True
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
+        if not self._running().queries:
+            return
+        if not self._running().draining:
+            self.deployment.send(Drain())
+        self.start()
+        if not self.deployment.wait(timeout):
+            raise HostFault(f"not drained within {timeout} s", hint="give it more time, or look at statistics() for what is slow")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the deployment ends (True) or `timeout` seconds pass (False); raises if it failed."""
+        return self.deployment.wait(timeout)
+
+    def stop(self) -> None:
+        """Finish the running micro-batch and stop; a session on the same checkpoint continues from here."""
+        if self._started:
+            self._started = False
+            self.deployment.stop()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def _deployment(self, host: str, buckets: int | None, limit: int, interval: float) -> Deployment:
+        if host == "local":
+            return LocalDeployment(self.directory, buckets=buckets or 1, limit=limit)
+        from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
+
+        return SparkDeployment(self.directory, buckets=buckets, limit=limit, interval=interval)
+
+    def _replay(self) -> None:
+        """Know again what earlier sessions on this checkpoint defined."""
+        staged = Staged(self.catalog, Running())
+        for entry in self.journal.read():
+            if entry.definition is not None:
+                staged.catalog.replace(entry.definition)
+            else:
+                for statement in parse(entry.text):
+                    self._stage(statement, staged)
+        self.catalog = staged.catalog
+
+    def _running(self) -> Running:
+        deployments = Deployments(self.directory)
+        return deployments.at(deployments.count()).running
+
+    def _stage(self, statement: Statement, staged: Staged) -> None:
+        """Check a statement and note what it would do."""
+        match statement:
+            case CreateStream():
+                schema = statement.columns or infer_schema(define_connector(statement.connector))
+                stream = define_stream(statement, schema)
+                check_source(stream)
+                staged.define(stream, statement, f"stream {stream.name}")
+            case CreateTable():
+                schema = statement.columns or infer_schema(define_connector(statement.connector))
+                staged.define(define_table(statement, schema), statement, f"table {statement.name.text}")
+            case CreateAggregate():
+                staged.define(define_aggregate(statement), statement, f"aggregate {statement.name.text}")
+            case CreateQuery():
+                plan = plan_select(statement.select, statement.text, staged.catalog, ordered=bool(statement.options.get("ordered")))
+                query = define_query(statement, plan.schema)
+                if staged.define(query, statement, f"query {query.name}"):
+                    staged.start(command_for(query, plan, staged.catalog))
+            case CreateView():
+                self._stage_view(statement, statement.text, staged)
+            case Split(views=views):
+                for view in views:
+                    self._stage_view(view, statement.text, staged)
+            case Select():
+                plan = plan_select(statement.select, statement.text, staged.catalog)
+                name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
+                sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
+                staged.start(command_for(Query(name, statement.select_text, plan.schema, sinks), plan, staged.catalog))
+            case Drop():
+                staged.drop(statement)
+            case Alter():
+                staged.alter(statement)
+            case Show():
+                staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
+            case Describe():
+                found = staged.catalog.find(statement.name.text, span=statement.name.span)
+                staged.outcomes.append(lambda: describe(found))
+            case Explain():
+                plan = plan_target(statement.target, statement.text, staged.catalog)
+                shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
+                staged.outcomes.append(lambda: Message(shown))
+
+    def _stage_view(self, statement: CreateView, text: str, staged: Staged) -> None:
+        """Name a SELECT that is written in `text`; nothing runs until a query reads it."""
+        plan = plan_select(statement.select, text, staged.catalog)
+        staged.define(define_view(statement, plan.schema), statement, f"view {statement.name.text}")
+
+    def _commit(self, staged: Staged) -> list[Outcome]:
+        if self._running().draining and any(isinstance(command, AddQuery) for command in staged.commands):
+            raise HostFault("this checkpoint has been drained: its streams are closed", hint="use a new --checkpoint for a new run")
+        for entry in staged.entries:
+            self.journal.append(entry)
+        self.catalog = staged.catalog
+        for command in staged.commands:
+            self.deployment.send(command)
+        if self._running().queries:
+            self.start()
+            self.deployment.delivery.open(self._running())
+        return [outcome() for outcome in staged.outcomes]

@@ -1,0 +1,53 @@
+"""What SHOW and DESCRIBE list."""
+
+from __future__ import annotations
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Query, Stream, Table
+from headrace.graph.command import Running
+from headrace.runtime.statistics import Statistics, StreamStatistics
+from headrace.session.outcome import Listing
+
+
+def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Listing:
+    """The definitions of a kind, or the statistics of every vertex."""
+    match what:
+        case "STREAMS":
+            return _streams(catalog, seen)
+        case "TABLES":
+            return Listing(("table", "source"), tuple((table.name, table.connector.kind) for table in catalog.tables()))
+        case "QUERIES":
+            return _queries(catalog, running, seen)
+        case "AGGREGATES":
+            rows = tuple((each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates())
+            return Listing(("aggregate", "argument", "result", "target"), rows)
+        case _:
+            return _vertices(seen)
+
+
+def describe(found: Stream | Table | Query) -> Listing:
+    """The columns of a stream, table or query."""
+    return Listing(("column", "type"), tuple((field.name, field.type.value) for field in found.schema))
+
+
+def _streams(catalog: Catalog, seen: Statistics) -> Listing:
+    rows = []
+    for stream in catalog.streams():
+        counts = seen.streams.get(stream.name, StreamStatistics())
+        rows.append((stream.name, stream.connector.kind, stream.timing.value, counts.tuples, counts.bad, counts.late))
+    return Listing(("stream", "source", "timestamps", "tuples", "bad", "late"), tuple(rows))
+
+
+def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
+    results = {name: counts.results for name, counts in seen.queries.items()}
+    listed = tuple((query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0)) for query in running.queries)
+    views = tuple((query.name, "view", None) for query in catalog.queries() if query.is_view)
+    return Listing(("query", "sinks", "results"), listed + views)
+
+
+def _vertices(seen: Statistics) -> Listing:
+    rows = []
+    for name, counts in seen.vertices.items():
+        service = round(counts.service_us or 0.0, 3)
+        rows.append((name, counts.tuples_in, counts.tuples_out, counts.queued, counts.held, counts.state_bytes, service))
+    return Listing(("vertex", "in", "out", "queued", "held", "state bytes", "us a tuple"), tuple(rows))

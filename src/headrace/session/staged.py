@@ -1,0 +1,74 @@
+"""What checked statements will do once all of them are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Aggregate, Definition, Query
+from headrace.catalog.journal import Entry
+from headrace.errors import NameFault
+from headrace.graph.command import AddQuery, DropQuery, Running, UseStrategy
+from headrace.language.names import did_you_mean
+from headrace.language.syntax import Alter, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView, Drop
+from headrace.runtime.rules import strategy_named
+from headrace.session.outcome import Message, Outcome, Started
+
+
+class Staged:
+    """A copy of the catalog as it will be, and the journal entries, commands and outcomes that take it there."""
+
+    def __init__(self, catalog: Catalog, running: Running) -> None:
+        self.catalog = catalog
+        self.running = {query.query: query for query in running.queries}
+        self.entries: list[Entry] = []
+        self.commands: list[AddQuery | DropQuery | UseStrategy] = []
+        self.outcomes: list[Callable[[], Outcome]] = []
+
+    def define(self, definition: Definition, statement: CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView, what: str) -> bool:
+        """Add a definition; False if it was there already, just so (a file that is run again)."""
+        taken = self.catalog.aggregate(definition.name) if isinstance(definition, Aggregate) else self.catalog.get(definition.name)
+        if taken == definition or (taken is not None and statement.if_not_exists):
+            self.outcomes.append(lambda: Message(f"{what} is there already"))
+            return isinstance(definition, Query) and taken == definition and definition.name not in self.running
+        if statement.or_replace:
+            self.catalog.replace(definition, span=statement.name.span)
+        else:
+            self.catalog.add(definition, span=statement.name.span)
+        self.entries.append(Entry(statement.text, definition))
+        if not isinstance(definition, Query) or definition.is_view:
+            self.outcomes.append(lambda: Message(f"{what} created"))
+        return True
+
+    def start(self, command: AddQuery) -> None:
+        """Run a query, unless it runs already just so."""
+        self.outcomes.append(lambda: Started(command.query))
+        if self.running.get(command.query) != command:
+            self.commands.append(command)
+            self.running[command.query] = command
+
+    def alter(self, statement: Alter) -> None:
+        """Set something of a query or of all; today that is the strategy by which operators are chosen."""
+        setting, query = statement.setting.text.lower(), statement.query
+        if setting != "strategy":
+            raise NameFault(f"no setting {statement.setting.text!r}", span=statement.setting.span, hint="there is strategy")
+        if query is not None and query.text not in self.running:
+            raise NameFault(f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running)))
+        strategy_named(statement.value)
+        self.commands.append(UseStrategy(None if query is None else query.text, statement.value))
+        self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: strategy {statement.value}"))
+
+    def drop(self, statement: Drop) -> None:
+        """Forget a definition, and stop it if it is a running query."""
+        name = statement.name.text
+        if statement.kind == "QUERY" and name in self.running and self.catalog.get(name) is None:
+            removed = name  # an unnamed SELECT
+        elif statement.if_exists and self.catalog.get(name) is None and self.catalog.aggregate(name) is None:
+            self.outcomes.append(lambda: Message(f"no {statement.kind.lower()} {name}"))
+            return
+        else:
+            removed = self.catalog.remove(name, statement.kind, span=statement.name.span).name
+            self.entries.append(Entry(statement.text))
+        if statement.kind == "QUERY" and self.running.pop(removed, None) is not None:  # a view does not run
+            self.commands.append(DropQuery(removed))
+        self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
