@@ -24,14 +24,14 @@ for definition in STREAMS:
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "10"))
 
 
-def run_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int) -> list[Row]:
+def run_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, size: int) -> list[Row]:
     """Push all histories, drain, and collect results with their timestamps."""
     found: list[Row] = []
 
     def take(batch: int, pages: Sequence[Page]) -> None:
         found.extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
 
-    with Session(host="local", buckets=buckets) as session:
+    with Session(host="local", buckets=buckets, page=size) as session:
         session.execute(stream_statements())
         (started,) = session.execute(f"{text} INTO MEMORY")
         assert isinstance(started, Started)
@@ -43,22 +43,22 @@ def run_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int)
     return found
 
 
-def check_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int) -> None:
+def check_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, size: int) -> None:
     note(text)
     (statement,) = parse(text)
     assert isinstance(statement, Select)
     expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
-    found = as_multiset(run_session(text, histories, buckets))
+    found = as_multiset(run_session(text, histories, buckets, size))
     assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
 
 
 @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
-@given(queries(), stream_histories(most=10), st.sampled_from([1, 3]))
-def test_sessions_agree_with_the_oracle(text, histories, buckets):
-    check_session(text, histories, buckets)
+@given(queries(), stream_histories(most=10), st.sampled_from([1, 4]), st.sampled_from([1, 2, 7, 100, 10_000]))
+def test_sessions_agree_with_the_oracle(text, histories, buckets, size):
+    check_session(text, histories, buckets, size)
 
 
 @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
-@given(sequences(), stream_histories(most=15), st.sampled_from([1, 3]))
-def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets):
-    check_session(text, histories, buckets)
+@given(sequences(), stream_histories(most=15), st.sampled_from([1, 3]), st.sampled_from([1, 7, 10_000]))
+def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets, size):
+    check_session(text, histories, buckets, size)

@@ -12,7 +12,7 @@ from headrace.session import Session
 from headrace.testing import queries as shapes
 from headrace.testing.oracle import answer, as_multiset, rows_of
 from headrace.testing.queries import STREAMS, stream_histories, stream_statements
-from headrace.testing.streams import page
+from headrace.testing.streams import page as page_of
 
 CATALOG = Catalog()
 for definition in STREAMS:
@@ -47,12 +47,12 @@ def draw(strategy, number, count):
     return found[:count]
 
 
-@pytest.mark.parametrize(("buckets", "number"), [(4, 11), (1, 12)])
-def test_queries_on_spark_agree_with_the_oracle(spark, buckets, number, tmp_path):
+@pytest.mark.parametrize(("buckets", "page", "number"), [(4, 1, 11), (1, 10_000, 12), (3, 7, 13)])
+def test_queries_on_spark_agree_with_the_oracle(spark, buckets, page, number, tmp_path):
     texts = [text for shape in SHAPES for text in draw(shape, number, 3)]
     histories = max(draw(stream_histories(most=40), number, 20), key=lambda found: min(map(len, found.values())))
     found = {}
-    with Session(tmp_path, buckets=buckets) as session:
+    with Session(tmp_path, buckets=buckets, page=page) as session:
         script = stream_statements() + ";\n" + ";\n".join(f"CREATE QUERY q{i} AS {text} INTO MEMORY" for i, text in enumerate(texts))
         session.execute(script)
         for i in range(len(texts)):
@@ -65,7 +65,7 @@ def test_queries_on_spark_agree_with_the_oracle(spark, buckets, number, tmp_path
             stream = chunks.choice([stream for stream in STREAMS if waiting[stream.name]])
             size = chunks.randint(1, 12)
             part, waiting[stream.name] = waiting[stream.name][:size], waiting[stream.name][size:]
-            session.push(stream.name, page(stream.schema, part).visible().to_dicts())
+            session.push(stream.name, page_of(stream.schema, part).visible().to_dicts())
         session.drain(timeout=200)
     nonempty = 0
     for i, text in enumerate(texts):

@@ -38,6 +38,7 @@ from headrace.language.syntax import (
     Split,
     Statement,
 )
+from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
 from headrace.session.outcome import Message, Outcome
@@ -50,6 +51,7 @@ Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 class Session:
     """Streams, tables and queries by name, and the deployment that runs them.
 
+    A micro-batch reads about `limit` tuples of a stream at most, and a page holds `page` at most; neither changes a result.
     The statements of one `execute` take effect together: either all are right or nothing happens, and their queries see the same first tuple.
     """
 
@@ -60,13 +62,14 @@ class Session:
         host: Literal["spark", "local"] = "spark",
         buckets: int | None = None,
         limit: int = 1_000_000,
+        page: int = PAGE_TUPLES,
         interval: float = 0.05,
     ) -> None:
         self._temporary = checkpoint is None
         self.directory = Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
-        self.deployment = self._deployment(host, buckets, limit, interval)
+        self.deployment = self._deployment(host, buckets, limit, page, interval)
         self._started = False
         self._replay()
 
@@ -167,12 +170,12 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    def _deployment(self, host: str, buckets: int | None, limit: int, interval: float) -> Deployment:
+    def _deployment(self, host: str, buckets: int | None, limit: int, page: int, interval: float) -> Deployment:
         if host == "local":
-            return LocalDeployment(self.directory, buckets=buckets or 1, limit=limit)
+            return LocalDeployment(self.directory, buckets=buckets or 1, limit=limit, page=page)
         from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
 
-        return SparkDeployment(self.directory, buckets=buckets, limit=limit, interval=interval)
+        return SparkDeployment(self.directory, buckets=buckets, limit=limit, page=page, interval=interval)
 
     def _replay(self) -> None:
         """Know again what earlier sessions on this checkpoint defined."""
