@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headrace.runtime.bucket import Bucket
 
 #: A bucket with more state than this is not kept in memory but mapped anew from its files in the next micro-batch.
-KEEP_BYTES = 256 * 1024 * 1024
+KEEP_BYTES = 32 * 1024 * 1024
 #: Buckets that this worker process has run, trusted only if their version is the store's.
 _kept: dict[tuple[str, int], Bucket] = {}
 
