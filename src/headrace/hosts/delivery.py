@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStati
 from headrace.runtime.wire import Kind, Report, Row, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
+#: Files of so many queries are written at once: most of the time goes into waiting for the disk.
+_WRITERS = 8
 
 
 class Delivery:
@@ -36,6 +39,7 @@ class Delivery:
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
         self.subscribers: dict[str, list[Subscriber]] = {}
+        self._writers = ThreadPoolExecutor(_WRITERS, "files")
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
@@ -63,17 +67,20 @@ class Delivery:
         outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self._exchange(batch, pages, bounds)
+        writing = []
         for vertex, query in outputs.items():
             found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
                 if isinstance(sink, FilesSink):
-                    sink.write(batch, found, [staged_name(row) for row in elsewhere])
+                    writing.append(self._writers.submit(sink.write, batch, found, [staged_name(row) for row in elsewhere]))
                 else:
                     sink.write(batch, found)
             for subscriber in self.subscribers.get(query, []):
                 subscriber(batch, found)
+        for written in writing:
+            written.result()
         self._remember(reports, bounds)
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
@@ -82,6 +89,7 @@ class Delivery:
 
     def close(self) -> None:
         """Release the sinks; what a MEMORY sink holds can still be read."""
+        self._writers.shutdown()
         for sinks in self.sinks.values():
             for sink in sinks:
                 sink.close()
