@@ -5,12 +5,9 @@ Runs on the driver, once per micro-batch, perhaps again after a crash: everythin
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
@@ -19,11 +16,11 @@ from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.graph.command import Running
 from headrace.hosts.exchange import exchange_directory, write_exchange
-from headrace.hosts.intake import read_progress
+from headrace.hosts.progress import Progress, read_progress, write_progress
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
 from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
-from headrace.runtime.wire import Kind, Report, Row, decode_report
+from headrace.runtime.wire import Kind, Report, Row, Wait, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
 #: Files of so many queries are written at once: most of the time goes into waiting for the disk.
@@ -102,7 +99,7 @@ class Delivery:
 
     def _remember(self, reports: list[Report], bounds: dict[str, int]) -> None:
         before = read_progress(self.directory)
-        newest: dict[str, int] = before["newest"]
+        newest = dict(before.newest)
         punctual: dict[str, bool] = {}
         for report in reports:
             for counts in report.streams:
@@ -112,19 +109,12 @@ class Delivery:
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        left: dict[str, Any] = {
-            "newest": newest,
-            "punctual": {**before["punctual"], **punctual},
-            "exchanges": exchanges,
-            "held": sum(report.held for report in reports),
-        }
-        temporary = self.directory / ".progress.json"
-        temporary.write_bytes(json.dumps(left).encode())
-        os.replace(temporary, self.directory / "progress.json")
+        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports)))
 
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
+        total.asked += sum(report.asked for report in reports)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0
         for report in reports:
@@ -149,6 +139,14 @@ class Delivery:
 def _least_bounds(reports: list[Report]) -> dict[str, int]:
     names = {name for report in reports for name in report.bounds}
     return {name: min(report.bounds.get(name, BEGIN) for report in reports) for name in names}
+
+
+def _least_waits(reports: list[Report]) -> list[Wait]:
+    least: dict[tuple[str, ...], int] = {}
+    for report in reports:
+        for wait in report.waits:
+            least[wait.streams] = min(wait.bound, least.get(wait.streams, wait.bound))
+    return [Wait(bound, streams) for streams, bound in least.items()]
 
 
 def _add(total: VertexStatistics, seen: VertexStatistics) -> None:
