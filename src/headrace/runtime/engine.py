@@ -45,6 +45,7 @@ class Engine:
 
     `ets` answers for silent sources when a merging operator is blocked. `registers` lets bounds pass from register to register instead of as
     punctuation; `absorb` folds a punctuation into the register as soon as it is at the head (else it is taken in turn, like a tuple).
+    Without `relaxed` a merging operator waits until all of its inputs have a tuple, however far they have come: the plain merge, for comparison.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Engine:
         registers: bool = False,
         absorb: bool = True,
         keep_late: bool = False,
+        relaxed: bool = True,
     ) -> None:
         self.taps = frozenset(taps)  # vertices whose pages are wanted besides being passed on
         self.ets = ets
@@ -66,7 +68,7 @@ class Engine:
         self.results: dict[VertexId, list[Page]] = {}  # what reached Output and Exchange vertices
         self.graph = Graph()
         self.ends: set[VertexId] = set()
-        self.network = Network(absorb=absorb, keep_late=keep_late)
+        self.network = Network(absorb=absorb, keep_late=keep_late, relaxed=relaxed)
         self._registers = registers
         self._unread = Unread()
         self._strategy = strategy_named(strategy)
