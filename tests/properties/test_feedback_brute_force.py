@@ -16,7 +16,7 @@ from headrace.elements.pattern import STAMP, Pattern, pattern
 from headrace.elements.schema import SEQ, Schema
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
-from headrace.graph.feedback import Respond
+from headrace.graph.feedback import Respond, spread
 from headrace.graph.graph import Graph, Vertex
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.response import Response, respond
@@ -43,7 +43,7 @@ from headrace.operators.specs import (
     Union,
     WhileAggregate,
 )
-from headrace.testing.feedback import Domain, Script, cases_of, key_of, violations
+from headrace.testing.feedback import Domain, Script, Trial, cases_of, key_of
 
 #: The fast run takes inputs of three tuples; more examples, longer inputs.
 LONGER = int(os.environ.get("HEADRACE_EXAMPLES", "0")) >= 100
@@ -80,23 +80,25 @@ def at(*stamps: int, marks: bool = False) -> Script:
     return found
 
 
-def check(
-    graph: Graph, domains: Mapping[str, Domain], script: Script, wanted: Pattern | Mapping[str, Pattern], answer: Respond = respond
-) -> list[str]:
+def check(trial: Trial, wanted: Pattern | Mapping[str, Pattern], answer: Respond = respond) -> list[str]:
+    """In the fast run feedback comes after the first tuple; at a join also after the second, when two may have met."""
     told = {"out": wanted} if isinstance(wanted, Pattern) else wanted
-    return [str(one) for one in violations(graph, domains, script, told, answer)]
+    moments = (1,) if not any(isinstance(vertex.spec, Join) for vertex in trial.graph) else (1, 2)
+    return [str(one) for one in trial.violations(told, answer, None if LONGER else moments)]
 
 
 def right(graph: Graph, domains: Mapping[str, Domain], scripts: Sequence[Script], *patterns: Pattern | Mapping[str, Pattern]) -> None:
-    for wanted in patterns:
-        for script in scripts:
-            assert check(graph, domains, script, wanted) == [], f"{wanted} with {script}"
+    for script in scripts:
+        trial = Trial(graph, domains, script)
+        for wanted in patterns:
+            assert check(trial, wanted) == [], f"{wanted} with {script}"
 
 
 def wrong(graph: Graph, domains: Mapping[str, Domain], script: Script, wanted: Pattern, answer: Respond) -> None:
     """The harness can fail: this response is found out, and ours is not."""
-    assert check(graph, domains, script, wanted, answer)
-    assert check(graph, domains, script, wanted) == []
+    trial = Trial(graph, domains, script)
+    assert check(trial, wanted, answer)
+    assert check(trial, wanted) == []
 
 
 def instead(vertex: type, response: Callable[[Pattern], Response]) -> Respond:
@@ -186,14 +188,18 @@ def test_a_fork_passes_on_what_all_its_branches_do_not_need() -> None:
 
 
 def test_what_one_branch_does_not_need_another_may() -> None:
-    def careless(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
-        return respond(spec, wanted, facts)
+    def alone(graph: Graph) -> dict[str, tuple[Pattern, ...]]:
+        return spread(graph, "out", pattern((G, equal(0)))).of_sources(graph)
 
-    graph = chain(Filter(TRUE))
-    both = Graph((*graph.vertices[:2], Vertex("out", Output("out"), ("q0",)), Vertex("other", Output("other"), ("s",))))
-    assert check(both, PLAIN, at(0, 1), pattern((G, equal(0))), careless) == []
-    # the same assumption at the shared vertex, as if both had sent it
-    assert check(both, PLAIN, at(0, 1), {"out": pattern((G, equal(0))), "other": pattern((V, equal(9)))}) == []
+    assert alone(forked()) == {}
+    assert alone(chain(Filter(TRUE))) == {"s": (pattern((G, equal(0))),)}
+    # had the source left it out, the other branch would miss it
+    trial = Trial(forked(), PLAIN, at(0, 1))
+    assert [one.kind for one in trial.violations({"out": pattern((G, equal(0))), "other": pattern((G, equal(0)))}, positions=(0,))] == []
+    twice = Graph((*forked().vertices[:2], Vertex("out", Output("out"), ("a",)), Vertex("other", Output("other"), ("a",))))
+    careless = Trial(twice, PLAIN, at(0, 1))
+    answer = instead(Output, lambda wanted: Response((wanted,)))
+    assert check(careless, pattern((G, equal(0))), answer) == []
 
 
 # Aggregates
@@ -220,7 +226,7 @@ N = {"count": Type.BIGINT, "sum": Type.BIGINT, "avg": Type.DOUBLE}
 def test_values_of_a_tumbling_window(function: str, match: Match) -> None:
     n = Column("n", N.get(function, Type.INT))
     script = at(0, 1, 5) if match == equal(A) else at(0, 1, 2)
-    for domains in (NUMBERS, WITH_NULL):
+    for domains in (NUMBERS, WITH_NULL) if LONGER else (WITH_NULL,):
         right(aggregate(TUMBLING, function), domains, [script], pattern((n, match)), pattern((n, match), group(0, domains, script)))
 
 
@@ -314,7 +320,7 @@ def test_other_windows_give_up_whole_partitions_only(kind: str) -> None:
     }
     graph = chain(*specs[kind], columns=("g", "v"))
     end = Column("window_end", Type.TIMESTAMP)
-    for script in (at(0, 1, 2), at(0, 1, 3, marks=True)):
+    for script in (at(0, 1, 2), at(0, 1, 3, marks=True)) if LONGER else (at(0, 1, 2),):
         right(graph, NUMBERS, [script], pattern(group(0, NUMBERS, script)), pattern((Column("w", Type.INT), at_least(A))), pattern((end, less(2))))
         right(graph, NUMBERS, [script], pattern((Column("n", Type.BIGINT), at_least(2))), pattern((STAMP, at_least(1)), group(1, NUMBERS, script)))
 
@@ -385,8 +391,8 @@ if LONGER:
 @pytest.mark.parametrize("kind", ["inner", "left", "right", "full"])
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
 def test_joins(kind: str, name: str) -> None:
-    for span in (1,) if not name.startswith("ts") else (0, 1, 5):
-        right(joined(join(kind, span)), SIDES, JOIN_SCRIPTS, JOIN_PATTERNS[name])
+    for span in (1,) if not (LONGER and name.startswith("ts")) else (0, 1, 5):
+        right(joined(join(kind, span)), SIDES, JOIN_SCRIPTS if LONGER or name.startswith("ts") else JOIN_SCRIPTS[:1], JOIN_PATTERNS[name])
 
 
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
@@ -407,7 +413,7 @@ def test_joins_that_count_rows(name: str, by: tuple[Expr, ...]) -> None:
 def test_sequences(name: str, mode: str) -> None:
     spec = SequenceJoin(mode, False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None)  # type: ignore[arg-type]
     scripts: list[Script] = [[("s", 0), ("s", 1), ("r", 2)], [("s", 0), ("r", 1), ("r", 2)], [("s", 0), ("r", 1), 1, ("s", 2), ("r", 3)]]
-    right(joined(spec, ordered=True), SIDES, scripts if LONGER else scripts[:2], JOIN_PATTERNS[name])
+    right(joined(spec, ordered=True), SIDES, scripts if LONGER else scripts[:1] if mode == "recent" else scripts[1:2], JOIN_PATTERNS[name])
 
 
 def test_a_pattern_over_both_sides_must_not_be_split() -> None:

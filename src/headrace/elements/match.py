@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from headrace.elements.types import Type
+from headrace.errors import NotSupported
 
 Value: TypeAlias = bool | int | float | str
 
 _DISCRETE = frozenset({Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
 #: A range of so many whole numbers is looked through one by one where nothing else decides.
 _FEW = 4096
+_LARGEST_FLOAT = float(struct.unpack("<f", b"\xff\xff\x7f\x7f")[0])
 
 
 class Between(Struct, frozen=True, tag="between"):
@@ -83,11 +85,11 @@ def contains(match: Match, value: Value, type_: Type) -> bool:
         case IsNull():
             return False
         case OneOf(values=values):
-            return any(_key(value) == _key(one) for one in values)
+            return any(value == one for one in values)
         case Between(but=but):
             low, high = _ends(match, type_)
-            at = (_key(value), 0)
-            return (low is None or low <= at) and (high is None or at <= high) and all(_key(value) != _key(one) for one in but)
+            at = (value, 0)
+            return (low is None or low <= at) and (high is None or at <= high) and all(value != one for one in but)
 
 
 def covers_match(e: Match, f: Match, type_: Type) -> bool:
@@ -151,6 +153,8 @@ def is_empty_match(match: Match, type_: Type) -> bool:
 
 def as_held(match: Match, type_: Type) -> Match:
     """With values as a column of this type holds them: whole numbers, or floats of 32 bits."""
+    if any(isinstance(value, float) and not math.isfinite(value) for value in _values(match)):
+        raise NotSupported("a pattern compares with finite numbers only")
     match match:
         case IsNull():
             return match
@@ -197,15 +201,8 @@ def whole_range(match: Match) -> tuple[int | None, int | None] | None:
             return None
 
 
-# A value as something that compares: NaN is the greatest number, as in every comparison here.
-_Key: TypeAlias = tuple[int, float | str]
-_End: TypeAlias = tuple[_Key, int]
-
-
-def _key(value: Value) -> _Key:
-    if isinstance(value, float) and math.isnan(value):
-        return (1, 0)
-    return (0, value)
+#: An end of a range: the value, and 1 or -1 if it lies a little further in.
+_End: TypeAlias = tuple[float | str, int]
 
 
 def _ends(match: Between, type_: Type) -> tuple[_End | None, _End | None]:
@@ -216,18 +213,21 @@ def _ends(match: Between, type_: Type) -> tuple[_End | None, _End | None]:
     if type_ in _DISCRETE:
         assert not isinstance(low, str)
         assert not isinstance(high, str)
-        lower = None if low is None else (_key(int(low) + (match.open_low and match.low is not None)), 0)
-        upper = None if high is None else (_key(int(high) - (match.open_high and match.high is not None)), 0)
+        lower = None if low is None else (int(low) + (match.open_low and match.low is not None), 0)
+        upper = None if high is None else (int(high) - (match.open_high and match.high is not None), 0)
         return lower, upper
-    return None if low is None else (_key(low), int(match.open_low)), None if high is None else (_key(high), -int(match.open_high))
+    return None if low is None else (low, int(match.open_low)), None if high is None else (high, -int(match.open_high))
 
 
-def _listed(match: Between, type_: Type) -> list[int] | None:
-    """The whole numbers that match, if they are few."""
+def _listed(match: Between, type_: Type) -> Sequence[Value] | None:
+    """The values that match, if they can be listed: few whole numbers, or a single value."""
     low, high = _ends(match, type_)
-    if type_ not in _DISCRETE or low is None or high is None:
+    if low is None or high is None:
         return None
-    first, last = low[0][1], high[0][1]
+    if type_ not in _DISCRETE:
+        assert match.low is not None
+        return [match.low] if low == high and contains(match, match.low, type_) else None
+    first, last = low[0], high[0]
     assert isinstance(first, int)
     assert isinstance(last, int)
     if last - first >= _FEW:
@@ -256,13 +256,23 @@ def _point(match: Between) -> Value:
     return match.low
 
 
+def _values(match: Match) -> tuple[Value | None, ...]:
+    match match:
+        case IsNull():
+            return ()
+        case OneOf(values=values):
+            return values
+        case Between(low=low, high=high, but=but):
+            return (low, high, *but)
+
+
 def _exact(value: Value, type_: Type) -> Iterator[Value]:
     """The value, if a column of the type can hold it."""
     if type_ in _DISCRETE and isinstance(value, float):
         if value.is_integer():
             yield int(value)
     elif type_ is Type.FLOAT and not isinstance(value, str):
-        if _single(value) == value or _key(value)[0]:
+        if _single(value) == value:
             yield value
     else:
         yield value
@@ -270,12 +280,9 @@ def _exact(value: Value, type_: Type) -> Iterator[Value]:
 
 def _rounded(end: Value | None, is_open: bool, type_: Type, whole: object) -> tuple[Value | None, bool]:
     if type_ in _DISCRETE and isinstance(end, float):
-        if math.isfinite(end):
-            up = whole is math.ceil
-            value = math.ceil(end) if up else math.floor(end)
-            return value, is_open and value == end
-        return (2**63 if end > 0 or math.isnan(end) else -(2**63)), False
-    if type_ is Type.FLOAT and isinstance(end, int | float) and not math.isnan(end):
+        value = math.ceil(end) if whole is math.ceil else math.floor(end)
+        return value, is_open and value == end
+    if type_ is Type.FLOAT and isinstance(end, int | float):
         near = _single(end)
         if near == end:
             return near, is_open
@@ -289,7 +296,7 @@ def _single(value: Value) -> float:
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
 
 
 def _number(value: Value) -> int | float:

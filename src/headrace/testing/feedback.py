@@ -6,7 +6,7 @@ column `case` keeps them apart. So it must be a key, or part of one, of every op
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
@@ -47,17 +47,23 @@ class Domain:
     key: str | None = None
 
 
-def violations(graph: Graph, domains: Mapping[VertexId, Domain], script: Script, told: Told, answer: Respond = respond) -> Iterator[Violation]:
-    """Everything that is wrong if the readers at these ends tell their patterns, before any entry of the script; nothing, if all is right.
+class Trial:
+    """All inputs of a script; what comes out of the graph without feedback is computed once."""
 
-    Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may be there that was not before.
-    """
-    pages = _pages(domains, script)
-    expected = _run(Engine(graph), graph, script, pages, {}, len(script))
-    for position in range(len(script) + 1):
-        found = _run(Engine(graph, answer=answer), graph, script, pages, told, position)
-        for end, rows in expected.items():
-            yield from _compare(rows, found[end], told.get(end), position)
+    def __init__(self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script) -> None:
+        self.graph, self.script = graph, script
+        self._pages = _pages(domains, script)
+        self._expected = _run(Engine(graph), graph, script, self._pages, {}, len(script))
+
+    def violations(self, told: Told, answer: Respond = respond, positions: Iterable[int] | None = None) -> Iterator[Violation]:
+        """Everything that is wrong if the readers at these ends tell their patterns before these entries of the script; nothing, if all is right.
+
+        Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may be there that was not before.
+        """
+        for position in range(len(self.script) + 1) if positions is None else positions:
+            found = _run(Engine(self.graph, answer=answer), self.graph, self.script, self._pages, told, position)
+            for end, rows in self._expected.items():
+                yield from _compare(rows, found[end], told.get(end), position)
 
 
 def key_of(value: int, values: int, cases: int) -> tuple[int, ...]:
