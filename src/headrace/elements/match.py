@@ -206,17 +206,20 @@ _End: TypeAlias = tuple[float | str, int]
 
 
 def _ends(match: Between, type_: Type) -> tuple[_End | None, _End | None]:
-    """The lower and upper end as keys; an open end of whole numbers is the next one, of others it lies a little further in."""
+    """The lower and upper end; of whole numbers the first and the last that match, for others an end that does not match lies further in."""
     low, high = match.low, match.high
     if type_ is Type.BOOLEAN:
         low, high = (False if low is None else low), (True if high is None else high)
-    if type_ in _DISCRETE:
-        assert not isinstance(low, str)
-        assert not isinstance(high, str)
-        lower = None if low is None else (int(low) + (match.open_low and match.low is not None), 0)
-        upper = None if high is None else (int(high) - (match.open_high and match.high is not None), 0)
-        return lower, upper
-    return None if low is None else (low, int(match.open_low)), None if high is None else (high, -int(match.open_high))
+    if type_ not in _DISCRETE:
+        lower = None if low is None else (low, int(match.open_low or low in match.but))
+        return lower, None if high is None else (high, -int(match.open_high or high in match.but))
+    first = None if low is None else int(low) + (match.open_low and match.low is not None)
+    last = None if high is None else int(high) - (match.open_high and match.high is not None)
+    while first is not None and first in match.but:
+        first += 1
+    while last is not None and last in match.but:
+        last -= 1
+    return None if first is None else (first, 0), None if last is None else (last, 0)
 
 
 def _listed(match: Between, type_: Type) -> Sequence[Value] | None:
