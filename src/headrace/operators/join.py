@@ -9,6 +9,7 @@ import polars as pl
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import EXPIRY, TS
 from headrace.elements.time import BEGIN, END
 from headrace.operators.operator import Frontier, Operator, State
@@ -87,6 +88,9 @@ class JoinOperator(Operator):
         self._bounds = state.get("bounds")
         left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
         self._frontier.bounds = [left, right]
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._sides[port].remove(wanted)
 
     def held(self) -> int:
         return sum(map(len, self._sides))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import EXPIRY, TS
 from headrace.elements.time import END
 from headrace.operators.operator import State
@@ -128,6 +129,17 @@ class SortedSide:
                 chunk.mark(lonely)
                 yield gather(chunk.rows, np.flatnonzero(lonely))
 
+    def remove(self, wanted: Pattern) -> int:
+        """Forget rows that match, also those that have not come out; returns how many."""
+        before = len(self)
+        for slice_, chunks in list(self._slices.items()):
+            left = [kept for chunk in chunks if (kept := self._without(slice_, chunk, wanted)) is not None]
+            if left:
+                self._slices[slice_] = left
+            else:
+                del self._slices[slice_]
+        return before - len(self)
+
     def oldest_waiting(self) -> int:
         """The smallest timestamp of a row that may still have to come out padded, or END."""
         oldest = END
@@ -168,6 +180,17 @@ class SortedSide:
                 chunk.restore_bits(state[name + _DONE])
             self._slices.setdefault(name.split("/")[1], []).append(chunk)
             self._next = _number(name) + 1
+
+    def _without(self, slice_: str, chunk: Chunk, wanted: Pattern) -> Chunk | None:
+        found = matches(wanted, chunk.rows).to_numpy()
+        if not found.any():
+            return chunk
+        if found.all():
+            return None
+        self._next += 1
+        places = np.flatnonzero(~found)
+        done = None if chunk.done is None else chunk.done[places]
+        return Chunk(f"{self.name}/{slice_}/{self._next - 1}", gather(chunk.rows, places), self.needed, done)
 
     def _cut(self, rows: pl.DataFrame) -> Iterator[tuple[str, np.ndarray | None]]:
         """Which rows go to which slice (None: all of them)."""

@@ -11,13 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, InternalError, OperatorFault
+from headrace.graph.feedback import Respond, spread, tap_of
 from headrace.graph.graph import Graph, VertexId
+from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
+from headrace.runtime.assumptions import Assumptions, Guard
 from headrace.runtime.cycle import Cycle, Visit
 from headrace.runtime.dispatch_table import Arc, Table, build_table
 from headrace.runtime.ets import Ets
@@ -27,6 +32,7 @@ from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import next_wakeup, upstream_sources, waits
+from headrace.runtime.wishes import leading_to, move_forward, order_free_arcs, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
@@ -59,6 +65,7 @@ class Engine:
         absorb: bool = True,
         keep_late: bool = False,
         relaxed: bool = True,
+        answer: Respond = respond,
     ) -> None:
         self.taps = frozenset(taps)  # vertices whose pages are wanted besides being passed on
         self.ets = ets
@@ -74,6 +81,10 @@ class Engine:
         self._strategy = strategy_named(strategy)
         self._strategies: dict[VertexId, Strategy] = {}
         self._breaks: set[Arc] = set()
+        self.partials: dict[VertexId, list[Page]] = {}  # what was demanded before it was final
+        self.assumptions = Assumptions(self.network, self.operators, self.bounds, answer)
+        self.network.screen = self.assumptions.screen
+        self._guards = self.assumptions.by_arc
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
         self.use(graph)
@@ -102,6 +113,9 @@ class Engine:
         self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
         self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
         self._sources = upstream_sources(graph)
+        self._steady = leading_to(graph, self.network.registers)
+        self._cycle.preferred = {arc for arc in self._cycle.preferred if arc[0] in kept}
+        self.assumptions.use(graph, self.taps)
         self._rebuild()
 
     @property
@@ -160,7 +174,7 @@ class Engine:
     def step(self) -> Step | None:
         """Choose and execute one operator; None if there is nothing to do."""
         visit = self._cycle.select()
-        if visit is None and self._promises.send_due(self.operators, self._sources):
+        if visit is None and self._promises.send_due(self.operators, self._sources, self.assumptions.due() if self._guards else {}):
             visit = self._cycle.select()
         if visit is None:
             return None
@@ -196,6 +210,34 @@ class Engine:
     def ask(self, source: VertexId) -> bool:
         """Ask a silent source for a bound and send it on; False if it has none that is new."""
         return self._promises.ask(source)
+
+    def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
+        """Heed what the readers of a vertex's output say of it (of an end: the outside), before anything else is executed; False if nothing was done.
+
+        What is relayed to sources is in `assumptions.relayed`, demanded results are in `partials`.
+        """
+        match feedback.intent:
+            case Intent.ASSUMED:
+                return self.assumptions.hear(vertex, feedback.pattern)
+            case Intent.DESIRED:
+                return self._prefer(vertex, feedback.pattern)
+            case Intent.DEMANDED:
+                pages = results_now(self.graph, self.operators, vertex, feedback.pattern)
+                self.partials.setdefault(vertex, []).extend(pages)
+                return bool(pages)
+
+    def take_partials(self) -> dict[VertexId, list[Page]]:
+        """Demanded results that are not final, since the last call; the final ones come in their time."""
+        taken, self.partials = self.partials, {}
+        return taken
+
+    def guards(self) -> list[Guard]:
+        """All guards, as values that can be kept and given to `restore_guards`."""
+        return self.assumptions.guards()
+
+    def restore_guards(self, guards: Iterable[Guard]) -> None:
+        """Continue with guards that were kept, after `restore`."""
+        self.assumptions.restore(guards)
 
     def state(self) -> Mapping[VertexId, State]:
         """The state of every operator, and what is unread at its inputs."""
@@ -235,13 +277,19 @@ class Engine:
         operator, seen = self.operators[name], self.statistics[name]
         merges = name in self.network.registers
         port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, visit.limit)
+        bound = BEGIN  # what a dropped tuple would have told those who wait behind
+        if (name, port) in self._guards and element is not None:
+            element, bound = self._screen(name, port, element)
         began = time.perf_counter_ns()  # a measurement, never an input to a result
         try:
             emitted: list[Element] = []
             if isinstance(element, Page):
                 seen.tuples_in += len(element)
                 seen.pages_in += 1
-                emitted += operator.on_page(port, element)
+                if len(element):
+                    emitted += operator.on_page(port, element)
+                if bound > BEGIN:
+                    emitted += operator.on_punctuation(port, Punctuation(bound))
             elif element is not None and not merges:
                 emitted += operator.on_punctuation(port, element)
             if merges:
@@ -251,6 +299,8 @@ class Engine:
         except Exception as error:
             raise OperatorFault(f"operator {name} failed: {type(error).__name__}: {error}") from error
         seen.busy_ns += time.perf_counter_ns() - began
+        if name in self.assumptions.watches and isinstance(element, Page):
+            self.assumptions.look(name)
         if merges:
             self._emit_merged(name, emitted)
         else:
@@ -266,6 +316,8 @@ class Engine:
             if value > found.told[port]:
                 found.told[port] = value
                 emitted += operator.on_punctuation(port, Punctuation(value))
+                if (name, port) in self._guards:
+                    self.assumptions.expire((name, port), value)
         found.passed, found.raised = found.minimum, False
         return emitted
 
@@ -280,8 +332,8 @@ class Engine:
                 useful.append(element)
         for end in self._ends_of[name]:
             self._deliver(end, pages, self.bounds[name])
-        if pages and name in self.taps:
-            self.results.setdefault(name, []).extend(pages)
+        if name in self.taps:
+            self._keep(name, self._screened((tap_of(name), 0), pages, self.bounds[name]))
         if useful:
             self.statistics[name].tuples_out += self.network.append(name, useful)
 
@@ -299,10 +351,48 @@ class Engine:
 
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
+        pages = self._screened((end, 0), pages, bound)
         seen, count = self.statistics[end], sum(map(len, pages))
         self.bounds[end] = max(self.bounds[end], bound)
         seen.tuples_in += count
         seen.pages_in += len(pages)
         seen.tuples_out += count
+        self._keep(end, pages)
+
+    def _keep(self, name: VertexId, pages: Sequence[Page]) -> None:
         if pages:
-            self.results.setdefault(end, []).extend(pages)
+            self.results.setdefault(name, []).extend(pages)
+
+    def _screened(self, arc: Arc, pages: Sequence[Page], bound: int) -> Sequence[Page]:
+        """What guards let through to the outside."""
+        if arc not in self._guards:
+            return pages
+        pages = [page for page in (self.assumptions.screen(arc, page) for page in pages) if len(page)]
+        self.assumptions.expire(arc, bound)
+        return pages
+
+    def _screen(self, name: VertexId, port: int, element: Element) -> tuple[Element, int]:
+        """What guards leave of an element, and the bound that its last tuple stood for, if it was dropped where tuples tell the time."""
+        match element:
+            case Punctuation():
+                self.assumptions.expire((name, port), element.bound)
+                return element, BEGIN
+            case Page():
+                left = self.assumptions.screen((name, port), element)
+                if left is element or name not in self._steady or (len(left) and left.rows[TS][-1] == element.rows[TS][-1]):
+                    return left, BEGIN
+                return left, int(element.rows[TS][-1])
+
+    def _prefer(self, vertex: VertexId, wanted: Pattern) -> bool:
+        """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
+        found = spread(self.graph, vertex, wanted, taps=self.taps)
+        free = order_free_arcs(self.graph, self.network.registers)
+        moved = 0
+        for arc, mine in found.guards:
+            if arc in free and arc in self.network.ready:
+                moved += move_forward(self.network, arc, mine)
+        waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
+        self._cycle.preferred |= waiting
+        for name, patterns in found.of_sources(self.graph).items():
+            self.assumptions.relayed.setdefault(name, []).extend(Feedback(Intent.DESIRED, mine) for mine in patterns)
+        return bool(moved or waiting)
