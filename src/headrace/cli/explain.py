@@ -26,6 +26,7 @@ from headrace.language.syntax import (
     Select,
     Show,
     Split,
+    Tell,
 )
 from headrace.session import Session
 
@@ -69,7 +70,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
             case Select() | Explain():
                 unnamed += 1
                 title = f"query {unnamed}"
-            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Alter() | Drop() | Show() | Describe():
+            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Alter() | Tell() | Drop() | Show() | Describe():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -77,6 +77,21 @@ def spread_from(
     return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
 
 
+def unneeded_of(
+    graph: Graph, told: Iterable[tuple[VertexId, Pattern]], vertices: Collection[VertexId], *, answer: Respond = respond
+) -> list[tuple[VertexId, Pattern]]:
+    """What nobody needs of the output of some vertices, after all that was told of vertices' outputs."""
+    known: dict[Arc, list[Pattern]] = {}
+    facts = facts_of(graph)
+    found: list[tuple[VertexId, Pattern]] = []
+    for vertex, wanted in told:
+        heard = spread(graph, vertex, wanted, known=known, facts=facts, answer=answer)
+        for arc, mine in heard.guards:
+            known.setdefault(arc, []).append(mine)
+        found += [pair for pair in heard.unneeded if pair[0] in vertices]
+    return found
+
+
 def arcs_of(graph: Graph, vertex: VertexId, taps: Collection[VertexId] = ()) -> tuple[Arc, ...]:
     """Where a vertex's output is read; of an end, where it reads."""
     spec = graph.by_id()[vertex].spec

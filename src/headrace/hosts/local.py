@@ -86,7 +86,9 @@ class LocalDeployment:
         began = time.perf_counter_ns()
         end = msgspec.json.decode(msgspec.json.encode(end))  # an offset must survive as text
         deployed = self.intake.deployments.at(end["commands"])
-        ingest = Ingest(deployed.placement, deployed.streams, deployed.sources, self.buckets, self.page)
+        ingest = Ingest(
+            deployed.placement, deployed.streams, deployed.sources, self.buckets, self.page, deployed.unneeded, deployed.running.feedback.reach
+        )
         sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
         for task in self.intake.tasks(self.offset, end):
             for row in ingest.run(task):

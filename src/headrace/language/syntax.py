@@ -161,12 +161,25 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration]: what its readers tell a running query."""
+
+    text: str
+    offset: int
+    intent: OneOf["ASSUME", "DESIRE", "DEMAND"]
+    query: Name
+    condition: exp.Expr
+    span: Span  # of the condition
+    duration: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """SHOW what."""
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS", "FEEDBACK"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +203,7 @@ class Explain:
 
 
 Statement: TypeAlias = (
-    CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | Split | Select | Drop | Alter | Show | Describe | Explain
+    CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | Split | Select | Drop | Alter | Tell | Show | Describe | Explain
 )
 
 

@@ -53,7 +53,8 @@ class Assumptions:
     """The guards of a running graph, by arc, and what follows from them."""
 
     def __init__(self, network: Network, operators: Mapping[VertexId, Operator], bounds: Mapping[VertexId, int], answer: Respond = respond) -> None:
-        self._network, self._operators, self._bounds, self._answer = network, operators, bounds, answer
+        self._network, self._operators, self._bounds = network, operators, bounds
+        self.answer = answer  # how operators respond
         self.by_arc: dict[Arc, list[Guard]] = {}
         self.watches: dict[VertexId, list[Pattern]] = {}
         self.relayed: dict[VertexId, list[Feedback]] = {}  # what sources may leave out
@@ -130,6 +131,16 @@ class Assumptions:
                     found[reader] = min(guard.until, found.get(reader, guard.until))
         return found
 
+    def take_purged(self) -> int:
+        """How many rows of state went since the last call."""
+        purged, self.purged = self.purged, 0
+        return purged
+
+    def take_ended(self) -> list[Guard]:
+        """Guards that have gone since the last call."""
+        ended, self.ended = self.ended, []
+        return ended
+
     def guards(self) -> list[Guard]:
         """All guards, as values that can be kept."""
         return [guard for guards in self.by_arc.values() for guard in guards]
@@ -198,21 +209,22 @@ class Assumptions:
 
     def _end(self, arc: Arc, wanted: Pattern) -> int | None:
         """When a guard goes. A register that was raised says nothing about what really came, so there it must have been passed."""
-        end = until(wanted, self._known(self._origin(arc)))
+        end = until(wanted, self._known(self.origin(arc)))
         return end if end is None or arc[0] not in self._network.registers else end + 1
 
     def _spread(self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None) -> Spread:
         if known is None:
             known = {arc: [guard.pattern for guard in guards] for arc, guards in self.by_arc.items()}
         self._known("")
-        return spread_from(self._graph, arcs, wanted, known=known, taps=self._taps, facts=self._facts, answer=self._answer)
+        return spread_from(self._graph, arcs, wanted, known=known, taps=self._taps, facts=self._facts, answer=self.answer)
 
     def _known(self, vertex: VertexId) -> Facts:
         if not self._facts:
             self._facts = facts_of(self._graph)
         return self._facts.get(vertex, NO_FACTS)
 
-    def _origin(self, arc: Arc) -> VertexId:
+    def origin(self, arc: Arc) -> VertexId:
+        """The vertex whose output is read on an arc."""
         vertex = self._graph.by_id().get(arc[0])
         return arc[0].removeprefix(tap_of("")) if vertex is None else vertex.inputs[arc[1]]
 

@@ -14,17 +14,22 @@ import msgspec
 import polars as pl
 from msgspec import Struct
 
+from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Running, decode_command
+from headrace.graph.command import Command, Running, Tell, assumed, decode_command
+from headrace.graph.feedback import unneeded_of
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
+from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
+from headrace.runtime.assumptions import Guard
 from headrace.runtime.chunk_cache import ChunkCache, decode_chunk, encode_chunk
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.wakeup import upstream_sources
-from headrace.runtime.wire import Control, Kind, Report, Row, Stage, Wait, decode_control, encode
+from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones.
 INLINE_BYTES = 16 * 1024
@@ -53,6 +58,7 @@ class Manifest(Struct):
     bounds: dict[str, int]
     time: int
     ends: dict[str, int] = {}
+    guards: list[Guard] = []
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
@@ -108,6 +114,7 @@ class Bucket:
             name, chunk = full.split("/", 1)
             state.setdefault(name, {})[chunk] = saved.frame
         bucket.engine.restore(state)
+        bucket.engine.restore_guards(manifest.guards)
         return bucket
 
     def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
@@ -115,7 +122,7 @@ class Bucket:
         began = clock.perf_counter_ns()
         ordered = sorted(rows, key=lambda row: (row.kind, row.part))
         controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
-        changed = self._command(controls)
+        commands = self._command(controls)
         self._advance_bounds(controls)
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
@@ -125,7 +132,10 @@ class Bucket:
             self.engine.push(name, Punctuation(bound))
         self.engine.run()
         asked = self._ask(controls)
-        self._save(version, store, queries_changed=changed)
+        for command in commands:
+            if isinstance(command, Tell) and command.feedback.intent is Intent.DEMANDED:
+                self._tell(command)
+        self._save(version, store, queries_changed=bool(commands) or self.version is None)
         out = [row for row in ordered if row.kind is Kind.STAGED]
         for name, pages in self.engine.take_results().items():
             staged = stage(self.number, name, pages) if stage is not None else None
@@ -133,6 +143,8 @@ class Bucket:
                 out.append(staged)
             else:
                 out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
+        for name, pages in self.engine.take_partials().items():
+            out += [Row(self.number, Kind.PARTIAL, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
         out.append(
             Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, asked, clock.perf_counter_ns() - began)))
         )
@@ -155,13 +167,27 @@ class Bucket:
                 frame = decode_chunk(data)
         return Saved(frame, None, int(frame.estimated_size()), version)
 
-    def _command(self, controls: list[Control]) -> bool:
+    def _command(self, controls: list[Control]) -> list[Command]:
+        """Take the commands of a micro-batch; what readers demand now is met at its end."""
         commands = [decode_command(data) for control in controls for data in control.commands]
         for command in commands:
             self.running = self.running.after(command)
         if commands:
             self._deploy(placement_of(self.running))
-        return bool(commands) or self.version is None
+        for command in commands:
+            if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
+                self._tell(command)
+        return commands
+
+    def _tell(self, told: Tell) -> None:
+        for query in self.running.queries:
+            if query.query == told.query and query.output in self.engine.operators:
+                self.engine.feedback(query.output, told.feedback)
+        if told.feedback.intent is Intent.ASSUMED and self._exchanges:
+            origins = {name.removeprefix("exchange-"): name for name in self._exchanges}
+            whole = merge(query.graph for query in self.running.queries)
+            for origin, wanted in unneeded_of(whole, assumed(self.running), origins, answer=self.engine.assumptions.answer):
+                self.engine.feedback(origins[origin], Feedback(Intent.ASSUMED, wanted))
 
     def _deploy(self, placement: Placement) -> None:
         """Run the queries in force, each by the strategy it was given."""
@@ -178,6 +204,7 @@ class Bucket:
             graphs = (query.graph for query in self.running.queries if query.query == chosen.query)
             own |= {vertex.id: chosen.strategy for graph in graphs for vertex in graph}
         self.engine.use_strategies(whole, own)
+        self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
 
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:
@@ -249,6 +276,7 @@ class Bucket:
             self.bounds,
             self.time,
             {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN},
+            self.engine.guards(),
         )
         changed["manifest"] = msgspec.msgpack.encode(manifest)
         if queries_changed:
@@ -273,6 +301,10 @@ class Bucket:
             ingest=[control.ingest for control in controls if control.ingest is not None],
             waits=self._waits(),
             asked=asked,
+            guards=[_seen(guard) for guard in self.engine.guards()],
+            ended=[_seen(guard) for guard in self.engine.assumptions.take_ended()],
+            screened=[control.guards for control in controls if control.guards is not None],
+            purged=self.engine.assumptions.take_purged(),
             state_bytes=sum(saved.size for saved in self._saved.values()),
             chunks=len(self._saved),
             restored=self.restored,
@@ -280,11 +312,24 @@ class Bucket:
         )
 
 
+def _seen(guard: Guard) -> GuardSeen:
+    return GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved)
+
+
 @lru_cache(maxsize=4)
 def _known(queries: bytes) -> tuple[Running, Placement]:
     """Saved queries and where they run; a worker restores buckets of the same deployment again and again."""
     running = _running.decode(queries)
     return running, placement_of(running)
+
+
+def unneeded_in_ingest(running: Running, placement: Placement) -> list[tuple[VertexId, Pattern]]:
+    """What of the ingest's output nobody behind it needs, by the feedback in force."""
+    told = assumed(running)
+    if not told:
+        return []
+    origins = {vertex.spec.origin for vertex in placement.routes() if isinstance(vertex.spec, Receive)}
+    return unneeded_of(merge(query.graph for query in running.queries), told, origins, answer=REACHES[running.feedback.reach])
 
 
 def placement_of(running: Running) -> Placement:

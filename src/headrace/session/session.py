@@ -6,6 +6,7 @@ import copy
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,7 +17,9 @@ from headrace.catalog.definitions import Connector, Query, Stream
 from headrace.catalog.journal import Journal
 from headrace.connectors import check_source, infer_schema, push
 from headrace.connectors.memory import MemorySink
+from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
+from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
 from headrace.graph.command import AddQuery, Drain, Running
 from headrace.hosts.host import Deployment
@@ -37,14 +40,19 @@ from headrace.language.syntax import (
     Show,
     Split,
     Statement,
+    Tell,
 )
+from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
-from headrace.session.outcome import Message, Outcome
+from headrace.session.feedback import tell
+from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.show import describe, show
 from headrace.session.staged import Staged
 
+#: How long a DEMAND waits for the micro-batch that answers it.
+DEMAND_SECONDS = 30.0
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 
 
@@ -122,6 +130,11 @@ class Session:
             if isinstance(sink, MemorySink):
                 return sink.rows()
         raise NameFault(f"no running query {query!r} with a MEMORY sink", hint="create it with INTO MEMORY")
+
+    def partials(self, query: str) -> list[dict[str, Any]]:
+        """What the last DEMAND of a query gave: rows as they were then, flagged `partial`; the final ones come in their time."""
+        pages = self.deployment.delivery.partials.get(query, [])
+        return [{**row, "partial": True} for page in pages for row in page.visible().iter_rows(named=True)]
 
     def subscribe(self, query: str, take: Subscriber) -> None:
         """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread."""
@@ -224,6 +237,8 @@ class Session:
                 staged.drop(statement)
             case Alter():
                 staged.alter(statement)
+            case Tell():
+                self._stage_feedback(statement, staged)
             case Show():
                 staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
             case Describe():
@@ -233,6 +248,34 @@ class Session:
                 plan = plan_target(statement.target, statement.text, staged.catalog)
                 shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
+
+    def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
+        """Tell a query what its readers need; a demand is answered with what there is."""
+        known = staged.running.get(statement.query.text)
+        command = tell(statement, staged.catalog, staged.running, self._reached(known))
+        staged.commands.append(command)
+        if command.feedback.intent is not Intent.DEMANDED:
+            staged.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
+            return
+        staged.outcomes.append(lambda: self._demanded(command.query))
+
+    def _reached(self, query: AddQuery | None) -> int:
+        """How far the results of a query are; the clock, if none is known to be behind."""
+        bound = BEGIN if query is None else self.deployment.delivery.bounds.get(query.output, BEGIN)
+        return bound if BEGIN < bound < END else SystemClock().now()
+
+    def _demanded(self, query: str) -> Outcome:
+        """What the last DEMAND of a query found, once the micro-batch that took it is through."""
+        commands = Deployments(self.directory).count()
+        deadline = time.monotonic() + DEMAND_SECONDS
+        while self.deployment.delivery.commands < commands and time.monotonic() < deadline:
+            if isinstance(self.deployment, LocalDeployment):
+                self.deployment.step()
+            else:
+                time.sleep(0.01)
+        rows = self.partials(query)
+        names = tuple(rows[0]) if rows else ("partial",)
+        return Listing(names, tuple(tuple(row.values()) for row in rows))
 
     def _stage_view(self, statement: CreateView, text: str, staged: Staged) -> None:
         """Name a SELECT that is written in `text`; nothing runs until a query reads it."""

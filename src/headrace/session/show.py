@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
+from headrace.elements.time import format_instant
 from headrace.graph.command import Running
 from headrace.runtime.statistics import Statistics, StreamStatistics
 from headrace.session.outcome import Listing
@@ -21,6 +22,8 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
         case "AGGREGATES":
             rows = tuple((each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates())
             return Listing(("aggregate", "argument", "result", "target"), rows)
+        case "FEEDBACK":
+            return _feedback(seen)
         case _:
             return _vertices(seen)
 
@@ -43,6 +46,18 @@ def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
     listed = tuple((query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0)) for query in running.queries)
     views = tuple((query.name, "view", None) for query in catalog.queries() if query.is_view)
     return Listing(("query", "sinks", "results"), listed + views)
+
+
+def _feedback(seen: Statistics) -> Listing:
+    """What is dropped where, because nobody needs it, and what that saved."""
+    rows: list[tuple[str, str, str, int, int | None]] = []
+    for (reader, pattern), guard in seen.guards.items():
+        ends = "ended" if not guard.active else "-" if guard.until is None else format_instant(guard.until)
+        rows.append((reader, pattern, ends, guard.saved, None))
+    for name, stream in seen.streams.items():
+        if stream.skipped:
+            rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
+    return Listing(("at", "not needed", "until", "tuples saved", "bytes saved"), tuple(rows))
 
 
 def _vertices(seen: Statistics) -> Listing:
