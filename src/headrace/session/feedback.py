@@ -21,8 +21,8 @@ from headrace.plan.scope import Scope, relation_of
 _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent.DEMANDED}
 
 
-def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], since: int) -> Tell:
-    """Check a statement and make the command; `since` is how far the query's results are."""
+def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], *, since: int, now: int) -> Tell:
+    """Check a statement and make the command; `since` is how far the query's results are known to be, and a duration counts from `now`."""
     query = running.get(statement.query.text)
     if query is None:
         raise NameFault(
@@ -33,7 +33,7 @@ def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], s
     times = {stream.name: stream.time_column for stream in query.streams if stream.time_column is not None}
     if statement.duration is not None:
         # what is said of a stretch of time ends by itself: nothing need be taken back
-        wanted = intersect(wanted, pattern((STAMP, Between(low=since, high=since + statement.duration, open_high=True))))
+        wanted = intersect(wanted, pattern((STAMP, Between(low=now, high=now + statement.duration, open_high=True))))
     wanted = stamped(query.graph, query.output, wanted, times)
     if intent is Intent.ASSUMED:
         reason = supportable(query.graph, query.output, wanted, times)

@@ -252,17 +252,13 @@ class Session:
     def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
         """Tell a query what its readers need; a demand is answered with what there is."""
         known = staged.running.get(statement.query.text)
-        command = tell(statement, staged.catalog, staged.running, self._reached(known))
+        bound = BEGIN if known is None else self.deployment.delivery.bounds.get(known.output, BEGIN)
+        command = tell(statement, staged.catalog, staged.running, since=bound, now=bound if BEGIN < bound < END else SystemClock().now())
         staged.commands.append(command)
         if command.feedback.intent is not Intent.DEMANDED:
             staged.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
             return
         staged.outcomes.append(lambda: self._demanded(command.query))
-
-    def _reached(self, query: AddQuery | None) -> int:
-        """How far the results of a query are; the clock, if none is known to be behind."""
-        bound = BEGIN if query is None else self.deployment.delivery.bounds.get(query.output, BEGIN)
-        return bound if BEGIN < bound < END else SystemClock().now()
 
     def _demanded(self, query: str) -> Outcome:
         """What the last DEMAND of a query found, once the micro-batch that took it is through."""

@@ -60,6 +60,14 @@ def test_the_guards_of_the_ingest_save_the_work_of_the_aggregate(session):
     assert any("segment <> 3" in row[1] for row in listing.rows)
 
 
+def test_what_is_said_of_several_stretches_of_old_time_all_holds(session):
+    for start in (0, 10, 20):
+        times = f"window_end > TIMESTAMP '2026-01-01 00:00:{start:02d}' AND window_end <= TIMESTAMP '2026-01-01 00:00:{start + 10}'"
+        session.execute(f"ASSUME speeds WHERE segment <> {start // 10} AND {times}")
+    push(session, range(45))
+    assert {second: ended(session, second) for second in (10, 20, 30, 40)} == {10: [0], 20: [1], 30: [2], 40: list(range(9))}
+
+
 def test_guards_end_and_are_forgotten(session):
     push(session, range(11))
     for number in range(30):
