@@ -65,7 +65,8 @@ def main(quick: bool) -> dict[str, Any]:
         figures["rows"].append({"case": case, **measured, **verdict})
         figures["notes"].append(
             f"{case}: {run.seconds:.2f} s ({1 - run.seconds / none.seconds:+.0%} saved); tuples read {run.read:,}, filtered {run.filtered:,}, "
-            f"averaged {run.averaged:,}, rows displayed {run.displayed:,}; not even read {run.skipped:,} tuples, {run.skipped_bytes / max(size, 1):.0%} of the bytes"
+            f"averaged {run.averaged:,}, rows displayed {run.displayed:,}; "
+            f"not even read {run.skipped:,} tuples, {run.skipped_bytes / max(size, 1):.0%} of the bytes"
         )
     return figures
 
