@@ -108,13 +108,7 @@ def _run(item: Experiment, scale: Scale, seed: int, folder: Path) -> Outcome:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Report]:
-    columns = (
-        TextColumn("[bold]{task.fields[name]}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
+    columns = (TextColumn(name), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("", total=None)
 

@@ -82,6 +82,7 @@ def report(size: Size, trial: Trial) -> Outcome:
     notes = (
         f"virtual time, {size.seeds} seeds: {size.demand:g} s with bounds, {size.none:g} s without; {size.drawn} bursts of selectivity 0.95",
         "the paper's closed forms suppose selectivity 1, an idle system when a burst begins, and selection of the next operator at no cost",
+        "selection costs nothing in the union either: at 1 us for each rule looked at, its latencies are 5 to 8 % higher",
     )
     return Outcome(findings, (_path_panel(path), _demand_panel(demand), _six_panel()), notes)
 
@@ -112,7 +113,7 @@ def latency(strategy: str, n: int, bounds: Bounds, seconds: float, seed: int) ->
     """The mean latency, in seconds, of the union of a stream with bursts of n and an almost silent one."""
     chance = np.random.default_rng(seed)
     arrivals = bursts(BUSY, RATE, n, seconds, chance) + poisson(SILENT, SLOW, seconds, chance)
-    return simulate(arrivals, bounds, seconds, strategy=strategy).mean_latency() / SECOND
+    return simulate(arrivals, bounds, seconds, strategy=strategy, test=0).mean_latency() / SECOND
 
 
 def _batch(strategy: str) -> int:

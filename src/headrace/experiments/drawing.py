@@ -64,10 +64,17 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     axis.set_title(panel.title)
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    plain = FuncFormatter(lambda value, _: f"{value:,.10g}")  # 1,000, not 10 to the third
     if panel.log_x:
         axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(plain)
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.log_y:
         axis.set_yscale("log", nonpositive="clip")
+        axis.yaxis.set_major_formatter(plain)
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 

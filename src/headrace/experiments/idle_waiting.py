@@ -49,7 +49,7 @@ class Size:
 
 SIZES: Mapping[Scale, Size] = {
     "quick": Size(1, 150, 15, 3_000, 8),
-    "normal": Size(2, 500, 60, 10_000, 40),
+    "normal": Size(2, 400, 50, 10_000, 30),
     "full": Size(3, 2_000, 2_000, 1_500_000, 300),
 }
 
@@ -159,6 +159,14 @@ def idle_by_theory(rate: float) -> float:
     return 1 - (1 - math.exp(-x)) / x
 
 
+def peak_shrinks(case: Case, seconds: float) -> float:
+    """By how much a peak is smaller in a run shorter than the simulator's, where it is decided by the longest of many exponential gaps."""
+    if case.bounds != "none" or 0 < case.rate < 100:
+        return 1.0
+    rate, whole = (SLOW, 2000.0) if not case.rate else (RATE, 300.0)
+    return min(1.0, math.log(max(2.0, SHARE * rate * seconds)) / math.log(SHARE * rate * whole))
+
+
 def _seconds(case: Case, size: Size) -> float:
     if case.bounds == "none" and case.rate < 1:
         return size.long
@@ -253,10 +261,10 @@ def _figures(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
         word = "tuples held" if case.bounds == "punctuation" else "idle share"
         yield Finding(f"{case.name}: {word}", share.mean, verdict, None, wanted, "%")
     for case, published in SIMULATOR.items():
-        found = seen[case]
-        shorter = found.seconds < (300 if case.rate >= 1 else 2000) and published.peak.high > 10
-        verdict = "not comparable" if shorter else near(found.peak, published.peak, 0.25)
-        yield Finding(f"{case.name}: peak queue", found.peak.mean, verdict, None, published.peak)
+        peak = seen[case].peak
+        shrink = peak_shrinks(case, seen[case].seconds)
+        verdict = near(peak, Range(shrink * published.peak.low, shrink * published.peak.high), 0.25)
+        yield Finding(f"{case.name}: peak queue", peak.mean, verdict, None, published.peak)
 
 
 def _percent(share: Sample) -> Sample:
@@ -268,7 +276,7 @@ def _latencies(seen: Mapping[Case, Measured]) -> Panel:
     published = tuple((rate, 1000 * SIMULATOR[_periodic(rate)].latency) for rate in PERIODIC)
     levels = tuple(Series(case.name, ((0, 1000 * seen[case].latency.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT))
     curves = (Series("B periodic", ours), Series("B, simulator", published, "marks", "B periodic"), *levels)
-    return Panel("Mean latency", "periodic bounds per second", "ms", curves, log_x=True, log_y=True)
+    return Panel("Latency", "periodic bounds per second", "mean latency, ms", curves, log_x=True, log_y=True)
 
 
 def _shares(seen: Mapping[Case, Measured]) -> Panel:
@@ -279,11 +287,11 @@ def _shares(seen: Mapping[Case, Measured]) -> Panel:
     curves = (
         Series("B periodic", ours),
         Series("B, simulator", published, "marks", "B periodic"),
-        Series("B, 1 - (1 - e^-x)/x", theory, "dashed", "B periodic"),
-        Series("B, paper", ((100, 15.0),), "marks"),
+        Series("B, $1 - (1 - e^{-x})/x$", theory, "dashed", "B periodic"),
         *levels,
+        Series("B, paper", ((100, 15.0),), "marks"),
     )
-    return Panel("Time the union waits idly", "periodic bounds per second", "%", curves, log_x=True, log_y=True)
+    return Panel("Time the union waits idly", "periodic bounds per second", "share of the time, %", curves, log_x=True, log_y=True)
 
 
 def _peaks(seen: Mapping[Case, Measured]) -> Panel:
@@ -291,7 +299,7 @@ def _peaks(seen: Mapping[Case, Measured]) -> Panel:
     published = tuple((rate, SIMULATOR[_periodic(rate)].peak.high) for rate in PERIODIC)
     levels = tuple(Series(case.name, ((0, seen[case].peak.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT))
     curves = (Series("B periodic", ours), Series("B, simulator", published, "marks", "B periodic"), *levels)
-    return Panel("Peak queue", "periodic bounds per second", "elements", curves, log_x=True, log_y=True)
+    return Panel("Peak queue", "periodic bounds per second", "elements in buffers", curves, log_x=True, log_y=True)
 
 
 def _gaps(gaps: Mapping[int, Sample]) -> Panel:
@@ -308,10 +316,12 @@ def _gaps(gaps: Mapping[int, Sample]) -> Panel:
 def _notes(seen: Mapping[Case, Measured], size: Size) -> Iterator[str]:
     lengths = ", ".join(f"{case.name} {found.seconds:g} s" for case, found in seen.items() if case in SIMULATOR)
     yield f"virtual time, {size.seeds} seed(s): {lengths}; the simulator ran 2,000 s (A, B 0.1/s, C, D) and 300 s (other B) with 3 seeds"
-    yield "peak queues grow with the length of a run (B at high rates: with the logarithm of it), so those of shorter runs are not comparable"
+    yield (
+        "peak queues of A, and of B at 100/s and more, grow with the longest of n gaps, so with ln n: "
+        "those of shorter runs are judged against the simulator's, less by that"
+    )
     yield "the peak queue with absorption is measured with one slow tuple in the middle of the run, as none would come by chance in so short a time"
     yield (
         "idle: the union has tuples and may take nothing; held: also while it takes punctuation that stands before them, "
         "which the simulator's idle share of C counts"
     )
-    yield "our engine looks at the source's rule too, 1 us each time, so C, D and registers are a few us above the simulator's"

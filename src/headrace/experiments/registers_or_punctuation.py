@@ -92,6 +92,7 @@ def report(size: Size, trial: Trial) -> Outcome:
     findings = (*_claims(ratios), *_figures(ratios), _waiting(none))
     notes = (
         f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s a point ({10 * size.seconds:g} s without bounds); a tuple costs {COST} us",
+        "at m = 0 nothing is bypassed: what is left there when unions take punctuation at no cost is the selections more, 1 us each",
         "graph and costs of the paper are unknown, so its 14 % cannot be verified: several settings come near it",
         f"latency with registers: {', '.join(f'{1e6 * found.mean:.0f} us at m = {m}' for m, found in registers.items())}",
     )
@@ -139,7 +140,7 @@ def _claims(ratios: Mapping[tuple[Payers, float, int], Sample]) -> Iterator[Find
     yield Finding("settings within 3 % of 14 % more", named, "not comparable", "14 % more", "0.1 if not unions pay, 0.05 if all")
     for who, word in (("all", "flat, 2.89 to 2.97 x"), ("not unions", "grows, 1.05 to 2.59 x")):
         first, last = ratios[who, 1.0, 0].mean, ratios[who, 1.0, 4].mean  # type: ignore[index]
-        yield Finding(f"from m = 0 to 4 if {who} pay", f"{first:.3g} to {last:.3g} x", claim(last > 1.1 * first), "grows with m", word)
+        yield Finding(f"from m = 0 to 4 if {who} pay", f"{first:.3g} to {last:.3g} x", claim(last > 1.25 * first), "grows with m", word)
 
 
 def _figures(ratios: Mapping[tuple[Payers, float, int], Sample]) -> Iterator[Finding]:

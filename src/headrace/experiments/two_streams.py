@@ -23,22 +23,17 @@ BUSY, SILENT, UNION = "S1", "S2", "U"
 SHARE = 0.95
 
 
-def costs(each: int) -> Costs:
-    """`each` microseconds for a tuple or punctuation, 2 for a bound, 1 for a rule."""
-    return Costs(each, ets=2, test=1)
-
-
-def simulate(arrivals: Iterable[Arrival], bounds: Bounds, seconds: float, *, cost: int = 20, strategy: str = "dfs", share: float = SHARE) -> Trace:
-    """Run the graph on virtual time."""
+def simulate(arrivals: Iterable[Arrival], bounds: Bounds, seconds: float, *, cost: int = 20, test: int = 1, strategy: str = "dfs") -> Trace:
+    """Run the graph on virtual time: `cost` microseconds for a tuple or punctuation, 2 for a bound, `test` for looking at a rule."""
     clock = VirtualClock()
     ets = ClockEts(clock, {BUSY: None, SILENT: None}) if bounds in ("punctuation", "registers") else None
     union = Union(2) if bounds == "latent" else OrderedUnion(2)
     absorb = bounds in ("absorbed", "registers", "latent")
-    engine = Engine(_graph(union, share), strategy, ets=ets, registers=bounds == "registers", absorb=absorb)
-    return Simulation(engine, clock, costs(cost)).run(arrivals, round(seconds * SECOND))
+    engine = Engine(_graph(union), strategy, ets=ets, registers=bounds == "registers", absorb=absorb)
+    return Simulation(engine, clock, Costs(cost, ets=2, test=test)).run(arrivals, round(seconds * SECOND))
 
 
-def _graph(union: OrderedUnion | Union, share: float) -> Graph:
+def _graph(union: OrderedUnion | Union) -> Graph:
     scans = (Vertex(BUSY, Scan(BUSY, ("x",))), Vertex(SILENT, Scan(SILENT, ("x",))))
-    selections = (Vertex("s1", keep(share), (BUSY,)), Vertex("s2", keep(share), (SILENT,)))
+    selections = (Vertex("s1", keep(SHARE), (BUSY,)), Vertex("s2", keep(SHARE), (SILENT,)))
     return Graph((*scans, *selections, Vertex(UNION, union, ("s1", "s2")), Vertex("out", Output("out"), (UNION,))))
