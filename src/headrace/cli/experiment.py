@@ -14,7 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from headrace.cli import java
-from headrace.cli.report import RUN_FAILED, err, faults, out
+from headrace.cli.quiet import divert
+from headrace.cli.report import RUN_FAILED, err, faults, is_debugging, out
 from headrace.experiments.drawing import draw
 from headrace.experiments.experiment import Experiment, Finding, Outcome, Scale, Trial, text_of
 from headrace.experiments.experiment import Progress as Report
@@ -91,6 +92,8 @@ def _run(item: Experiment, scale: Scale, seed: int, folder: Path) -> Outcome:
     out.print(item.question, style="italic")
     if item.needs == "Java":
         java.prepare()
+        if not is_debugging():
+            divert(None)
     began = time.monotonic()
     with _progress(item.name) as progress:
         outcome = item.run(Trial(scale, seed, progress))

@@ -6,6 +6,7 @@ A selection on one stream of 1,000 tuples a second and, on another, an aggregate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -68,7 +69,7 @@ def report(size: Size, trial: Trial) -> Outcome:
 def measure(slide: int, seconds: float, seed: int, *, on_demand: bool) -> float:
     """The burstiness of the union's results."""
     counts, _ = np.histogram(np.array(times(slide, seconds, seed, on_demand=on_demand)) / SECOND, np.linspace(0, seconds, round(seconds / BIN) + 1))
-    return float((counts.max() - counts.min()) / counts.mean())
+    return float((counts.max() - counts.min()) / counts.mean()) if counts.any() else math.nan
 
 
 def times(slide: int, seconds: float, seed: int, *, on_demand: bool, aggregate: RowsAggregate | None = None) -> list[int]:

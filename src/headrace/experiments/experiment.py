@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -117,6 +118,8 @@ def _number(value: float, unit: str) -> str:
 
 
 def _digits(value: float) -> str:
+    if math.isnan(value):
+        return "?"
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from headrace.experiments.experiment import Range, Verdict
 from headrace.experiments.sample import Sample
 
@@ -15,6 +17,8 @@ def near(ours: Sample | float, published: float | Range, tolerance: float) -> Ve
     """Confirmed within a share of the published number and two standard errors of ours, consistent within three times that share."""
     mean, noise = (ours.mean, 2 * ours.error) if isinstance(ours, Sample) else (ours, 0.0)
     low, high = (published.low, published.high) if isinstance(published, Range) else (published, published)
+    if math.isnan(mean):
+        return "not comparable"  # nothing came out
     off = max(low - mean, mean - high, 0.0)
     allowed = tolerance * max(abs(low), abs(high))
     if off <= allowed + noise:

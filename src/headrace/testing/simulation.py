@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -87,7 +88,8 @@ class Trace:
         return (self.waited.get(vertex, 0) + self.behind.get(vertex, 0)) / max(1, self.ended - self.began)
 
     def mean_latency(self) -> float:
-        return sum(emission.latency for emission in self.emissions) / max(1, len(self.emissions))
+        """Not a number if nothing came out: what still waits has no latency yet."""
+        return sum(emission.latency for emission in self.emissions) / len(self.emissions) if self.emissions else math.nan
 
     def times(self, end: VertexId | None = None) -> list[int]:
         """When results came out."""
