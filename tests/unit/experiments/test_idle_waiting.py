@@ -2,7 +2,8 @@ import pytest
 
 from headrace.experiments import idle_waiting
 from headrace.experiments.experiment import Outcome, Trial
-from headrace.experiments.idle_waiting import DEMAND, LATENT, NONE, REGISTERS, Case, Size, measure, peak_shrinks
+from headrace.experiments.idle_waiting import Size
+from headrace.experiments.idle_waiting_cases import DEMAND, LATENT, NONE, REGISTERS, Case, measure, peak_shrinks
 
 
 @pytest.fixture(scope="module")
