@@ -14,11 +14,14 @@ def claim(holds: bool) -> Verdict:
 
 
 def near(ours: Sample | float, published: float | Range, tolerance: float) -> Verdict:
-    """Confirmed within a share of the published number and two standard errors of ours, consistent within three times that share."""
+    """Confirmed within a share of the published number and two standard errors of ours, consistent within three times that share.
+
+    Where more than a third would have to be forgiven, the run was too short to compare.
+    """
     mean, noise = (ours.mean, 2 * ours.error) if isinstance(ours, Sample) else (ours, 0.0)
     low, high = (published.low, published.high) if isinstance(published, Range) else (published, published)
-    if math.isnan(mean):
-        return "not comparable"  # nothing came out
+    if math.isnan(mean) or tolerance > 1 / 3:  # nothing came out, or too little
+        return "not comparable"
     off = max(low - mean, mean - high, 0.0)
     allowed = tolerance * max(abs(low), abs(high))
     if off <= allowed + noise:
