@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,8 @@ class BucketProcessor(StatefulProcessor):
         out = bucket.run(taken, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket
+        else:
+            bucket.close()
         for row in out:
             yield SparkRow(bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload)
 
@@ -76,9 +78,9 @@ class _SparkStore:
     def get(self, name: str) -> bytes:
         return bytes(self._values.getValue((name,))[0])
 
-    def save(self, version: int, changed: Mapping[str, bytes], removed: Iterable[str]) -> None:
+    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+        for name, data in changed:
+            self._values.updateValue((name,), (data,))
         for name in removed:
             self._values.removeKey((name,))
-        for name, data in changed.items():
-            self._values.updateValue((name,), (data,))
         self._number.update((version,))
