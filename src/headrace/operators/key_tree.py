@@ -86,11 +86,12 @@ class KeyTree(Generic[ChunkT, PieceT]):
         self._append(root, [piece], largest)
         if self._full is None:
             self._full = {node for node in self.nodes if self._rows(node) >= FAN * largest}
-        self._debt = max(0, self._debt - _CREDIT * len(piece))
-        while self._full and not self._debt:
+        self._debt -= _CREDIT * len(piece)
+        while self._full and self._debt <= 0:
             node = min(self._full, key=lambda name: (name.count(_CHILD), -self._rows(name), name))  # those above feed those below
             self._full.discard(node)
             self._hand_down(node, largest)
+        self._debt = max(0, self._debt)
 
     def keep(self, alive: Callable[[ChunkT], bool]) -> None:
         """Forget the chunks that are not alive."""

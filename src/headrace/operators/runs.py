@@ -123,7 +123,7 @@ class Runs:
             ordered = tuple(chunk for _, chunk in sorted(chunks.items()))
             rows = ordered[0] if len(ordered) == 1 else pl.concat(ordered)
             restored = _Run(id_, rows, ordered, rows[self._order].to_numpy())
-            restored.dead = restored.below(self.horizon)
+            restored.dead = restored.below(self.horizon) if self.horizon > BEGIN else 0
             self._runs.append(restored)
         self._next = max(parts, default=-1) + 1
 

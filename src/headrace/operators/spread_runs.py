@@ -44,14 +44,15 @@ class SpreadRuns:
         largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
         if self._full is None:
             self._full = {name for name, node in self._nodes.items() if len(node) >= largest}
-        self._debt = max(0, self._debt - _CREDIT * rows.height)
+        self._debt -= _CREDIT * rows.height
         if len(self._nodes[self._prefix]) >= largest:
             self._full.add(self._prefix)
-        while self._full and not self._debt:
+        while self._full and self._debt <= 0:
             name = min(self._full, key=lambda name: (name.count(_CHILD), name))  # those above feed those below
             self._full.discard(name)
             if name in self._nodes:
                 self._hand_down(name, largest)
+        self._debt = max(0, self._debt)
 
     def least(self) -> int:
         """The smallest value of the order column; END if there are no rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ class BucketProcessor(StatefulProcessor):
         from headrace.runtime.chunk_cache import ChunkCache
         from headrace.runtime.wire import Kind, Row
 
+        if not gc.get_freeze_count():
+            gc.freeze()  # what is imported stays for good: letting go of a large bucket need not look through it
         bucket_number = key[0]
         context = TaskContext.get()
         assert context is not None

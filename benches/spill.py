@@ -1,0 +1,141 @@
+"""State larger than memory: a join that forgets nothing, in workers that may not hold what it holds.
+
+Each worker has a hard limit on memory of its own (`HEADRACE_WORKER_MEMORY`); what it maps from files, which the system can drop at any time, does not
+count. The results are compared with a join of the whole input at once.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from benches.parts.bids import Bids, write_bids
+
+LIMIT_MB = 256
+WORKER = b"headrace.hosts.spark.daemon"
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """Join two streams for ever and watch the workers' memory."""
+    os.environ["HEADRACE_WORKER_MEMORY"] = str(LIMIT_MB)  # before Spark starts its workers
+    rows, per_file = (5_000_000, 200_000) if quick else (16_000_000, 200_000)
+    with tempfile.TemporaryDirectory(prefix="spill-") as name:
+        folder = Path(name)
+        bids, asks = (
+            write_bids(folder / kind, rows, per_file=per_file, seed=seed, bidders=4 * rows, tail=0) for kind, seed in (("bids", 1), ("asks", 2))
+        )
+        watch = Watch()
+        states, batch_ms = _run(folder, bids, asks)
+        watch.end()
+        right = _sums(pl.scan_parquet(folder / "out" / "*.parquet")) == _sums(_wanted(bids, asks))
+    return _figures(states, batch_ms, watch, right=right)
+
+
+class Watch(threading.Thread):
+    """Notes the most memory that any worker, and the JVM, had of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.worker_mb = self.jvm_mb = 0.0
+        self._ended = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.02):
+            for process in Path("/proc").iterdir():
+                if not process.name.isdigit():
+                    continue
+                try:
+                    command = (process / "cmdline").read_bytes()
+                    if WORKER not in command:
+                        continue
+                    own = _own_mb(process)
+                except (OSError, StopIteration):
+                    continue  # it has ended
+                if b"java" in command.partition(b"\0")[0]:
+                    self.jvm_mb = max(self.jvm_mb, own)
+                else:
+                    self.worker_mb = max(self.worker_mb, own)
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+def _own_mb(process: Path) -> float:
+    return next(int(line.split()[1]) / 1024 for line in (process / "status").read_text().splitlines() if line.startswith("RssAnon"))
+
+
+def _run(folder: Path, bids: Bids, asks: Bids) -> tuple[list[float], list[float]]:
+    """The state after each micro-batch in megabytes, and how long each took."""
+    from headrace.elements.page import Page
+    from headrace.hosts.spark.host import spark_session
+    from headrace.session import Session
+
+    spark_session().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    states: list[float] = []
+    with Session(folder / "checkpoint", limit=bids.per_file) as session:
+        delivery = session.deployment.delivery
+
+        def take(batch: int, pages: Sequence[Page]) -> None:
+            states.append(sum(report.state_bytes for report in delivery.reports) / 1e6)
+
+        delivery.subscribers["pairs"] = [take]
+        text = (
+            "CREATE QUERY pairs AS SELECT b.bidder AS bidder, b.auction AS one, a.auction AS two, b.price AS price "
+            f"FROM bids [UNBOUNDED] AS b JOIN asks [UNBOUNDED] AS a ON b.bidder = a.bidder INTO FILES (path '{folder / 'out'}')"
+        )
+        session.execute(";\n".join([bids.stream("bids"), asks.stream("asks"), text]))
+        running = session.deployment.query  # type: ignore[attr-defined]
+        session.drain()
+    return states, [float(progress.durationMs["triggerExecution"]) for progress in running.recentProgress]
+
+
+def _wanted(bids: Bids, asks: Bids) -> pl.LazyFrame:
+    left, right = (pl.scan_parquet(each.folder / "*.parquet") for each in (bids, asks))
+    pairs = left.select("bidder", "price", pl.col("auction").alias("one")).join(right.select("bidder", pl.col("auction").alias("two")), on="bidder")
+    return pairs.select("bidder", "one", "two", "price")
+
+
+def _sums(rows: pl.LazyFrame) -> tuple[Any, ...]:
+    """How many rows there are, and sums in which no two different results are likely to agree."""
+    columns = ("bidder", "one", "two")
+    products = (pl.col(a) * pl.col(b) % 1_000_003 for a, b in (("bidder", "one"), ("one", "two"), ("bidder", "two")))
+    cents = (pl.col("price") * 100).round().cast(pl.Int64).sum().alias("cents")
+    return (
+        rows.select(pl.len().alias("rows"), *(pl.col(c).sum() for c in columns), *(p.sum().alias(f"p{i}") for i, p in enumerate(products)), cents)
+        .collect()
+        .row(0)
+    )
+
+
+def _figures(states: list[float], batch_ms: list[float], watch: Watch, *, right: bool) -> dict[str, Any]:
+    quarter = max(1, len(batch_ms) // 4)
+    start, end = statistics.median(batch_ms[1 : 1 + quarter]), statistics.median(batch_ms[-quarter - 3 : -3] or batch_ms)
+    state = max(states)
+    rows = [
+        {"case": "state", "ours": state, "peers": {}, "unit": "MB"},
+        {
+            "case": "state to the limit of a worker",
+            "ours": state,
+            "peers": {"limit": float(LIMIT_MB)},
+            "unit": "MB",
+            "ratio": state / LIMIT_MB,
+            "target": 1.0,
+            "verdict": "met" if state > LIMIT_MB else "missed",
+        },
+        {"case": "a worker's own memory at most", "ours": watch.worker_mb, "peers": {"limit": float(LIMIT_MB)}, "unit": "MB"},
+        {"case": "the JVM's own memory at most", "ours": watch.jvm_mb, "peers": {}, "unit": "MB"},
+        {"case": "micro-batch, last quarter", "ours": end, "peers": {"start": start}, "unit": "ms", "ratio": start / end},
+        {"case": "results exact", "ours": float(right), "peers": {}, "unit": "", "verdict": "met" if right else "missed"},
+    ]
+    cases = {row["case"]: {key: value for key, value in row.items() if key != "case"} for row in rows}
+    cases["state"]["series"], cases["micro-batch, last quarter"]["series"] = states, batch_ms
+    return {"bench": "spill", "title": "A join that outgrows its workers", "cases": cases, "rows": rows, "notes": [time.strftime("%Y-%m-%d")]}
