@@ -1,7 +1,7 @@
 """State larger than memory: a join that forgets nothing, in workers that may not hold what it holds.
 
 Each worker has a hard limit on memory of its own (`HEADRACE_WORKER_MEMORY`); what it maps from files, which the system can drop at any time, does not
-count. The results are compared with a join of the whole input at once.
+count. The limit is on address space, of which an idle worker takes 200 MB. The results are compared with a join of the whole input at once.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
-from benches.parts.bids import Bids, write_bids
 
-LIMIT_MB = 256
+LIMIT_MB = 512
+PER_FILE = 100_000
+TEXT = 96  # bytes that a tuple carries besides its numbers
 WORKER = b"headrace.hosts.spark.daemon"
 
 
 def main(quick: bool) -> dict[str, Any]:
     """Join two streams for ever and watch the workers' memory."""
     os.environ["HEADRACE_WORKER_MEMORY"] = str(LIMIT_MB)  # before Spark starts its workers
-    rows, per_file = (5_000_000, 200_000) if quick else (16_000_000, 200_000)
+    files = 20 if quick else 80
     with tempfile.TemporaryDirectory(prefix="spill-") as name:
         folder = Path(name)
-        bids, asks = (
-            write_bids(folder / kind, rows, per_file=per_file, seed=seed, bidders=4 * rows, tail=0) for kind, seed in (("bids", 1), ("asks", 2))
-        )
+        for number, name in enumerate(("bids", "asks")):
+            _write(folder / name, files, bidders=4 * files * PER_FILE, seed=number)
         watch = Watch()
-        states, batch_ms = _run(folder, bids, asks)
+        states, batch_ms = _run(folder)
         watch.end()
-        right = _sums(pl.scan_parquet(folder / "out" / "*.parquet")) == _sums(_wanted(bids, asks))
+        right = _sums(pl.scan_parquet(folder / "out" / "*.parquet")) == _sums(_wanted(folder))
     return _figures(states, batch_ms, watch, right=right)
 
 
@@ -73,7 +74,7 @@ def _own_mb(process: Path) -> float:
     return next(int(line.split()[1]) / 1024 for line in (process / "status").read_text().splitlines() if line.startswith("RssAnon"))
 
 
-def _run(folder: Path, bids: Bids, asks: Bids) -> tuple[list[float], list[float]]:
+def _run(folder: Path) -> tuple[list[float], list[float]]:
     """The state after each micro-batch in megabytes, and how long each took."""
     from headrace.elements.page import Page
     from headrace.hosts.spark.host import spark_session
@@ -81,39 +82,52 @@ def _run(folder: Path, bids: Bids, asks: Bids) -> tuple[list[float], list[float]
 
     spark_session().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     states: list[float] = []
-    with Session(folder / "checkpoint", limit=bids.per_file) as session:
+    with Session(folder / "checkpoint", limit=PER_FILE) as session:
         delivery = session.deployment.delivery
 
         def take(batch: int, pages: Sequence[Page]) -> None:
             states.append(sum(report.state_bytes for report in delivery.reports) / 1e6)
 
         delivery.subscribers["pairs"] = [take]
-        text = (
-            "CREATE QUERY pairs AS SELECT b.bidder AS bidder, b.auction AS one, a.auction AS two, b.price AS price "
+        columns = "at TIMESTAMP, bidder BIGINT, amount BIGINT, note STRING"
+        streams = [
+            f"CREATE STREAM {name} ({columns}) TIMESTAMP BY at FROM FILES (path '{folder / name}', format 'parquet')" for name in ("bids", "asks")
+        ]
+        pairs = (
+            "CREATE QUERY pairs AS SELECT b.bidder AS bidder, b.amount AS one, a.amount AS two, b.note AS note, a.note AS other "
             f"FROM bids [UNBOUNDED] AS b JOIN asks [UNBOUNDED] AS a ON b.bidder = a.bidder INTO FILES (path '{folder / 'out'}')"
         )
-        session.execute(";\n".join([bids.stream("bids"), asks.stream("asks"), text]))
+        session.execute(";\n".join([*streams, pairs]))
         running = session.deployment.query  # type: ignore[attr-defined]
         session.drain()
     return states, [float(progress.durationMs["triggerExecution"]) for progress in running.recentProgress]
 
 
-def _wanted(bids: Bids, asks: Bids) -> pl.LazyFrame:
-    left, right = (pl.scan_parquet(each.folder / "*.parquet") for each in (bids, asks))
-    pairs = left.select("bidder", "price", pl.col("auction").alias("one")).join(right.select("bidder", pl.col("auction").alias("two")), on="bidder")
-    return pairs.select("bidder", "one", "two", "price")
+def _write(folder: Path, files: int, *, bidders: int, seed: int) -> None:
+    """Files whose times grow with their order, since the source goes by them."""
+    folder.mkdir()
+    chance = np.random.default_rng(seed)
+    for number in range(files):
+        letters = chance.integers(97, 123, (PER_FILE, TEXT), dtype=np.uint8).view(f"S{TEXT}").ravel()
+        at = (number * PER_FILE + np.arange(PER_FILE)) * 100
+        columns = {"at": at, "bidder": chance.integers(0, bidders, PER_FILE), "amount": chance.integers(0, 10**6, PER_FILE)}
+        frame = pl.DataFrame(columns).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")), pl.Series("note", letters.tolist()).cast(pl.String))
+        path = folder / f"{number:05d}.parquet"
+        frame.write_parquet(path)
+        os.utime(path, (1_750_000_000 + number, 1_750_000_000 + number))
+
+
+def _wanted(folder: Path) -> pl.LazyFrame:
+    left, right = (pl.scan_parquet(folder / name / "*.parquet").drop("at") for name in ("bids", "asks"))
+    pairs = left.rename({"amount": "one"}).join(right.rename({"amount": "two", "note": "other"}), on="bidder")
+    return pairs.select("bidder", "one", "two", "note", "other")
 
 
 def _sums(rows: pl.LazyFrame) -> tuple[Any, ...]:
     """How many rows there are, and sums in which no two different results are likely to agree."""
-    columns = ("bidder", "one", "two")
-    products = (pl.col(a) * pl.col(b) % 1_000_003 for a, b in (("bidder", "one"), ("one", "two"), ("bidder", "two")))
-    cents = (pl.col("price") * 100).round().cast(pl.Int64).sum().alias("cents")
-    return (
-        rows.select(pl.len().alias("rows"), *(pl.col(c).sum() for c in columns), *(p.sum().alias(f"p{i}") for i, p in enumerate(products)), cents)
-        .collect()
-        .row(0)
-    )
+    columns = ("bidder", "one", "two", "note", "other")
+    hashes = [(pl.struct(columns).hash(seed=seed) >> 32).sum().alias(f"hash{seed}") for seed in (1, 2)]
+    return rows.select(pl.len(), *hashes).collect().row(0)
 
 
 def _figures(states: list[float], batch_ms: list[float], watch: Watch, *, right: bool) -> dict[str, Any]:

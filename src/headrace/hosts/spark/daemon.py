@@ -28,6 +28,7 @@ setattr(pyspark.daemon, "gc", _quiet)  # noqa: B010  not an exported name
 
 if "HEADRACE_WORKER_MEMORY" in os.environ:
     limit = int(os.environ["HEADRACE_WORKER_MEMORY"]) << 20
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool would reserve a gigabyte at once
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # of the daemon, and so of the workers that it forks
 
 if __name__ == "__main__":
