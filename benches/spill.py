@@ -126,7 +126,7 @@ def _wanted(folder: Path) -> pl.LazyFrame:
 def _sums(rows: pl.LazyFrame) -> tuple[Any, ...]:
     """How many rows there are, and sums in which no two different results are likely to agree."""
     columns = ("bidder", "one", "two", "note", "other")
-    hashes = [(pl.struct(columns).hash(seed=seed) >> 32).sum().alias(f"hash{seed}") for seed in (1, 2)]
+    hashes = [(pl.struct(columns).hash(seed=seed) // 2**32).sum().alias(f"hash{seed}") for seed in (1, 2)]
     return rows.select(pl.len(), *hashes).collect().row(0)
 
 
