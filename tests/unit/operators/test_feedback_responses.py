@@ -68,12 +68,9 @@ def test_a_projection_renames_and_inverts() -> None:
     assert answer(spec, pattern((Column("c", Type.STRING), equal("x")))) == Response((EVERYTHING,))
     assert answer(spec, pattern((Column("c", Type.STRING), equal("y")))) == Response((None,))
     assert answer(spec, pattern((Column("s", Type.BIGINT), equal(1)))) == Response((None,))
-    assert answer(Project((("p", Call("+", (V, Literal(2, Type.INT)), Type.BIGINT)),)), pattern((Column("p", Type.BIGINT), less(5)))).inputs == (
-        pattern((V, less(3))),
-    )
-    assert answer(Project((("p", Call("+", (G, Literal(2, Type.INT)), Type.BIGINT)),)), pattern((Column("p", Type.BIGINT), less(5)))).inputs == (
-        None,
-    )
+    p, two = Column("p", Type.BIGINT), Literal(2, Type.INT)
+    assert answer(Project((("p", Call("+", (V, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (pattern((V, less(3))),)
+    assert answer(Project((("p", Call("+", (G, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (None,)  # it might wrap around
 
 
 def test_distinct_keeps_what_may_hide_a_later_tuple() -> None:
