@@ -235,16 +235,8 @@ def test_guards_survive_a_restart() -> None:
 
 def test_rule_1_a_dropped_tuple_still_tells_the_time(cycles: Any) -> None:
     """V1c, with a guard instead of a selection: without bounds on demand a1 would wait until 5."""
-    graph = Graph(
-        (
-            cycles.scan("A"),
-            cycles.scan("B"),
-            cycles.select("sA", "A"),
-            cycles.select("sB", "B"),
-            cycles.union("U", "sA", "sB"),
-            cycles.output("out", "U"),
-        )
-    )
+    selections = (cycles.select("sA", "A"), cycles.select("sB", "B"))
+    graph = Graph((cycles.scan("A"), cycles.scan("B"), *selections, cycles.union("U", "sA", "sB"), cycles.output("out", "U")))
     for mode, at in (("none", 2), ("absorb", 1), ("registers", 1)):
         engine = cycles.engine(graph, mode)
         engine.feedback("out", Feedback(Intent.ASSUMED, pattern((X, equal("b")))))
