@@ -18,9 +18,11 @@ from headrace.elements.pattern import Pattern, covers, matches
 from headrace.elements.schema import TS
 from headrace.graph.feedback import Arc, Respond, Spread, arcs_of, facts_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
-from headrace.operators.feedback.facts import NO_FACTS, Facts, until
+from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, until
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator
+from headrace.operators.panes import PANE, pane_length
+from headrace.operators.specs import PaneAggregate
 from headrace.runtime.network import Network
 
 #: Guards on one arc at most.
@@ -61,6 +63,11 @@ class Assumptions:
         self.purged = 0
         self._graph, self._taps = Graph(), frozenset[VertexId]()
         self._facts: dict[VertexId, Facts] = {}
+        self._given: Mapping[VertexId, Facts] = {}
+
+    def know(self, facts: Mapping[VertexId, Facts]) -> None:
+        """Take over what is known of the vertices, in other graphs, from which this one gets its input; before `use`."""
+        self._given, self._facts = facts, {}
 
     def use(self, graph: Graph, taps: frozenset[VertexId]) -> None:
         """Go on with another graph: what was told stays, what follows from it is found anew, for there may be other readers now."""
@@ -198,7 +205,10 @@ class Assumptions:
 
     def _end(self, arc: Arc, wanted: Pattern) -> int | None:
         """When a guard goes. A register that was raised says nothing about what really came, so there it must have been passed."""
-        end = until(wanted, self._known(self._origin(arc)))
+        facts, reader = self._known(self._origin(arc)), self._graph.by_id().get(arc[0])
+        if reader is not None and isinstance(reader.spec, PaneAggregate):
+            facts = Facts(facts.holds, (*facts.clocks, Clock(PANE, 0, pane_length(reader.spec.window) - 1)))
+        end = until(wanted, facts)
         return end if end is None or arc[0] not in self._network.registers else end + 1
 
     def _spread(self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None) -> Spread:
@@ -209,7 +219,7 @@ class Assumptions:
 
     def _known(self, vertex: VertexId) -> Facts:
         if not self._facts:
-            self._facts = facts_of(self._graph)
+            self._facts = facts_of(self._graph, given=self._given)
         return self._facts.get(vertex, NO_FACTS)
 
     def _origin(self, arc: Arc) -> VertexId:
