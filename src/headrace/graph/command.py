@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -46,7 +46,14 @@ class UseStrategy(Struct, frozen=True, tag="use_strategy"):
     strategy: str
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy
+class UseEts(Struct, frozen=True, tag="use_ets"):
+    """How silent streams tell their time: when an operator waits for it, in every `period` whether or not one does, or not at all."""
+
+    mode: Literal["on demand", "periodic", "none"] = "on demand"
+    period: int = 0
+
+
+Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -99,6 +106,7 @@ class Running(Struct, frozen=True):
     queries: tuple[AddQuery, ...] = ()
     draining: bool = False
     commands: int = 0  # how many have been taken
+    ets: UseEts = UseEts()
     strategies: tuple[UseStrategy, ...] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
 
     def after(self, command: Command) -> Running:
@@ -116,3 +124,5 @@ class Running(Struct, frozen=True):
             case UseStrategy(query=name):
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 return msgspec.structs.replace(taken, strategies=(*strategies, command))
+            case UseEts():
+                return msgspec.structs.replace(taken, ets=command)

@@ -5,11 +5,9 @@ Runs on the driver, once per micro-batch, perhaps again after a crash: everythin
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
@@ -18,13 +16,15 @@ from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.graph.command import Running
 from headrace.hosts.exchange import exchange_directory, write_exchange
-from headrace.hosts.intake import read_progress
+from headrace.hosts.progress import Progress, read_progress, write_progress
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
 from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
-from headrace.runtime.wire import Kind, Report, Row, decode_report
+from headrace.runtime.wire import Kind, Report, Row, Wait, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
+#: Files of so many queries are written at once: most of the time goes into waiting for the disk.
+_WRITERS = 8
 
 
 class Delivery:
@@ -36,6 +36,7 @@ class Delivery:
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
         self.subscribers: dict[str, list[Subscriber]] = {}
+        self._writers = ThreadPoolExecutor(_WRITERS, "files")
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
@@ -63,17 +64,20 @@ class Delivery:
         outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self._exchange(batch, pages, bounds)
+        writing = []
         for vertex, query in outputs.items():
             found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
                 if isinstance(sink, FilesSink):
-                    sink.write(batch, found, [staged_name(row) for row in elsewhere])
+                    writing.append(self._writers.submit(sink.write, batch, found, [staged_name(row) for row in elsewhere]))
                 else:
                     sink.write(batch, found)
             for subscriber in self.subscribers.get(query, []):
                 subscriber(batch, found)
+        for written in writing:
+            written.result()
         self._remember(reports, bounds)
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
@@ -82,6 +86,7 @@ class Delivery:
 
     def close(self) -> None:
         """Release the sinks; what a MEMORY sink holds can still be read."""
+        self._writers.shutdown()
         for sinks in self.sinks.values():
             for sink in sinks:
                 sink.close()
@@ -94,7 +99,7 @@ class Delivery:
 
     def _remember(self, reports: list[Report], bounds: dict[str, int]) -> None:
         before = read_progress(self.directory)
-        newest: dict[str, int] = before["newest"]
+        newest = dict(before.newest)
         punctual: dict[str, bool] = {}
         for report in reports:
             for counts in report.streams:
@@ -104,19 +109,12 @@ class Delivery:
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        left: dict[str, Any] = {
-            "newest": newest,
-            "punctual": {**before["punctual"], **punctual},
-            "exchanges": exchanges,
-            "held": sum(report.held for report in reports),
-        }
-        temporary = self.directory / ".progress.json"
-        temporary.write_bytes(json.dumps(left).encode())
-        os.replace(temporary, self.directory / "progress.json")
+        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports)))
 
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
+        total.asked += sum(report.asked for report in reports)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0
         for report in reports:
@@ -141,6 +139,14 @@ class Delivery:
 def _least_bounds(reports: list[Report]) -> dict[str, int]:
     names = {name for report in reports for name in report.bounds}
     return {name: min(report.bounds.get(name, BEGIN) for report in reports) for name in names}
+
+
+def _least_waits(reports: list[Report]) -> list[Wait]:
+    least: dict[tuple[str, ...], int] = {}
+    for report in reports:
+        for wait in report.waits:
+            least[wait.streams] = min(wait.bound, least.get(wait.streams, wait.bound))
+    return [Wait(bound, streams) for streams, bound in least.items()]
 
 
 def _add(total: VertexStatistics, seen: VertexStatistics) -> None:

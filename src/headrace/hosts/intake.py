@@ -6,7 +6,6 @@ its newest timestamp and whether it has ended. Spark keeps offsets in its log, s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,12 +17,15 @@ from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import CommandLog, Running, encode_command
 from headrace.graph.place import Placement
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
+from headrace.hosts.progress import Progress, read_progress
+from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.bucket import placement_of
 from headrace.runtime.ingest import Task, Work
+from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control
 
 Offset: TypeAlias = dict[str, Any]
-#: With nothing new to read, time is told to waiting operators this often.
+#: With nothing new to read, an operator that was told the time it waits for and still waits is told again this often.
 TICK = 200 * MILLISECOND
 START: Offset = {"time": BEGIN, "commands": 0, "streams": {}, "exchanges": {}}
 
@@ -39,9 +41,25 @@ class Deployed:
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
             self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
+        self.roots = _roots(self.placement)
         for origin in self.exchanges:
             name = f"exchange:{origin}"
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_directory(directory, origin)))
+
+
+def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
+    """The streams that the tuples of each exchange stem from."""
+    specs = {vertex.id: vertex.spec for vertex in placement.keyed}
+    found: dict[str, tuple[str, ...]] = {}
+    for name, sources in upstream_sources(placement.keyed).items():  # in topological order, but an exchange has no arc to its readers
+        spec = specs[name]
+        if isinstance(spec, Exchange):
+            found[f"exchange:{spec.origin}"] = tuple(
+                stream for source in sources if isinstance(receive := specs[source], Receive) for stream in receive.streams
+            )
+    while any(root in found for roots in found.values() for root in roots):
+        found = {name: tuple(dict.fromkeys(base for root in roots for base in found.get(root, (root,)))) for name, roots in found.items()}
+    return found
 
 
 class Deployments:
@@ -88,22 +106,37 @@ class Intake:
         for origin in deployed.exchanges:
             before = start["exchanges"].get(origin, {"at": None, "bound": BEGIN})
             at = deployed.sources[f"exchange:{origin}"].latest(before["at"], now=time, limit=self.limit)
-            exchanges[origin] = {"at": at, "bound": max(before["bound"], progress["exchanges"].get(origin, BEGIN))}
+            exchanges[origin] = {"at": at, "bound": max(before["bound"], progress.exchanges.get(origin, BEGIN))}
         end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges}
-        same = all(end[part] == start[part] for part in ("commands", "streams", "exchanges"))
-        # held tuples wait for time to pass: of streams that we stamp, and of streams that follow the clock
-        ticking = any(stream.timing is not Timing.EXTERNAL or streams[name]["live"] for name, stream in deployed.streams.items())
-        waiting = progress["held"] and ticking and time - start["time"] >= TICK
-        return start if same and not waiting else end
+        return end if _differs(start, end) or self._is_time(deployed, start, end, progress) else start
 
-    def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Mapping[str, Any], time: int) -> dict[str, Any]:
+    def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> dict[str, Any]:
         before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False})
-        source = deployed.sources[name]
+        source, stream = deployed.sources[name], deployed.streams[name]
         at = source.latest(before["at"], now=time, limit=self.limit)
-        newest = max(before["newest"], progress["newest"].get(name, BEGIN), start["time"] if before["live"] else BEGIN)
+        # what the clock promised in the last micro-batch binds this one, if anybody asked or not
+        newest = max(before["newest"], progress.newest.get(name, BEGIN), _clock(deployed, start["time"]) if before["live"] else BEGIN)
+        if stream.timing is not Timing.EXTERNAL and at != before["at"]:
+            newest = time
         complete = source.finished(at)
-        live = complete and progress["punctual"].get(name, False) and _follows_clock(deployed.streams[name])
+        live = complete and progress.punctual.get(name, False) and _follows_clock(stream) and deployed.running.ets.mode != "none"
         return {"at": at, "newest": newest, "ended": deployed.running.draining and complete, "live": live}
+
+    def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
+        """Whether to run a micro-batch only to tell the time: the clock has reached what an operator waits for, or it is told periodically."""
+        clocks = _clocks(deployed, end)
+        if deployed.running.ets.mode == "periodic":
+            return bool(clocks) and _clock(deployed, end["time"]) > _clock(deployed, start["time"])
+        now = _highest(_bounds(deployed, end), clocks)
+        before = _highest(_bounds(deployed, start), _clocks(deployed, start)) if start["streams"].keys() == end["streams"].keys() else {}
+        for wait in progress.waits:
+            roots = {root for name in wait.streams for root in deployed.roots.get(name, (name,))}
+            if all(now.get(name, BEGIN) >= wait.bound for name in roots):
+                # an operator in between may promise less than it is told, so look again, but not all the time
+                told = all(before.get(name, BEGIN) >= wait.bound for name in roots)
+                if not told or end["time"] - start["time"] >= TICK:
+                    return True
+        return False
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """Divide a micro-batch; the first task also tells every bucket the time, the commands and how far the streams were before."""
@@ -125,7 +158,7 @@ class Intake:
                 work[turn % self.parallel].append(Work(name, split, BEGIN, BEGIN))
                 turn += 1
         commands = self.deployments.log.upto(end["commands"])[start["commands"] :]
-        base = Control(end["time"], self._bounds(deployed, end), [encode_command(command) for command in commands])
+        base = Control(end["time"], _bounds(deployed, end), _clocks(deployed, end), [encode_command(command) for command in commands])
         return [Task(0, end["time"], tuple(work[0]), base)] + [
             Task(number, end["time"], tuple(items), None) for number, items in enumerate(work) if number and items
         ]
@@ -140,23 +173,57 @@ class Intake:
             if f"exchange:{origin}" in deployed.sources:
                 deployed.sources[f"exchange:{origin}"].forget(at["at"])
 
-    @staticmethod
-    def _bounds(deployed: Deployed, end: Offset) -> dict[str, int]:
-        bounds: dict[str, int] = {}
-        for name, stream in deployed.streams.items():
-            at = end["streams"][name]
-            side = END if at["ended"] else end["time"]
-            if at["ended"]:
-                bounds[name] = END
-            elif stream.timing is not Timing.EXTERNAL:
-                bounds[name] = end["time"]
-            elif at["newest"] > BEGIN or at["live"]:
-                # A silent stream that follows the clock owes nothing older than its skew: the bound that a starving operator would ask for.
-                bounds[name] = max(at["newest"], end["time"] if at["live"] else BEGIN) - stream.skew
-            bounds[f"{name}.late"] = bounds[f"{name}.bad"] = side
-        for origin, at in end["exchanges"].items():
-            bounds[f"exchange:{origin}"] = at["bound"]
-        return bounds
+
+def _differs(start: Offset, end: Offset) -> bool:
+    """Whether there is anything to read, or anything to do that was not to be done before."""
+
+    def work(offset: Offset) -> Any:
+        streams = {name: (at["at"], at["ended"], at["live"]) for name, at in offset["streams"].items()}
+        return offset["commands"], offset["exchanges"], streams
+
+    return bool(work(start) != work(end))
+
+
+def _bounds(deployed: Deployed, end: Offset) -> dict[str, int]:
+    """What follows from what has been read: the bounds of streams, of what is kept aside of them, and of exchanges."""
+    bounds: dict[str, int] = {}
+    for name, stream in deployed.streams.items():
+        at = end["streams"][name]
+        bounds[f"{name}.late"] = bounds[f"{name}.bad"] = END if at["ended"] else end["time"]
+        if at["ended"]:
+            bounds[name] = END
+        elif at["newest"] > BEGIN:
+            bounds[name] = at["newest"] - (stream.skew if stream.timing is Timing.EXTERNAL else 0)
+    for origin, at in end["exchanges"].items():
+        bounds[f"exchange:{origin}"] = at["bound"]
+    return bounds
+
+
+def _clocks(deployed: Deployed, end: Offset) -> dict[str, int]:
+    """What silent streams promise if they are asked: nothing before now if we stamp them, nothing older than the skew if they follow the clock."""
+    time = _clock(deployed, end["time"])
+    found = {}
+    for name, stream in deployed.streams.items():
+        if stream.timing is not Timing.EXTERNAL:
+            found[name] = time
+        elif end["streams"][name]["live"]:
+            found[name] = time - stream.skew
+    return found if time > BEGIN else {}
+
+
+def _highest(bounds: Mapping[str, int], clocks: Mapping[str, int]) -> dict[str, int]:
+    return {**bounds, **{name: max(bound, bounds.get(name, BEGIN)) for name, bound in clocks.items()}}
+
+
+def _clock(deployed: Deployed, time: int) -> int:
+    """The clock as streams tell it."""
+    match deployed.running.ets.mode:
+        case "on demand":
+            return time
+        case "periodic":
+            return time - time % deployed.running.ets.period
+        case "none":
+            return BEGIN
 
 
 def _follows_clock(stream: Stream) -> bool:
@@ -177,12 +244,3 @@ def resume(directory: Path) -> None:
 def paused(directory: Path) -> bool:
     """Whether `pause` is in force."""
     return (directory / "pause").exists()
-
-
-def read_progress(directory: Path) -> dict[str, Any]:
-    """What the last delivered micro-batch left for the next."""
-    try:
-        found: dict[str, Any] = json.loads((directory / "progress.json").read_bytes())
-    except FileNotFoundError:
-        return {"newest": {}, "punctual": {}, "exchanges": {}, "held": 0}
-    return found

@@ -18,7 +18,7 @@ from headrace.graph.graph import VertexId
 from headrace.runtime.wire import Kind, Row
 
 #: Results of a query in one bucket and micro-batch are staged from this size on.
-STAGE_BYTES = 1024 * 1024
+STAGE_BYTES = 128 * 1024
 
 
 class Stager:

@@ -153,10 +153,11 @@ def _alter(reader: Reader, offset: int) -> Alter:
     reader.expect("SET")
     setting = reader.name("the name of a setting")
     reader.accept("=")
+    span = reader.here()
     value = reader.option()
     if value is None:
         reader.fail("expected a value", hint="strategy = 'bfs'")
-    return Alter(reader.text, offset, query, setting, str(value))
+    return Alter(reader.text, offset, query, setting, Name(str(value), span))
 
 
 def _drop(reader: Reader, offset: int) -> Drop:

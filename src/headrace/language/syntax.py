@@ -157,7 +157,7 @@ class Alter:
     offset: int
     query: Name | None
     setting: Name
-    value: str
+    value: Name
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,9 @@ class DistinctOperator(Operator):
     def held(self) -> int:
         return len(self._pending) + len(self._seen)
 
+    def due(self) -> int | None:
+        return self._pending.due()
+
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:

@@ -95,6 +95,10 @@ class JoinOperator(Operator):
     def held(self) -> int:
         return sum(map(len, self._sides))
 
+    def due(self) -> int | None:
+        first = min(side.next_lonely() for side in self._sides)
+        return None if first == END else first + 1
+
     def _probe(self, port: int, rows: pl.DataFrame, done: Flags | None) -> Iterator[Page]:
         """Pairs of these rows (sorted by key) with the other side's; flags in `done` the rows that found a partner."""
         needles, ts, exp = rows[KEY].to_numpy(), rows[TS].to_numpy(), rows[EXPIRY].to_numpy()

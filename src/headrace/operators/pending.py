@@ -41,6 +41,11 @@ class Pending:
         """The smallest timestamp of a tuple, or END."""
         return min((chunk.low for chunk in self._chunks), default=END)
 
+    def due(self) -> int | None:
+        """The least bound that lets a tuple go; None if there is none."""
+        oldest = self.oldest()
+        return None if oldest == END else oldest + 1
+
     def add(self, rows: pl.DataFrame) -> None:
         """Take in tuples, after all that are here."""
         if rows.height == 0:

@@ -62,3 +62,6 @@ class ReorderOperator(Operator):
 
     def held(self) -> int:
         return len(self._pending)
+
+    def due(self) -> int | None:
+        return self._pending.due()

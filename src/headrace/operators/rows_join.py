@@ -103,6 +103,11 @@ class _RowsJoin(Operator):
     def held(self) -> int:
         return sum(map(len, self._sides))
 
+    def due(self) -> int | None:
+        first = min(side.first_ahead() for side in self._sides)
+        first = min(first, *(side.next_lonely() for at, side in enumerate(self._sides) if self._spec.preserves(at)), END)
+        return None if first == END else first + 1
+
     def _probe(self, port: int, mine: _Seen, others: _Seen) -> Iterator[Page]:
         """Pairs of the fresh tuples of a port with earlier tuples of the other side that are in their window."""
         here, there = mine.by_key(fresh=True), others.by_key(fresh=False)
@@ -164,6 +169,13 @@ class _Side:
     def first_ahead(self) -> int:
         """The smallest timestamp of a waiting tuple, or END."""
         return next((int(frame[TS][0]) for frame in self._ahead.values()), END)
+
+    def next_lonely(self) -> int:
+        """The first time after which a tuple of the window that found no partner has no chance left, or END."""
+        if not self._window:
+            return END
+        frame = pl.concat(self._window)
+        return int(self._last_seen(frame)[~frame[_DONE].to_numpy()].min(initial=END))
 
     def release(self, due: int) -> _Seen:
         """Let the tuples before `due` have their turn."""

@@ -109,6 +109,10 @@ class _SequenceJoin(Operator):
     def held(self) -> int:
         return len(self._before) + len(self._waiting)
 
+    def due(self) -> int | None:
+        oldest = self._waiting.oldest()
+        return None if oldest == END else oldest + 1 if self._spec.inclusive else oldest
+
     def _answerable(self) -> int:
         """Right tuples below this have all the left tuples that precede them; a later left tuple may have the left bound itself."""
         bound = self._frontier.bounds[0]

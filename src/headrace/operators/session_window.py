@@ -79,6 +79,10 @@ class _Sessions(Operator):
     def held(self) -> int:
         return len(self._fragments)
 
+    def due(self) -> int | None:
+        least = self._fragments.least()
+        return None if least == END else least + self._gap
+
     def _close(self, bound: int) -> pl.DataFrame | None:
         names, edge = self._aggregates.names, bound - self._gap + 1
         ripened = self._fragments.between(BEGIN, edge)

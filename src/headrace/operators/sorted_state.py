@@ -150,6 +150,17 @@ class SortedSide:
                 oldest = min(oldest, chunk.oldest_waiting())
         return oldest
 
+    def next_lonely(self) -> int:
+        """The first expiry of a row that has not come out, which it must do padded then; or END."""
+        first = END
+        if self.preserved:
+            for chunk in sorted(self.chunks(), key=lambda chunk: chunk.min_exp):
+                if chunk.min_exp >= first:
+                    break
+                if chunk.done is not None and chunk.oldest_waiting() < END:
+                    first = min(first, int(chunk.exp[~chunk.done].min()))
+        return first
+
     def state(self) -> dict[str, pl.DataFrame]:
         found: dict[str, pl.DataFrame] = {}
         for chunk in self.chunks():

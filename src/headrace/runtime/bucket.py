@@ -6,7 +6,7 @@ The state store is the truth. A bucket that is kept in memory after a micro-batc
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -19,10 +19,12 @@ from headrace.elements.time import BEGIN
 from headrace.graph.command import Running, decode_command
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
-from headrace.operators.specs import Receive
+from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.chunk_cache import ChunkCache, decode_chunk, encode_chunk
 from headrace.runtime.engine import Engine
-from headrace.runtime.wire import Control, Kind, Report, Row, Stage, decode_control, encode
+from headrace.runtime.ets import BatchEts
+from headrace.runtime.wakeup import upstream_sources
+from headrace.runtime.wire import Control, Kind, Report, Row, Stage, Wait, decode_control, encode
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones.
 INLINE_BYTES = 16 * 1024
@@ -74,8 +76,12 @@ class Bucket:
         self.cache = cache or ChunkCache(None)
         self.version: int | None = None
         self.running = Running()
-        self.engine = Engine(Graph())
+        self._ets = BatchEts()
+        self.engine = Engine(Graph(), ets=self._ets)
         self.bounds: dict[str, int] = {}  # of streams
+        self._receives: dict[VertexId, Receive] = {}
+        self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
+        self._exchanges: set[VertexId] = set()
         self.time = BEGIN
         self._saved: dict[str, Saved] = {}
         self.restored = False
@@ -115,12 +121,10 @@ class Bucket:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
                 self.engine.run()
-        for vertex in self.engine.graph.vertices:
-            if isinstance(vertex.spec, Receive):
-                bound = min((self.bounds.get(stream, BEGIN) for stream in vertex.spec.streams), default=BEGIN)
-                if bound > BEGIN:
-                    self.engine.push(vertex.id, Punctuation(bound))
+        for name, bound in self._reached(self.bounds):
+            self.engine.push(name, Punctuation(bound))
         self.engine.run()
+        asked = self._ask(controls)
         self._save(version, store, queries_changed=changed)
         out = [row for row in ordered if row.kind is Kind.STAGED]
         for name, pages in self.engine.take_results().items():
@@ -129,7 +133,9 @@ class Bucket:
                 out.append(staged)
             else:
                 out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
-        out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, clock.perf_counter_ns() - began))))
+        out.append(
+            Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, asked, clock.perf_counter_ns() - began)))
+        )
         self.restored = False
         return out
 
@@ -160,6 +166,12 @@ class Bucket:
     def _deploy(self, placement: Placement) -> None:
         """Run the queries in force, each by the strategy it was given."""
         self.engine.use(placement.keyed)
+        self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
+        self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
+        self._behind = {name: [] for name in self._receives}
+        for behind, sources in upstream_sources(placement.keyed).items():
+            for name in sources:
+                self._behind[name].append(behind)
         whole = next((chosen.strategy for chosen in self.running.strategies if chosen.query is None), "dfs")
         own: dict[VertexId, str] = {}
         for chosen in self.running.strategies:
@@ -173,6 +185,40 @@ class Bucket:
                 self.time = control.time
             for stream, bound in control.bounds.items():
                 self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
+
+    def _reached(self, bounds: Mapping[str, int]) -> Iterator[tuple[VertexId, int]]:
+        """How far each Receive has come if its streams have come to these bounds."""
+        for name, spec in self._receives.items():
+            bound = min((bounds.get(stream, BEGIN) for stream in spec.streams), default=BEGIN)
+            if bound > BEGIN:
+                yield name, bound
+
+    def _ask(self, controls: list[Control]) -> int:
+        """Where tuples are held, ask the streams that are silent how far the clock has brought them; returns how many said something new."""
+        clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
+        if not clocks:
+            return 0
+        before = self.engine.asked
+        reached = {stream: max(bound, clocks.get(stream, BEGIN)) for stream, bound in (dict.fromkeys(clocks, BEGIN) | self.bounds).items()}
+        self._ets.bounds = dict(self._reached(reached))
+        for name in self._ets.bounds:
+            if any(self._waits_for_time(behind) for behind in self._behind[name]):
+                self.engine.ask(name)
+        self.engine.run()
+        self._ets.bounds = {}  # the tuples of the next micro-batch come first
+        return self.engine.asked - before
+
+    def _waits_for_time(self, vertex: VertexId) -> bool:
+        """Whether a vertex holds tuples, or those behind an exchange may: they hear of time through it alone."""
+        return vertex in self._exchanges or self.engine.operators[vertex].held() > 0
+
+    def _waits(self) -> list[Wait]:
+        """What waits for time: for each set of streams the least bound that would let something go on."""
+        least: dict[tuple[str, ...], int] = {}
+        for sources, bound in self.engine.waits():
+            streams = tuple(sorted({stream for name in sources for stream in self._receives[name].streams}))
+            least[streams] = min(bound, least.get(streams, bound))
+        return [Wait(bound, streams) for streams, bound in least.items()]
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         changed: dict[str, bytes] = {}
@@ -210,7 +256,7 @@ class Bucket:
         store.save(version, changed, removed)
         self.version = version
 
-    def _report(self, controls: list[Control], busy_ns: int) -> Report:
+    def _report(self, controls: list[Control], asked: int, busy_ns: int) -> Report:
         vertices = self.engine.observe()
         sizes: dict[str, int] = {}
         for full, saved in self._saved.items():
@@ -225,7 +271,8 @@ class Bucket:
             vertices=vertices,
             streams=[control.streams for control in controls if control.streams is not None],
             ingest=[control.ingest for control in controls if control.ingest is not None],
-            held=sum(seen.held for seen in vertices.values()),
+            waits=self._waits(),
+            asked=asked,
             state_bytes=sum(saved.size for saved in self._saved.values()),
             chunks=len(self._saved),
             restored=self.restored,

@@ -7,7 +7,7 @@ of the dispatch table. Depth first is the default: what was produced goes on tow
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -31,7 +31,7 @@ from headrace.runtime.promises import Promises
 from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.unread import MARK, Unread
-from headrace.runtime.wakeup import next_wakeup, upstream_sources
+from headrace.runtime.wakeup import next_wakeup, upstream_sources, waits
 from headrace.runtime.wishes import leading_to, move_forward, order_free_arcs, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
@@ -51,6 +51,7 @@ class Engine:
 
     `ets` answers for silent sources when a merging operator is blocked. `registers` lets bounds pass from register to register instead of as
     punctuation; `absorb` folds a punctuation into the register as soon as it is at the head (else it is taken in turn, like a tuple).
+    Without `relaxed` a merging operator waits until all of its inputs have a tuple, however far they have come: the plain merge, for comparison.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Engine:
         registers: bool = False,
         absorb: bool = True,
         keep_late: bool = False,
+        relaxed: bool = True,
         answer: Respond = respond,
     ) -> None:
         self.taps = frozenset(taps)  # vertices whose pages are wanted besides being passed on
@@ -73,7 +75,7 @@ class Engine:
         self.results: dict[VertexId, list[Page]] = {}  # what reached Output and Exchange vertices
         self.graph = Graph()
         self.ends: set[VertexId] = set()
-        self.network = Network(absorb=absorb, keep_late=keep_late)
+        self.network = Network(absorb=absorb, keep_late=keep_late, relaxed=relaxed)
         self._registers = registers
         self._unread = Unread()
         self._strategy = strategy_named(strategy)
@@ -199,7 +201,15 @@ class Engine:
 
     def next_wakeup(self) -> int | None:
         """The time at which a silent source could release what is held now; None if no source ever will."""
-        return None if self.ets is None else next_wakeup(self.network, self._sources, self.operators, self.bounds, self.ets)
+        return None if self.ets is None else next_wakeup(waits(self.network, self._sources, self.operators), self.bounds, self.ets)
+
+    def waits(self) -> Iterator[tuple[tuple[VertexId, ...], int]]:
+        """What would release something that is held now: sources, and the bound that all of them must reach."""
+        return waits(self.network, self._sources, self.operators)
+
+    def ask(self, source: VertexId) -> bool:
+        """Ask a silent source for a bound and send it on; False if it has none that is new."""
+        return self._promises.ask(source)
 
     def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
         """Heed what the readers of a vertex's output say of it (of an end: the outside), before anything else is executed; False if nothing was done.

@@ -25,6 +25,22 @@ class Ets(Protocol):
         ...
 
 
+class BatchEts:
+    """Bounds that hold during a micro-batch, by source; whoever plans micro-batches knows when there will be more."""
+
+    def __init__(self) -> None:
+        self.bounds: dict[VertexId, int] = {}
+
+    def __call__(self, source: VertexId) -> int | None:
+        return self.bounds.get(source)
+
+    def when(self, source: VertexId, bound: int) -> int | None:
+        return None
+
+    def saw(self, source: VertexId, stamp: int) -> None:
+        """Do nothing: the bounds are those of streams, of which a source has a share."""
+
+
 class ClockEts:
     """Bounds by the clock.
 

@@ -94,6 +94,7 @@ class Ingest:
             told = Control(
                 base.time if base else None,
                 bounds,
+                base.clocks if base else {},
                 base.commands if base else [],
                 counts if first else None,
                 counted if first else None,

@@ -19,8 +19,8 @@ from headrace.runtime.registers import Registers, fresh_registers, head_of
 class Network:
     """Buffers and registers. `absorb` folds a punctuation at the head of a merging operator's input into the register at once."""
 
-    def __init__(self, *, absorb: bool, keep_late: bool) -> None:
-        self._absorb, self._keep_late = absorb, keep_late
+    def __init__(self, *, absorb: bool, keep_late: bool, relaxed: bool = True) -> None:
+        self._absorb, self._keep_late, self._relaxed = absorb, keep_late, relaxed
         self.graph = Graph()
         self.vertices: Mapping[VertexId, Vertex] = {}
         self.depth: dict[VertexId, int] = {}
@@ -48,7 +48,7 @@ class Network:
         self.ready, self.registers = {}, {}
         for vertex in graph:
             if vertex.id in merging:
-                self.registers[vertex.id] = fresh_registers(len(vertex.inputs))
+                self.registers[vertex.id] = fresh_registers(len(vertex.inputs), relaxed=self._relaxed)
             if vertex.id not in before:
                 continue
             kept = _same_ports(before[vertex.id], vertex)

@@ -53,6 +53,7 @@ class Registers:
     newest: int = BEGIN  # timestamp of the last tuple that went out
     late: int = 0
     side: list[Page] = field(default_factory=list)
+    relaxed: bool = True  # else every input must have a head, as without registers
 
     @property
     def minimum(self) -> int:
@@ -83,6 +84,8 @@ class Registers:
 
     def port(self) -> int | None:
         """The port whose head may be taken: at the least register, tuples before punctuation, then the lowest port."""
+        if not self.relaxed and None in self.heads:
+            return None
         least = self.minimum
         for port, head in enumerate(self.heads):
             if head is not None and head.stamp == least:
@@ -112,9 +115,9 @@ class Registers:
         return int(np.searchsorted(head.stamps[head.first : head.ordered], upto, "right"))
 
 
-def fresh_registers(ports: int) -> Registers:
+def fresh_registers(ports: int, *, relaxed: bool = True) -> Registers:
     """Nothing known: all inputs may still begin anywhere."""
-    return Registers([BEGIN] * ports, [None] * ports, [BEGIN] * ports, [False] * ports)
+    return Registers([BEGIN] * ports, [None] * ports, [BEGIN] * ports, [False] * ports, relaxed=relaxed)
 
 
 def _ordered(stamps: npt.NDArray[np.int64], first: int) -> int:

@@ -50,6 +50,7 @@ class Statistics(Struct):
 
     batch: int = -1
     batch_ms: float | None = None
+    asked: int = 0  # bounds that silent streams were asked for, because an operator waited
     vertices: dict[str, VertexStatistics] = field(default_factory=dict)
     streams: dict[str, StreamStatistics] = field(default_factory=dict)
     queries: dict[str, QueryStatistics] = field(default_factory=dict)

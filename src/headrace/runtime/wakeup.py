@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.operator import Operator
@@ -18,29 +18,28 @@ def upstream_sources(graph: Graph) -> dict[VertexId, tuple[VertexId, ...]]:
     return found
 
 
-def next_wakeup(
-    network: Network,
-    sources: Mapping[VertexId, tuple[VertexId, ...]],
-    operators: Mapping[VertexId, Operator],
-    bounds: Mapping[VertexId, int],
-    ets: Ets,
-) -> int | None:
-    """The earliest time at which sources alone could release a blocked tuple, or reach what an operator is due."""
-    times: list[int] = []
+def waits(
+    network: Network, sources: Mapping[VertexId, tuple[VertexId, ...]], operators: Mapping[VertexId, Operator]
+) -> Iterator[tuple[tuple[VertexId, ...], int]]:
+    """The sources and the bound that would release a blocked tuple, or complete what an operator holds."""
     for name, found in network.registers.items():
         if not network.blocked(name) or not found.holds:
             continue
         needed = min(head.stamp for head in found.heads if head is not None)
         holding = [origin for port, origin in enumerate(network.vertices[name].inputs) if found.heads[port] is None and found.values[port] < needed]
-        times += _all_reach({source for origin in holding for source in sources[origin]}, needed, bounds, ets)
+        yield tuple(dict.fromkeys(source for origin in holding for source in sources[origin])), needed
     for name, operator in operators.items():
         due = operator.due()
         if due is not None:
-            times += _all_reach(sources[name], due, bounds, ets)
-    return min(times, default=None)
+            yield sources[name], due
 
 
-def _all_reach(sources: tuple[VertexId, ...] | set[VertexId], bound: int, bounds: Mapping[VertexId, int], ets: Ets) -> list[int]:
+def next_wakeup(waiting: Iterator[tuple[tuple[VertexId, ...], int]], bounds: Mapping[VertexId, int], ets: Ets) -> int | None:
+    """The earliest time at which sources alone could release what waits."""
+    return min((time for sources, bound in waiting for time in _all_reach(sources, bound, bounds, ets)), default=None)
+
+
+def _all_reach(sources: Collection[VertexId], bound: int, bounds: Mapping[VertexId, int], ets: Ets) -> list[int]:
     """When all of these sources will have promised a bound; nothing if one never will, or all have."""
     times = [ets.when(source, bound) for source in sources if bounds[source] < bound]
     known = [time for time in times if time is not None]

@@ -39,11 +39,22 @@ class Row:
     payload: bytes
 
 
+class Wait(Struct, frozen=True, array_like=True):
+    """An operator would go on if all of these streams had come to a bound."""
+
+    bound: int
+    streams: tuple[str, ...]
+
+
 class Control(Struct, frozen=True):
-    """What every bucket is told in a micro-batch by each ingest task; the first task also gives time, commands and base bounds."""
+    """What every bucket is told in a micro-batch by each ingest task; the first task also gives time, commands and base bounds.
+
+    `bounds` follow from what was read; `clocks` are what silent streams promise by the clock, if they are asked.
+    """
 
     time: int | None
     bounds: dict[str, int]
+    clocks: dict[str, int] = {}
     commands: list[bytes] = []
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
     ingest: dict[str, VertexStatistics] | None = None
@@ -58,7 +69,8 @@ class Report(Struct, frozen=True):
     vertices: dict[str, VertexStatistics]
     streams: list[dict[str, StreamStatistics]]
     ingest: list[dict[str, VertexStatistics]]
-    held: int
+    waits: list[Wait]
+    asked: int  # bounds that streams were asked for
     state_bytes: int
     chunks: int
     restored: bool

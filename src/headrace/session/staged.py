@@ -8,11 +8,11 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Aggregate, Definition, Query
 from headrace.catalog.journal import Entry
 from headrace.errors import NameFault
-from headrace.graph.command import AddQuery, DropQuery, Running, UseStrategy
+from headrace.graph.command import AddQuery, Command, DropQuery, Running
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Alter, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView, Drop
-from headrace.runtime.rules import strategy_named
 from headrace.session.outcome import Message, Outcome, Started
+from headrace.session.settings import command_of
 
 
 class Staged:
@@ -22,7 +22,7 @@ class Staged:
         self.catalog = catalog
         self.running = {query.query: query for query in running.queries}
         self.entries: list[Entry] = []
-        self.commands: list[AddQuery | DropQuery | UseStrategy] = []
+        self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
 
     def define(self, definition: Definition, statement: CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView, what: str) -> bool:
@@ -48,15 +48,12 @@ class Staged:
             self.running[command.query] = command
 
     def alter(self, statement: Alter) -> None:
-        """Set something of a query or of all; today that is the strategy by which operators are chosen."""
-        setting, query = statement.setting.text.lower(), statement.query
-        if setting != "strategy":
-            raise NameFault(f"no setting {statement.setting.text!r}", span=statement.setting.span, hint="there is strategy")
+        """Set something of a query or of all."""
+        query, setting = statement.query, statement.setting.text.lower()
         if query is not None and query.text not in self.running:
             raise NameFault(f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running)))
-        strategy_named(statement.value)
-        self.commands.append(UseStrategy(None if query is None else query.text, statement.value))
-        self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: strategy {statement.value}"))
+        self.commands.append(command_of(statement))
+        self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}"))
 
     def drop(self, statement: Drop) -> None:
         """Forget a definition, and stop it if it is a running query."""

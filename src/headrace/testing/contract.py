@@ -22,7 +22,7 @@ def check_operator(spec: Spec, script: Script, *, ports: int | None = None, size
 
     Ports that the script leaves open are ended. Then: punctuations never fall and no row is below one; a saved and restored operator goes on as if
     nothing had happened, at every position; a chunk of state that did not change is the same object; results do not depend on how tuples are cut
-    into pages of `sizes`.
+    into pages of `sizes`; what a punctuation short of the end completes was due by it.
     """
     count = ports if ports is not None else max((port for port, _ in script), default=0) + 1
     whole = [*script, *((port, Punctuation(END)) for port in range(count) if (port, Punctuation(END)) not in script)]
@@ -70,7 +70,12 @@ def _run(operator: Operator, script: Script) -> list[Element]:
     emitted: list[Element] = []
     before: State = dict(operator.state())
     for port, element in script:
-        emitted += _step(operator, port, element)
+        due = operator.due()
+        given = _step(operator, port, element)
+        if isinstance(element, Punctuation) and element.bound < END and any(isinstance(out, Page) and len(out) for out in given):
+            assert due is not None, f"punctuation {element.bound} completed something, but nothing was due"
+            assert due <= element.bound, f"punctuation {element.bound} completed something that was due at {due} only"
+        emitted += given
         after = dict(operator.state())
         _check_chunks(before, after)
         before = after

@@ -28,6 +28,11 @@ def v1(cycles: Any) -> list[Arrival]:
     return cycles.at("A", "a1@1", "a2@4", "a3@4", "a4@7") + cycles.at("B", "b1@2", "b2@4", "b3@9")
 
 
+def test_v1_a_basic_union_strands_simultaneous_tuples(cycles: Any) -> None:
+    trace = cycles.simulate(merged(cycles, "A", "B"), v1(cycles), relaxed=False)
+    assert cycles.named(trace) == {"a1": 2, "b1": 4, "a2": 4, "a3": 4, "b2": 7, "a4": 9}
+
+
 def test_v1_registers_release_simultaneous_tuples(cycles: Any) -> None:
     trace = cycles.simulate(merged(cycles, "A", "B"), v1(cycles))
     assert cycles.named(trace) == {"a1": 2, "b1": 4, "a2": 4, "a3": 4, "b2": 4, "a4": 9}

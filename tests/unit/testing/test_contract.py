@@ -60,6 +60,11 @@ class Sorter(Operator):
     def restore(self, state):
         self.held_rows = state.get("rows")
 
+    def due(self):
+        if self.held_rows is None or not self.held_rows.height or self.fault == "is never due":
+            return None
+        return self.held_rows[TS].min() + (9 if self.fault == "is due too late" else 1)
+
 
 class Sort(Struct, frozen=True, tag="sort"):
     fault: str = ""
@@ -87,6 +92,8 @@ def test_a_good_operator_passes_and_gives_its_results():
         ("falls", "punctuation falls"),
         ("forgets", "restored after"),
         ("rewrites", "did not change"),
+        ("is never due", "nothing was due"),
+        ("is due too late", "was due at"),
     ],
 )
 def test_a_bad_operator_is_found_out(fault, complaint):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 # Spark makes a processor on the driver too, in a fresh process, only to ask for its state variables; what runs is imported where it runs.
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 #: A bucket with more state than this is not kept in memory but mapped anew from its files in the next micro-batch.
 KEEP_BYTES = 32 * 1024 * 1024
+#: One variable, its types not as text: Spark asks the JVM about each variable and each text again in every task, milliseconds apiece.
+_NAME = StructType().add("name", StringType())
+_DATA = StructType().add("data", BinaryType())
+#: The name under which the number of the last save is kept.
+_VERSION = "version"
 #: Buckets that this worker process has run, trusted only if their version is the store's.
 _kept: dict[tuple[str, int], Bucket] = {}
 
@@ -27,8 +33,7 @@ class BucketProcessor(StatefulProcessor):
         self.directory = directory
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.number = handle.getValueState("version", "number BIGINT")
-        self.values = handle.getMapState("values", "name STRING", "data BINARY")
+        self.values = handle.getMapState("values", _NAME, _DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
         from headrace.hosts.staging import Stager
@@ -41,7 +46,7 @@ class BucketProcessor(StatefulProcessor):
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         run = context.getLocalProperty("sql.streaming.queryId") or ""
-        store = _SparkStore(self.number, self.values)
+        store = _SparkStore(self.values)
         bucket = _kept.pop((run, bucket_number), None)
         if bucket is None or bucket.version != store.version():
             bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"))
@@ -58,18 +63,17 @@ class BucketProcessor(StatefulProcessor):
 
 
 class _SparkStore:
-    """`runtime.bucket.Store` over Spark's state variables."""
+    """`runtime.bucket.Store` over Spark's state."""
 
-    def __init__(self, number: Any, values: Any) -> None:
-        self._number = number
+    def __init__(self, values: Any) -> None:
         self._values = values
         self._version: int | None = None
         self._read = False
 
     def version(self) -> int | None:
         if not self._read:
-            found = self._number.get()
-            self._version = None if found is None else int(found[0])
+            found = self._values.getValue((_VERSION,))
+            self._version = None if found is None else int.from_bytes(found[0])
             self._read = True
         return self._version
 
@@ -81,4 +85,4 @@ class _SparkStore:
             self._values.removeKey((name,))
         for name, data in changed.items():
             self._values.updateValue((name,), (data,))
-        self._number.update((version,))
+        self._values.updateValue((_VERSION,), (version.to_bytes(8),))

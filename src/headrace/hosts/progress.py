@@ -1,0 +1,38 @@
+"""What a delivered micro-batch leaves for the planning of the next: a small file in the checkpoint."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from headrace.runtime.wire import Wait
+
+
+class Progress(Struct, frozen=True):
+    """How far streams and exchanges are, and what waits for time."""
+
+    newest: dict[str, int] = {}  # timestamps by stream
+    punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
+    exchanges: dict[str, int] = {}  # bounds by origin
+    waits: list[Wait] = []
+
+
+_decoder = msgspec.json.Decoder(Progress)
+
+
+def read_progress(directory: Path) -> Progress:
+    """What the last delivered micro-batch left."""
+    try:
+        return _decoder.decode((directory / "progress.json").read_bytes())
+    except FileNotFoundError:
+        return Progress()
+
+
+def write_progress(directory: Path, progress: Progress) -> None:
+    """Leave this for the next micro-batch."""
+    temporary = directory / ".progress.json"
+    temporary.write_bytes(msgspec.json.encode(progress))
+    os.replace(temporary, directory / "progress.json")

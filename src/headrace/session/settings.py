@@ -1,0 +1,50 @@
+"""What ALTER can set, and the command that each setting becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headrace.elements.time import MILLISECOND, parse_duration
+from headrace.errors import NameFault, QueryError
+from headrace.graph.command import Command, UseEts, UseStrategy
+from headrace.language.names import did_you_mean
+from headrace.language.syntax import Alter
+from headrace.runtime.rules import strategy_named
+
+
+def command_of(statement: Alter) -> Command:
+    """The command that carries an ALTER out."""
+    setting = statement.setting
+    make = SETTINGS.get(setting.text.lower())
+    if make is None:
+        raise NameFault(f"no setting {setting.text!r}", span=setting.span, hint=did_you_mean(setting.text, list(SETTINGS)))
+    try:
+        return make(statement)
+    except QueryError as error:
+        error.span = error.span or statement.value.span
+        raise
+
+
+def _strategy(statement: Alter) -> UseStrategy:
+    strategy_named(statement.value.text)
+    return UseStrategy(None if statement.query is None else statement.query.text, statement.value.text)
+
+
+def _ets(statement: Alter) -> UseEts:
+    if statement.query is not None:
+        raise QueryError(
+            "how streams tell their time is the same for all queries", span=statement.query.span, hint="write ALTER SYSTEM SET ets = ..."
+        )
+    word, _, rest = statement.value.text.lower().partition(" ")
+    if word == "periodic" and rest:
+        try:
+            return UseEts("periodic", max(parse_duration(rest), MILLISECOND))
+        except ValueError as error:
+            raise QueryError(str(error)) from error
+    found = {"none": UseEts("none"), "on demand": UseEts()}.get(statement.value.text.lower())
+    if found is None:
+        raise NameFault(f"no way {statement.value.text!r} to tell the time", hint="choose 'on demand', 'periodic 100 ms' (or so) or 'none'")
+    return found
+
+
+SETTINGS: Mapping[str, Callable[[Alter], Command]] = {"strategy": _strategy, "ets": _ets}
