@@ -79,11 +79,11 @@ class Assumptions:
         old = [guard for guards in self.by_arc.values() for guard in guards]
         self._clear()
         for guard in old:
-            origin = guard.reader if guard.kind == "group" else None
-            if guard.kind == "told" and self._exists(guard.arc):
-                self._take((guard.arc,), guard.pattern, "told")
-            elif origin is not None and origin in readers and old_arcs.get(origin) == readers[origin]:
-                self._put(guard)
+            if guard.kind == "derived" or not self._exists(guard.arc):
+                continue
+            # a group was given up by those who read its results then
+            if guard.kind == "told" or old_arcs.get(guard.reader) == readers[guard.reader]:
+                self._take((guard.arc,), guard.pattern, guard.kind)
         saved = {(guard.arc, guard.pattern): guard.saved for guard in old}
         for guards in self.by_arc.values():
             for guard in guards:
@@ -93,6 +93,12 @@ class Assumptions:
         """Nobody needs what matches of a vertex's output (of an end: what reaches it); False if nothing is done about it."""
         self._forget_relayed()
         return self._take(arcs_of(self._graph, vertex, self._taps), wanted, "told")
+
+    def hear_all(self, reader: VertexId, said: Iterable[tuple[int, Feedback]]) -> None:
+        """An operator does not need this of its inputs."""
+        for port, feedback in said:
+            if feedback.intent is Intent.ASSUMED:
+                self._take(((reader, port),), feedback.pattern, "group")
 
     def screen(self, arc: Arc, page: Page) -> Page:
         """What is left of a page."""
@@ -148,7 +154,7 @@ class Assumptions:
             if self._exists(guard.arc):
                 self._put(guard)
         for guard in self.guards():
-            if guard.kind == "told":
+            if guard.kind != "derived":
                 known = {arc: [one.pattern for one in found if one.kind != "derived" and one is not guard] for arc, found in self.by_arc.items()}
                 self._note(self._spread((guard.arc,), guard.pattern, known))
 

@@ -299,6 +299,8 @@ class Engine:
         except Exception as error:
             raise OperatorFault(f"operator {name} failed: {type(error).__name__}: {error}") from error
         seen.busy_ns += time.perf_counter_ns() - began
+        if operator.speaks:
+            self.assumptions.hear_all(name, operator.said())
         if name in self.assumptions.watches and isinstance(element, Page):
             self.assumptions.look(name)
         if merges:
