@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import polars as pl
@@ -35,12 +35,8 @@ def page(*rows: tuple[int, int]) -> Page:
 
 
 def test_what_lags_more_than_the_tolerance_is_left_out_and_never_promised() -> None:
-    script: list[tuple[int, Element]] = [
-        (0, page((10, 0), (5, 1), (12, 2))),
-        (1, page((6, 3), (7, 4))),
-        (0, Punctuation(12)),
-        (1, page((20, 5), (11, 6))),
-    ]
+    script: list[tuple[int, Element]] = [(0, page((10, 0), (5, 1), (12, 2))), (1, page((6, 3), (7, 4))), (0, Punctuation(12))]
+    script.append((1, page((20, 5), (11, 6))))
     rows = check_operator(Pace(2, 5), script, ports=2)
     assert [row.values["k"] for row in rows] == [0, 1, 2, 4, 5]
 
@@ -62,9 +58,10 @@ def test_the_cut_leaves_time_for_the_work(share: float, service: int, cut: int) 
     assert Pace(2, 10, share, service).cut(100) == cut
 
 
-def run(
-    rows: Sequence[tuple[int, int]], dropped: Sequence[bool], wanted: Pattern, relayed: Pattern | None, position: int
-) -> Counter[tuple[int, int]]:
+Rows = Sequence[tuple[int, int]]
+
+
+def run(rows: Rows, dropped: Sequence[bool], wanted: Pattern, relayed: Pattern | None, position: int) -> Counter[tuple[int, int]]:
     """What comes out if feedback comes before a tuple, and these of the unneeded ones are missing from then on."""
     operator, found = Pace(1, 1).build(), Counter[tuple[int, int]]()
     for number, row in enumerate(rows):
@@ -78,25 +75,25 @@ def run(
     return found
 
 
-def violations(wanted: Pattern, relayed: Pattern | None) -> int:
-    count = 0
-    for rows in product(product((0, 1, 2), (0, 1)), repeat=3):
+def violations(wanted: Pattern, relayed: Pattern | None) -> Iterator[Rows]:
+    """Inputs for which something is lost or added; feedback comes after the first tuple."""
+    for rows in product([(0, 0), (2, 0)], *[list(product((0, 1, 2), (0, 1)))] * 2):
         expected = run(rows, (), wanted, None, 3)
         needed = Counter({row: n for row, n in expected.items() if not matches(wanted, page(row).rows)[0]})
-        for dropped in product((False, True), repeat=2):
+        for dropped in [(True, True), (True, False)]:
             found = run(rows, (False, *dropped), wanted, relayed, 1)
-            count += bool(found - expected) or bool(needed - found)
-    return count
+            if found - expected or needed - found:
+                yield rows
 
 
 def test_only_what_is_past_is_passed_on() -> None:
     past = pattern((STAMP, less(2)))
     assert respond(Pace(2, 1), past, ()) == Response((past, past))
-    assert violations(past, past) == 0
+    assert list(violations(past, past)) == []
     for other in (pattern((K, equal(0))), pattern((STAMP, at_least(2))), pattern((STAMP, less(3)), (K, equal(0)))):
         assert respond(Pace(2, 1), other, ()) == Response((None, None))
-        assert violations(other, None) == 0
-        assert violations(other, other) > 0  # dropping (2, 0) lets the late (0, 1) in
+        assert list(violations(other, None)) == []
+        assert any(violations(other, other))  # dropping (2, 0) lets the late (0, 1) in
 
 
 def timely(share: float | None, count: int = 24, period: int = 10, rho: float = 2, tolerance: int = 3) -> tuple[int, int, int]:
@@ -113,12 +110,9 @@ def timely(share: float | None, count: int = 24, period: int = 10, rho: float = 
     clock = VirtualClock()
     engine = Engine(graph)
     if share is None:
-        type(engine.operators["pace"]).speaks = False
+        engine.operators["pace"].speaks = False  # type: ignore[misc]
     arrivals = [Arrival(i * period // 2, "clean" if i % 2 == 0 else "dirty", page((i * period // 2, i))) for i in range(count)]
-    try:
-        trace = Simulation(engine, clock, Costs(of={"impute": round(rho * period)})).run(arrivals)
-    finally:
-        type(engine.operators["pace"]).speaks = True
+    trace = Simulation(engine, clock, Costs(of={"impute": round(rho * period)})).run(arrivals)
     came = sum(1 for emission in trace.emissions if emission.row["k"] % 2 == 1)
     saved = sum(guard.saved for guard in [*engine.guards(), *engine.assumptions.ended] if guard.reader == "impute")
     return came, count // 2 - came - saved, saved
@@ -131,9 +125,8 @@ def test_the_unit_vector_of_imputation() -> None:
 
 
 def test_an_engine_ends_the_guards_of_pace_with_time() -> None:
-    graph = Graph(
-        (Vertex("a", Scan("a", ("k",))), Vertex("b", Scan("b", ("k",))), Vertex("p", Pace(2, 5), ("a", "b")), Vertex("out", Output("o"), ("p",)))
-    )
+    scans = (Vertex("a", Scan("a", ("k",))), Vertex("b", Scan("b", ("k",))))
+    graph = Graph((*scans, Vertex("p", Pace(2, 5), ("a", "b")), Vertex("out", Output("o"), ("p",))))
     engine = Engine(graph)
     engine.push("a", page((100, 0)))
     engine.push("b", page((90, 0)))
