@@ -60,6 +60,15 @@ def spread(
     return spread_from(graph, arcs_of(graph, vertex, taps), wanted, known=known, taps=taps, facts=facts, answer=answer)
 
 
+def spread_all(graph: Graph, told: Iterable[tuple[VertexId, Pattern]], *, facts: Mapping[VertexId, Facts] | None = None) -> Spread:
+    """What follows from several assumptions together."""
+    found = _Spreading(graph, {}, (), facts_of(graph) if facts is None else facts, respond)
+    for vertex, wanted in told:
+        for arc in arcs_of(graph, vertex):
+            found.hear(arc, wanted)
+    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
+
+
 def spread_from(
     graph: Graph,
     arcs: Iterable[Arc],

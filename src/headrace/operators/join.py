@@ -8,8 +8,10 @@ import numpy as np
 import polars as pl
 
 from headrace.elements.expression import Expr
+from headrace.elements.feedback import Feedback, Intent
+from headrace.elements.match import less
 from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.pattern import Pattern
+from headrace.elements.pattern import STAMP, Pattern, pattern
 from headrace.elements.schema import EXPIRY, TS
 from headrace.elements.time import BEGIN, END
 from headrace.operators.operator import Frontier, Operator, State
@@ -39,6 +41,7 @@ class JoinOperator(Operator):
         self._sides = tuple(SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
         self._frontier = Frontier(2)
         self._promised = BEGIN
+        self._told = [BEGIN, BEGIN]  # what a thrifty join has said
         self._bounds: pl.DataFrame | None = None
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
@@ -91,6 +94,22 @@ class JoinOperator(Operator):
 
     def purge(self, port: int, wanted: Pattern) -> int:
         return self._sides[port].remove(wanted)
+
+    def said(self) -> list[tuple[int, Feedback]]:
+        """Of a thrifty join: a side's tuples that come too late for all that the other side has or will have.
+
+        What is kept is looked at, not only how far the other side has come: with disorder a silent stretch is no empty one.
+        """
+        found: list[tuple[int, Feedback]] = []
+        for port, extent in enumerate((self._spec.left_extent, self._spec.right_extent)):
+            if self._spec.preserves(port) or extent is None or extent.span is None:
+                continue  # an unmatched tuple of a preserved side must appear
+            other = min((chunk.min_ts for chunk in self._sides[1 - port].chunks()), default=END)
+            before = min(self._frontier.bounds[1 - port], other) - extent.span
+            if max(self._told[port], self._frontier.bounds[port]) < before < END - extent.span:
+                self._told[port] = before
+                found.append((port, Feedback(Intent.ASSUMED, pattern((STAMP, less(before))))))
+        return found
 
     def held(self) -> int:
         return sum(map(len, self._sides))

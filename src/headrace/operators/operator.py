@@ -50,8 +50,8 @@ class Operator(ABC):
     """
 
     merges: ClassVar[bool] = False
-    #: Whether `said` may have something to say after a page.
-    speaks: ClassVar[bool] = False
+    #: Whether `said` is asked after each element; of a join, that it is thrifty.
+    speaks: bool = False
 
     @abstractmethod
     def on_page(self, port: int, page: Page) -> Iterable[Element]:

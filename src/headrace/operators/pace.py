@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 import polars as pl
 from msgspec import Struct
@@ -48,7 +47,7 @@ class Pace(Struct, frozen=True, tag="pace"):
 class PaceOperator(Operator):
     """The running half of `Pace`: it keeps the newest timestamp, and so can promise what it would not let through."""
 
-    speaks: ClassVar[bool] = True
+    speaks = True
 
     def __init__(self, spec: Pace) -> None:
         self._spec = spec

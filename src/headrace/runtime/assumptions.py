@@ -6,7 +6,7 @@ told, the guard must stay; one that only drops results may go at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -71,18 +71,14 @@ class Assumptions:
 
     def use(self, graph: Graph, taps: frozenset[VertexId]) -> None:
         """Go on with another graph: what was told stays, what follows from it is found anew, for there may be other readers now."""
-        before, self._graph, self._taps = self._graph, graph, taps
-        self._facts = {}
+        self._graph, self._taps, self._facts = graph, taps, {}
         if not self.by_arc:
             return
-        old_arcs, readers = before.readers(), graph.readers()
         old = [guard for guards in self.by_arc.values() for guard in guards]
         self._clear()
         for guard in old:
-            if guard.kind == "derived" or not self._exists(guard.arc):
-                continue
-            # a group was given up by those who read its results then
-            if guard.kind == "told" or old_arcs.get(guard.reader) == readers[guard.reader]:
+            # a group that was given up stays so, or it would begin again with what comes now
+            if guard.kind != "derived" and self._exists(guard.arc):
                 self._take((guard.arc,), guard.pattern, guard.kind)
         saved = {(guard.arc, guard.pattern): guard.saved for guard in old}
         for guards in self.by_arc.values():
@@ -246,3 +242,12 @@ class Assumptions:
         for source, said in list(self.relayed.items()):
             facts = self._known(source)
             self.relayed[source] = [one for one in said if (end := until(one.pattern, facts)) is None or end > self._bounds.get(source, end)]
+
+
+def guards_of(part: Graph, taps: Collection[VertexId], found: Spread, facts: Mapping[VertexId, Facts]) -> list[Guard]:
+    """The guards of a part of a graph, such as its ingest, that follow from what was spread over the whole; for `Engine.restore_guards`."""
+    vertices = part.by_id()
+    inner = [(arc, wanted, vertices[arc[0]].inputs[arc[1]]) for arc, wanted in found.guards if arc[0] in vertices]
+    guards = [Guard(*arc, wanted, until(wanted, facts[origin]), "derived", True) for arc, wanted, origin in inner]
+    tapped = [(name, wanted) for name, wanted in found.unneeded if name in taps]
+    return guards + [Guard(tap_of(name), 0, wanted, until(wanted, facts[name]), "derived", True) for name, wanted in tapped]

@@ -17,10 +17,11 @@ from headrace.elements.schema import TS, Schema
 from headrace.elements.time import END
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Range
-from headrace.graph.feedback import spread, stamped, supportable, tap_of
+from headrace.graph.feedback import facts_of, spread, spread_all, stamped, supportable, tap_of
 from headrace.graph.graph import Graph, Vertex
+from headrace.graph.place import place
 from headrace.operators.specs import Distinct, Filter, Join, Output, PaneAggregate, PartialAggregate, Project, Reorder, Scan, Union
-from headrace.runtime.assumptions import MOST_GUARDS, Guard
+from headrace.runtime.assumptions import MOST_GUARDS, Guard, guards_of
 from headrace.runtime.engine import Engine
 
 X, G, V = Column("x", Type.STRING), Column("g", Type.BIGINT), Column("v", Type.INT)
@@ -397,3 +398,40 @@ def test_the_same_again_changes_nothing() -> None:
     assert len(engine.guards()) == 2
     assert engine.feedback("out", assumed((G, OneOf((1, 2)))))
     assert [str(guard.pattern) for guard in engine.guards()] == ["g IN (1, 2)"] * 2
+
+
+def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
+    graph = Graph((scan(), *counting(Range(10, 10)), out("a")))
+    placement = place(graph)
+    (route,) = placement.routes()
+    facts = facts_of(graph)
+    found = spread_all(graph, [("out", pattern((G, equal(1)), (STAMP, less(20)))), ("out", pattern((G, equal(2)), (STAMP, at_most(10))))])
+    engine = Engine(placement.ingest, taps=("p",))
+    engine.restore_guards(guards_of(placement.ingest, ("p",), found, facts))
+    assert {(guard.reader, guard.until) for guard in engine.guards()} == {("p", 10), ("tap:p", 10)}
+    engine.push("s", page((1, 0, 1), (2, 0, 1), (3, 0, 1), (1, 0, 11)))
+    engine.run()
+    assert engine.take_results()["p"][0].rows.select("g", "__pane").sort("g").rows() == [(1, 10), (3, 0)]
+    # the keyed stage knows of its input what the whole graph says
+    keyed = Engine(placement.keyed)
+    keyed.assumptions.know(facts)
+    keyed.use(placement.keyed)
+    keyed.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
+    assert keyed.assumptions.relayed[route.id][0].pattern.names == {"g", "__pane"}
+    keyed.push(route.id, Punctuation(10))
+    keyed.run()
+    assert keyed.guards() == []  # no partial of theirs can come, and the next window ends at 20
+
+
+def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> None:
+    graph = Graph((scan(), *counting(Range(10, 10)), out("a")))
+    engine = Engine(graph)
+    engine.feedback("out", assumed((Column("n", Type.BIGINT), at_least(2))))
+    engine.push("s", page((1, 0, 1), (1, 0, 2)))
+    engine.run()
+    engine.use(Graph((*graph.vertices, out("a", "other"))))
+    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, Between(0, 10, open_high=True)))]}
+    engine.push("s", page((1, 0, 3), (1, 0, 11)))
+    engine.push("s", Punctuation(END))
+    engine.run()
+    assert [row[:2] for row in (row for one in engine.take_results()["other"] for row in one.visible().rows())] == [(1, 1)]
