@@ -90,11 +90,9 @@ class Assumptions:
         self._forget_relayed()
         return self._take(arcs_of(self._graph, vertex, self._taps), wanted, "told")
 
-    def hear_all(self, reader: VertexId, said: Iterable[tuple[int, Feedback]]) -> None:
-        """An operator does not need this of its inputs."""
-        for port, feedback in said:
-            if feedback.intent is Intent.ASSUMED:
-                self._take(((reader, port),), feedback.pattern, "group")
+    def hear_reader(self, arc: Arc, wanted: Pattern) -> bool:
+        """An operator does not need this of an input."""
+        return self._take((arc,), wanted, "group")
 
     def screen(self, arc: Arc, page: Page) -> Page:
         """What is left of a page."""
@@ -177,7 +175,8 @@ class Assumptions:
                 watches.append(wanted)
         for source, patterns in found.of_sources(self._graph).items():
             said = self.relayed.setdefault(source, [])
-            said += [Feedback(Intent.ASSUMED, wanted) for wanted in patterns if not any(covers(one.pattern, wanted) for one in said)]
+            before = [one.pattern for one in said if one.intent is Intent.ASSUMED]
+            said += [Feedback(Intent.ASSUMED, wanted) for wanted in patterns if not any(covers(one, wanted) for one in before)]
 
     def _put(self, guard: Guard) -> None:
         """Add a guard in place of those that it covers."""

@@ -147,7 +147,7 @@ def _left_out(engine: Engine, source: VertexId, step: _Step) -> Page:
     """The page without what the source may leave out, where it does."""
     said = engine.assumptions.relayed.get(source, ())
     unneeded = np.zeros(len(step.page), np.bool_)
-    for one in said:
+    for one in (one for one in said if one.intent is Intent.ASSUMED):
         unneeded |= matches(one.pattern, step.page.rows).to_numpy()
     return Page(step.page.rows.filter(pl.Series(~(unneeded & step.droppable))))
 

@@ -20,6 +20,7 @@ from headrace.elements.window import AggregateCall, Extent, Range
 from headrace.graph.feedback import facts_of, spread, spread_all, stamped, supportable, tap_of
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import place
+from headrace.operators.join import JoinOperator
 from headrace.operators.specs import Distinct, Filter, Join, Output, PaneAggregate, PartialAggregate, Project, Reorder, Scan, Union
 from headrace.runtime.assumptions import MOST_GUARDS, Guard, guards_of
 from headrace.runtime.engine import Engine
@@ -296,6 +297,8 @@ def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
     assert came == [(2, 0, 2), (2, 1, 3), (1, 0, 1), (1, 1, 4)]
     assert engine.bounds["out"] == 2
     assert engine.assumptions.relayed == {"s": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
+    engine.feedback("out", assumed((G, equal(2))))  # no longer, and that is another thing to say
+    assert engine.assumptions.relayed["s"][1:] == [assumed((G, equal(2)))]
 
 
 def test_rule_3_in_order_only_the_choice_of_branch_changes(cycles: Any) -> None:
@@ -435,3 +438,24 @@ def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> No
     engine.push("s", Punctuation(END))
     engine.run()
     assert [row[:2] for row in (row for one in engine.take_results()["other"] for row in one.visible().rows())] == [(1, 1)]
+
+
+def test_an_impatient_join_asks_for_the_partners_of_what_it_has() -> None:
+    side = Schema.of(g=Type.BIGINT, v=Type.INT)
+    join = Join("inner", side, side, ("h", "w"), ((G, G),), None, Extent(50), Extent(50), False)
+    engine = Engine(Graph((scan("s"), scan("r"), Vertex("j", join, ("s", "r")), out("j"))))
+    operator = engine.operators["j"]
+    assert isinstance(operator, JoinOperator)
+    operator.speaks, operator.is_impatient = True, True
+    engine.push("r", page((1, 1, 1), (2, 2, 1)))
+    engine.push("r", Punctuation(1))
+    engine.push("r", page((2, 3, 2)))
+    engine.push("s", page((2, 0, 1)))
+    engine.step()
+    assert engine.assumptions.relayed == {"r": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
+    engine.step()
+    engine.step()
+    assert [row for one in engine.take_results()["out"] for row in one.visible().rows()] == [(2, 0, 2, 2), (2, 0, 2, 3)]
+    assert engine.network.queued("j") == 1  # the others wait, before the promise that was behind them
+    engine.run()
+    assert engine.bounds["out"] == -(2**62)
