@@ -96,10 +96,10 @@ def test_only_what_is_past_is_passed_on() -> None:
         assert any(violations(other, other))  # dropping (2, 0) lets the late (0, 1) in
 
 
-def timely(share: float | None, count: int = 24, period: int = 10, rho: float = 2, tolerance: int = 3) -> tuple[int, int, int]:
+def timely(share: float | None, count: int = 24, period: int = 10, rho: float = 2, tolerance: int = 3, service: float = 0) -> tuple[int, int, int]:
     """Alternating clean and dirty tuples, the dirty ones imputed one by one; how many of these came in time, late, and were not worked on."""
     filled = Project((("k", Call("coalesce", (K, Literal(0, Type.INT)), Type.INT)),))
-    pace = Pace(2, tolerance * period, 0.5 if share is None else share)
+    pace = Pace(2, tolerance * period, 0.5 if share is None else share, round(service * period))
     graph = Graph((
         Vertex("clean", Scan("clean", ("k",))),
         Vertex("dirty", Scan("dirty", ("k",))),
@@ -122,6 +122,22 @@ def test_the_unit_vector_of_imputation() -> None:
     assert timely(None)[0] == 6
     assert timely(1.0)[0] == 6  # the cut at the tolerance: each that is worked on is late when it is done
     assert timely(0.0)[0] == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("share", "service", "expected"),
+    [
+        (None, 0, (75, 2425, 0)),
+        (1.0, 0, (75, 1758, 667)),
+        (1.0, 1.38, (1608, 223, 669)),
+        (0.5, 0, (1763, 67, 670)),
+        (0.0, 0, (1774, 33, 693)),
+    ],
+)
+def test_the_imputation_experiment(share: float | None, service: float, expected: tuple[int, int, int]) -> None:
+    """Timely, late though imputed, and not worked on: of 2500 dirty tuples."""
+    assert timely(share, 5000, 100, 1.38, 21, service) == expected
 
 
 def test_an_engine_ends_the_guards_of_pace_with_time() -> None:
