@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 
+import polars as pl
 import pytest
 
 from headrace.elements.expression import Call, Cast, Column, Expr, Literal
+from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.match import Between, IsNull, Match, OneOf, at_least, at_most, equal, less, more, unequal
+from headrace.elements.page import Page, Punctuation
 from headrace.elements.pattern import STAMP, Pattern, pattern
-from headrace.elements.schema import SEQ, Schema
+from headrace.elements.schema import SEQ, TS, Schema
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
 from headrace.graph.feedback import Respond, spread
@@ -43,6 +46,7 @@ from headrace.operators.specs import (
     Union,
     WhileAggregate,
 )
+from headrace.runtime.engine import Engine
 from headrace.testing.feedback import Domain, Script, Trial, cases_of, key_of
 
 #: The fast run takes inputs of three tuples; more examples, longer inputs.
@@ -456,10 +460,6 @@ def test_a_left_tuple_of_a_sequence_makes_way_for_another() -> None:
 
 @pytest.mark.parametrize("kind", ["inner", "left"])
 def test_tables(kind: str) -> None:
-    import polars as pl
-
-    from headrace.elements.page import Page
-
     table = Page(pl.DataFrame({"k": [0, 0, 1], "t": [5, 6, None]}, schema={"k": pl.Int32, "t": pl.Int32})).encode()
     spec = TableJoin(table, Schema.of(k=Type.INT, t=Type.INT), kind, ((V, "k"),), None, ("tk", "t"))  # type: ignore[arg-type]
     graph = chain(spec)
@@ -480,3 +480,44 @@ def test_a_widened_key_is_the_same_key() -> None:
     spec = Join("inner", LEFT, right_schema, RIGHT_NAMES, keys, None, Extent(5), Extent(5), False)
     domains = {"s": SIDES["s"], "r": Domain(Schema.of(k=Type.BIGINT, r=Type.INT), SIDES["r"].rows)}
     right(joined(spec), domains, JOIN_SCRIPTS[:1], pattern((J, equal(0))), pattern((Column("k", Type.BIGINT), equal(1))))
+
+
+LAGGING: list[Script] = [
+    [("s", 8), 3, ("r", 3), ("r", 6)],
+    [("r", 8), ("s", 7), 2, ("s", 3), ("r", 9)],
+    [("s", 5), ("r", 2), 5, ("r", 8), ("s", 9)],
+]
+
+
+def lagging(kind: str, script: Script) -> Trial:
+    return Trial(joined(join(kind, 1)), SIDES, script, speaking=("join",))
+
+
+@pytest.mark.parametrize("kind", ["inner", "left", "right", "full"])
+def test_a_thrifty_join_gives_up_only_what_can_meet_nobody(kind: str) -> None:
+    for script in LAGGING:
+        assert [str(one) for one in lagging(kind, script).violations({}, positions=(0,))] == []
+
+
+@pytest.mark.parametrize(("kind", "spared"), [("inner", {"s", "r"}), ("left", {"r"}), ("right", {"s"}), ("full", set())])
+def test_a_thrifty_join_speaks_to_the_side_that_lags_unless_it_is_preserved(kind: str, spared: set[str]) -> None:
+    told = {}
+    for ahead, behind in (("s", "r"), ("r", "s")):
+        engine = Engine(joined(join(kind, 1)))
+        engine.operators["join"].speaks = True
+        engine.push(ahead, Punctuation(10))
+        engine.run()
+        told[behind] = engine.assumptions.relayed.get(behind, [])
+    assert {name for name, said in told.items() if said} == spared
+    assert all(str(said[0].pattern).startswith("timestamp < ") for said in told.values() if said)
+
+
+def test_a_thrifty_join_looks_at_what_it_keeps() -> None:
+    engine = Engine(joined(join("inner", 1)))
+    engine.operators["join"].speaks = True
+    types = {"l": pl.Int32, "j": pl.Int32, "case": pl.Int64, TS: pl.Int64, SEQ: pl.Int64}
+    rows = pl.DataFrame({"l": [0], "j": [0], "case": [0], TS: [4], SEQ: [0]}, schema=types)
+    engine.push("s", Page(rows))
+    engine.push("s", Punctuation(10))
+    engine.run()
+    assert engine.assumptions.relayed["r"] == [Feedback(Intent.ASSUMED, pattern((STAMP, less(3))))]

@@ -16,7 +16,7 @@ from headrace.elements.pattern import Pattern, covers, intersect, is_empty
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, after, in_time, until
 from headrace.operators.feedback.response import Response, respond
-from headrace.operators.specs import Exchange, Output, Scan, Spec
+from headrace.operators.specs import Exchange, Output, Receive, Scan, Spec
 
 #: A reader and the port at which it reads; the reader of a tapped vertex's pages is `tap_of` it.
 Arc: TypeAlias = tuple[VertexId, int]
@@ -58,6 +58,15 @@ def spread(
 ) -> Spread:
     """What follows if nobody needs the tuples of a vertex's output (of an end: what reaches it) that match; `known` was said before."""
     return spread_from(graph, arcs_of(graph, vertex, taps), wanted, known=known, taps=taps, facts=facts, answer=answer)
+
+
+def spread_all(graph: Graph, told: Iterable[tuple[VertexId, Pattern]], *, facts: Mapping[VertexId, Facts] | None = None) -> Spread:
+    """What follows from several assumptions together."""
+    found = _Spreading(graph, {}, (), facts_of(graph) if facts is None else facts, respond)
+    for vertex, wanted in told:
+        for arc in arcs_of(graph, vertex):
+            found.hear(arc, wanted)
+    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
 
 
 def spread_from(
@@ -105,12 +114,18 @@ def tap_of(vertex: VertexId) -> VertexId:
     return f"tap:{vertex}"
 
 
-def facts_of(graph: Graph, times: Mapping[str, str] | None = None) -> dict[VertexId, Facts]:
-    """What is known of each vertex's output; `times` names the columns that hold the timestamps of streams."""
+def facts_of(graph: Graph, times: Mapping[str, str] | None = None, given: Mapping[VertexId, Facts] | None = None) -> dict[VertexId, Facts]:
+    """What is known of each vertex's output; `times` names the columns that hold the timestamps of streams.
+
+    `given` are the facts of another graph, from which this one's `Receive` vertices get their input.
+    """
     found: dict[VertexId, Facts] = {}
     for vertex in graph:
-        if isinstance(vertex.spec, Scan) and times and vertex.spec.stream in times:
-            found[vertex.id] = Facts(clocks=(Clock(times[vertex.spec.stream], 0, 0),))
+        spec = vertex.spec
+        if isinstance(spec, Scan) and times and times.get(spec.stream) in spec.columns:
+            found[vertex.id] = Facts(clocks=(Clock(times[spec.stream], 0, 0),))
+        elif isinstance(spec, Receive) and given:
+            found[vertex.id] = given.get(spec.origin) or given.get(spec.origin.removeprefix("scan-"), NO_FACTS)  # an exchange brings it back
         else:
             found[vertex.id] = after(vertex.spec, tuple(found[origin] for origin in vertex.inputs))
     return found

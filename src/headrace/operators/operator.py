@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol, TypeAlias
 import polars as pl
 
 from headrace.elements.expression import Expr
+from headrace.elements.feedback import Feedback
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.pattern import Pattern
 from headrace.elements.time import BEGIN
@@ -49,6 +50,8 @@ class Operator(ABC):
     """
 
     merges: ClassVar[bool] = False
+    #: Whether `said` is asked after each element; of a join, that it is thrifty.
+    speaks: bool = False
 
     @abstractmethod
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
@@ -76,6 +79,10 @@ class Operator(ABC):
     def purge(self, port: int, wanted: Pattern) -> int:
         """Forget what is kept of the matching tuples of a port, which nobody needs; returns how many rows went."""
         return 0
+
+    def said(self) -> Sequence[tuple[int, Feedback]]:
+        """What the operator has to tell those before its ports, since the last call."""
+        return ()
 
     def settled(self, wanted: Pattern) -> Sequence[Pattern]:
         """The groups whose results match already, as patterns of the input; asked only where they will match for ever."""

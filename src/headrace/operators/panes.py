@@ -146,7 +146,7 @@ class _RangeWindows(Operator):
 
     def settled(self, wanted: Pattern) -> Sequence[Pattern]:
         found = self.partial()
-        return () if found is None else groups_of(self._aggregates.keys, found.filter(matches(wanted, found)), self._window.size)
+        return () if found is None else groups_of(self._aggregates.keys, found.filter(matches(wanted, found)), self._window)
 
     def partial(self) -> pl.DataFrame | None:
         least, size, slide = self._panes.least(), self._window.size, self._window.slide
@@ -291,7 +291,7 @@ def pane_length(window: Range | Landmark) -> int:
     return math.gcd(window.size, window.slide) if isinstance(window, Range) else window.slide
 
 
-def groups_of(keys: Keys, results: pl.DataFrame, size: int) -> list[Pattern]:
+def groups_of(keys: Keys, results: pl.DataFrame, window: Range) -> list[Pattern]:
     """The partials that results of windows were made of: for each window one pattern if there is one key, else one for each group."""
     found: list[Pattern] = []
     if any(expr.type is Type.BINARY for _, expr in keys):
@@ -299,7 +299,7 @@ def groups_of(keys: Keys, results: pl.DataFrame, size: int) -> list[Pattern]:
     columns = [Column(name, expr.type) for name, expr in keys]
     for (end,), rows in results.group_by(TS, maintain_order=True):
         assert isinstance(end, int)
-        panes = (Column(PANE, Type.BIGINT), Between(end - size, end, open_high=True))
+        panes = (Column(PANE, Type.BIGINT), Between(end - window.size, end - pane_length(window)))
         values = [rows[column.name].to_physical() for column in columns]
         if len(columns) == 1:
             present = values[0].drop_nulls()

@@ -6,7 +6,7 @@ told, the guard must stay; one that only drops results may go at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -18,9 +18,11 @@ from headrace.elements.pattern import Pattern, covers, matches
 from headrace.elements.schema import TS
 from headrace.graph.feedback import Arc, Respond, Spread, arcs_of, facts_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
-from headrace.operators.feedback.facts import NO_FACTS, Facts, until
+from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, until
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator
+from headrace.operators.panes import PANE, pane_length
+from headrace.operators.specs import PaneAggregate
 from headrace.runtime.network import Network
 
 #: Guards on one arc at most.
@@ -62,22 +64,23 @@ class Assumptions:
         self.purged = 0
         self._graph, self._taps = Graph(), frozenset[VertexId]()
         self._facts: dict[VertexId, Facts] = {}
+        self._given: Mapping[VertexId, Facts] = {}
+
+    def know(self, facts: Mapping[VertexId, Facts]) -> None:
+        """Take over what is known of the vertices, in other graphs, from which this one gets its input; before `use`."""
+        self._given, self._facts = facts, {}
 
     def use(self, graph: Graph, taps: frozenset[VertexId]) -> None:
         """Go on with another graph: what was told stays, what follows from it is found anew, for there may be other readers now."""
-        before, self._graph, self._taps = self._graph, graph, taps
-        self._facts = {}
+        self._graph, self._taps, self._facts = graph, taps, {}
         if not self.by_arc:
             return
-        old_arcs, readers = before.readers(), graph.readers()
         old = [guard for guards in self.by_arc.values() for guard in guards]
         self._clear()
         for guard in old:
-            origin = guard.reader if guard.kind == "group" else None
-            if guard.kind == "told" and self._exists(guard.arc):
-                self._take((guard.arc,), guard.pattern, "told")
-            elif origin is not None and origin in readers and old_arcs.get(origin) == readers[origin]:
-                self._put(guard)
+            # a group that was given up stays so, or it would begin again with what comes now
+            if guard.kind != "derived" and self._exists(guard.arc):
+                self._take((guard.arc,), guard.pattern, guard.kind)
         saved = {(guard.arc, guard.pattern): guard.saved for guard in old}
         for guards in self.by_arc.values():
             for guard in guards:
@@ -87,6 +90,10 @@ class Assumptions:
         """Nobody needs what matches of a vertex's output (of an end: what reaches it); False if nothing is done about it."""
         self._forget_relayed()
         return self._take(arcs_of(self._graph, vertex, self._taps), wanted, "told")
+
+    def hear_reader(self, arc: Arc, wanted: Pattern) -> bool:
+        """An operator does not need this of an input."""
+        return self._take((arc,), wanted, "group")
 
     def screen(self, arc: Arc, page: Page) -> Page:
         """What is left of a page."""
@@ -152,7 +159,7 @@ class Assumptions:
             if self._exists(guard.arc):
                 self._put(guard)
         for guard in self.guards():
-            if guard.kind == "told":
+            if guard.kind != "derived":
                 known = {arc: [one.pattern for one in found if one.kind != "derived" and one is not guard] for arc, found in self.by_arc.items()}
                 self._note(self._spread((guard.arc,), guard.pattern, known))
 
@@ -179,7 +186,8 @@ class Assumptions:
                 watches.append(wanted)
         for source, patterns in found.of_sources(self._graph).items():
             said = self.relayed.setdefault(source, [])
-            said += [Feedback(Intent.ASSUMED, wanted) for wanted in patterns if not any(covers(one.pattern, wanted) for one in said)]
+            before = [one.pattern for one in said if one.intent is Intent.ASSUMED]
+            said += [Feedback(Intent.ASSUMED, wanted) for wanted in patterns if not any(covers(one, wanted) for one in before)]
 
     def _put(self, guard: Guard) -> None:
         """Add a guard in place of those that it covers."""
@@ -209,7 +217,10 @@ class Assumptions:
 
     def _end(self, arc: Arc, wanted: Pattern) -> int | None:
         """When a guard goes. A register that was raised says nothing about what really came, so there it must have been passed."""
-        end = until(wanted, self._known(self.origin(arc)))
+        facts, reader = self._known(self.origin(arc)), self._graph.by_id().get(arc[0])
+        if reader is not None and isinstance(reader.spec, PaneAggregate):
+            facts = Facts(facts.holds, (*facts.clocks, Clock(PANE, 0, pane_length(reader.spec.window) - 1)))
+        end = until(wanted, facts)
         return end if end is None or arc[0] not in self._network.registers else end + 1
 
     def _spread(self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None) -> Spread:
@@ -220,7 +231,7 @@ class Assumptions:
 
     def _known(self, vertex: VertexId) -> Facts:
         if not self._facts:
-            self._facts = facts_of(self._graph)
+            self._facts = facts_of(self._graph, given=self._given)
         return self._facts.get(vertex, NO_FACTS)
 
     def origin(self, arc: Arc) -> VertexId:
@@ -242,3 +253,12 @@ class Assumptions:
         for source, said in list(self.relayed.items()):
             facts = self._known(source)
             self.relayed[source] = [one for one in said if (end := until(one.pattern, facts)) is None or end > self._bounds.get(source, end)]
+
+
+def guards_of(part: Graph, taps: Collection[VertexId], found: Spread, facts: Mapping[VertexId, Facts]) -> list[Guard]:
+    """The guards of a part of a graph, such as its ingest, that follow from what was spread over the whole; for `Engine.restore_guards`."""
+    vertices = part.by_id()
+    inner = [(arc, wanted, vertices[arc[0]].inputs[arc[1]]) for arc, wanted in found.guards if arc[0] in vertices]
+    guards = [Guard(*arc, wanted, until(wanted, facts[origin]), "derived", True) for arc, wanted, origin in inner]
+    tapped = [(name, wanted) for name, wanted in found.unneeded if name in taps]
+    return guards + [Guard(tap_of(name), 0, wanted, until(wanted, facts[name]), "derived", True) for name, wanted in tapped]

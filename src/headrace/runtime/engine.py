@@ -17,7 +17,7 @@ from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, InternalError, OperatorFault
-from headrace.graph.feedback import Respond, spread, tap_of
+from headrace.graph.feedback import Respond, arcs_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
@@ -220,7 +220,7 @@ class Engine:
             case Intent.ASSUMED:
                 return self.assumptions.hear(vertex, feedback.pattern)
             case Intent.DESIRED:
-                return self._prefer(vertex, feedback.pattern)
+                return self._prefer(arcs_of(self.graph, vertex, self.taps), feedback.pattern)
             case Intent.DEMANDED:
                 pages = results_now(self.graph, self.operators, vertex, feedback.pattern)
                 self.partials.setdefault(vertex, []).extend(pages)
@@ -306,6 +306,8 @@ class Engine:
         except Exception as error:
             raise OperatorFault(f"operator {name} failed: {type(error).__name__}: {error}") from error
         seen.busy_ns += time.perf_counter_ns() - began
+        if operator.speaks:
+            self._hear(name, operator.said())
         if name in self.assumptions.watches and isinstance(element, Page):
             self.assumptions.look(name)
         if merges:
@@ -390,9 +392,20 @@ class Engine:
                     return left, BEGIN
                 return left, int(element.rows[TS][-1])
 
-    def _prefer(self, vertex: VertexId, wanted: Pattern) -> bool:
+    def _hear(self, name: VertexId, said: Iterable[tuple[int, Feedback]]) -> None:
+        """An operator speaks to those before it."""
+        for port, feedback in said:
+            match feedback.intent:
+                case Intent.ASSUMED:
+                    self.assumptions.hear_reader((name, port), feedback.pattern)
+                case Intent.DESIRED:
+                    self._prefer(((name, port),), feedback.pattern)
+                case Intent.DEMANDED:
+                    raise InternalError(f"{name} demands partial results, which only the outside may")
+
+    def _prefer(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
         """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
-        found = spread(self.graph, vertex, wanted, taps=self.taps)
+        found = spread_from(self.graph, arcs, wanted, taps=self.taps)
         free = order_free_arcs(self.graph, self.network.registers)
         moved = 0
         for arc, mine in found.guards:
@@ -401,5 +414,6 @@ class Engine:
         waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
         self._cycle.preferred |= waiting
         for name, patterns in found.of_sources(self.graph).items():
-            self.assumptions.relayed.setdefault(name, []).extend(Feedback(Intent.DESIRED, mine) for mine in patterns)
+            said = self.assumptions.relayed.setdefault(name, [])
+            said += [wish for mine in patterns if (wish := Feedback(Intent.DESIRED, mine)) not in said]
         return bool(moved or waiting)

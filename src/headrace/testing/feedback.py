@@ -6,7 +6,7 @@ column `case` keeps them apart. So it must be a key, or part of one, of every op
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
@@ -48,10 +48,10 @@ class Domain:
 
 
 class Trial:
-    """All inputs of a script; what comes out of the graph without feedback is computed once."""
+    """All inputs of a script; what comes out of the graph without feedback is computed once. Operators that are `speaking` give feedback too."""
 
-    def __init__(self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script) -> None:
-        self.graph, self.script = graph, script
+    def __init__(self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script, speaking: Collection[VertexId] = ()) -> None:
+        self.graph, self.script, self._speaking = graph, script, speaking
         self._pages = _pages(domains, script)
         self._expected = _run(Engine(graph), graph, script, self._pages, {}, len(script))
 
@@ -61,7 +61,10 @@ class Trial:
         Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may be there that was not before.
         """
         for position in range(len(self.script) + 1) if positions is None else positions:
-            found = _run(Engine(self.graph, answer=answer), self.graph, self.script, self._pages, told, position)
+            engine = Engine(self.graph, answer=answer)
+            for name in self._speaking:
+                engine.operators[name].speaks = True
+            found = _run(engine, self.graph, self.script, self._pages, told, position)
             for end, rows in self._expected.items():
                 yield from _compare(rows, found[end], told.get(end), position)
 
@@ -144,7 +147,7 @@ def _left_out(engine: Engine, source: VertexId, step: _Step) -> Page:
     """The page without what the source may leave out, where it does."""
     said = engine.assumptions.relayed.get(source, ())
     unneeded = np.zeros(len(step.page), np.bool_)
-    for one in said:
+    for one in (one for one in said if one.intent is Intent.ASSUMED):
         unneeded |= matches(one.pattern, step.page.rows).to_numpy()
     return Page(step.page.rows.filter(pl.Series(~(unneeded & step.droppable))))
 

@@ -23,6 +23,7 @@ from headrace.operators.specs import (
     OrderedJoin,
     OrderedUnion,
     Output,
+    Pace,
     PaneAggregate,
     PartialAggregate,
     Project,
@@ -92,7 +93,7 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             carried = _carried(inputs[0].holds, names)
             clocks = tuple(Clock(names[clock.name], clock.least, clock.most) for clock in inputs[0].clocks if clock.name in names)
             return Facts(intersect(carried, pattern(*constants)), clocks)
-        case Union() | OrderedUnion():
+        case Union() | OrderedUnion() | Pace():
             return Facts(_common(inputs), tuple(clock for clock in inputs[0].clocks if all(clock in other.clocks for other in inputs[1:])))
         case Output() | Exchange() | Reorder() | Distinct() | TableJoin():
             return inputs[0]

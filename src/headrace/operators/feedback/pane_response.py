@@ -102,7 +102,7 @@ def _panes(window: Range | Landmark, ends: Match) -> tuple[tuple[Column, Match],
             stop = None if high is None else ((high - size) // slide + 1) * slide
             if first is not None and stop is not None and first >= stop:
                 return None
-            return ((Column(PANE, Type.BIGINT), Between(first, stop, open_high=stop is not None)),)
+            return ((Column(PANE, Type.BIGINT), Between(first, None if stop is None else stop - pane_length(window))),)
         case Landmark(slide=slide):
             # a pane is in all windows that end after it
             return None if high is not None or low is None else ((Column(PANE, Type.BIGINT), at_least(low - slide)),)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace.elements.expression import Expr
+from headrace.elements.match import Between
 from headrace.elements.pattern import STAMP, Pattern
 from headrace.elements.schema import TS
 from headrace.operators.feedback.facts import Facts
@@ -25,6 +26,7 @@ from headrace.operators.specs import (
     OrderedJoin,
     OrderedUnion,
     Output,
+    Pace,
     PaneAggregate,
     PartialAggregate,
     Project,
@@ -60,6 +62,9 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             return Response((wanted,))
         case Union(ports=ports) | OrderedUnion(ports=ports):
             return Response((wanted,) * ports)
+        case Pace(ports=ports):
+            # a tuple that is dropped for its other attributes would no longer make older ones late
+            return Response(((wanted if _is_past(wanted) else None),) * ports)
         case Project(columns=columns):
             return Response((through(wanted.terms, {**dict[str, Expr](columns), TS: STAMP}),))
         case Distinct(span=span):
@@ -81,3 +86,9 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             return Response((group_input(wanted, {name: expr for name, expr in spec.keys if expr in spec.window.by}),))
         case Scan() | Receive():
             return Response(())
+
+
+def _is_past(wanted: Pattern) -> bool:
+    """Whether a pattern is all before a time, and nothing else."""
+    match = wanted.get(TS)
+    return len(wanted.terms) == 1 and isinstance(match, Between) and match.low is None and not match.but
