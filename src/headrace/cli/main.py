@@ -8,7 +8,7 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, demo, explain, run, shell, test
+from headrace.cli import bench, demo, experiment, explain, run, shell, test
 from headrace.cli.report import DEBUG
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
+app.add_typer(experiment.app, name="experiment")
 app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test.test)
 
 
