@@ -60,9 +60,11 @@ def spread(
     return spread_from(graph, arcs_of(graph, vertex, taps), wanted, known=known, taps=taps, facts=facts, answer=answer)
 
 
-def spread_all(graph: Graph, told: Iterable[tuple[VertexId, Pattern]], *, facts: Mapping[VertexId, Facts] | None = None) -> Spread:
+def spread_all(
+    graph: Graph, told: Iterable[tuple[VertexId, Pattern]], *, facts: Mapping[VertexId, Facts] | None = None, answer: Respond = respond
+) -> Spread:
     """What follows from several assumptions together."""
-    found = _Spreading(graph, {}, (), facts_of(graph) if facts is None else facts, respond)
+    found = _Spreading(graph, {}, (), facts_of(graph) if facts is None else facts, answer)
     for vertex, wanted in told:
         for arc in arcs_of(graph, vertex):
             found.hear(arc, wanted)
@@ -84,21 +86,6 @@ def spread_from(
     for arc in arcs:
         found.hear(arc, wanted)
     return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
-
-
-def unneeded_of(
-    graph: Graph, told: Iterable[tuple[VertexId, Pattern]], vertices: Collection[VertexId], *, answer: Respond = respond
-) -> list[tuple[VertexId, Pattern]]:
-    """What nobody needs of the output of some vertices, after all that was told of vertices' outputs."""
-    known: dict[Arc, list[Pattern]] = {}
-    facts = facts_of(graph)
-    found: list[tuple[VertexId, Pattern]] = []
-    for vertex, wanted in told:
-        heard = spread(graph, vertex, wanted, known=known, facts=facts, answer=answer)
-        for arc, mine in heard.guards:
-            known.setdefault(arc, []).append(mine)
-        found += [pair for pair in heard.unneeded if pair[0] in vertices]
-    return found
 
 
 def arcs_of(graph: Graph, vertex: VertexId, taps: Collection[VertexId] = ()) -> tuple[Arc, ...]:

@@ -19,7 +19,7 @@ from headrace.graph.place import Placement
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
 from headrace.operators.specs import Exchange, Receive
-from headrace.runtime.bucket import placement_of, unneeded_in_ingest
+from headrace.runtime.bucket import placement_of
 from headrace.runtime.ingest import Ingest, Task, Work
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control
@@ -38,7 +38,6 @@ class Deployed:
         self.placement: Placement = placement_of(running)
         self.streams: dict[str, Stream] = {stream.name: stream for query in running.queries for stream in query.streams}
         self.exchanges = self.placement.exchanges()
-        self.unneeded = unneeded_in_ingest(running, self.placement)
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
             self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
@@ -49,7 +48,7 @@ class Deployed:
 
     def ingest(self, buckets: Sequence[int], page: int) -> Ingest:
         """What runs the ingest tasks."""
-        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.unneeded, self.running.feedback.reach)
+        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running)
 
 
 def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:

@@ -94,14 +94,18 @@ class KeyTree(Generic[ChunkT, PieceT]):
             self._hand_down(node, largest)
         self._debt = max(0, self._debt)
 
-    def keep(self, left: Callable[[str, ChunkT], ChunkT | None]) -> None:
-        """Put what is left of each chunk of a node in its place; None forgets it."""
+    def keep(self, alive: Callable[[ChunkT], bool]) -> None:
+        """Forget the chunks that are not alive."""
+        self.replace(lambda node, chunk: chunk if alive(chunk) else None)
+
+    def replace(self, change: Callable[[str, ChunkT], ChunkT | None]) -> None:
+        """Put for each chunk of a node what is left of it; None if that is nothing."""
         changed = False
         for node, chunks in list(self.nodes.items()):
-            kept = [after for chunk in chunks if (after := left(node, chunk)) is not None]
-            if len(kept) < len(chunks) or any(map(is_not, kept, chunks)):
+            left = [change(node, chunk) for chunk in chunks]
+            if any(map(is_not, left, chunks)):
                 changed = True
-                self._set(node, kept)
+                self._set(node, [chunk for chunk in left if chunk is not None])
         if changed and self._fences:
             roots = set(self.roots())
             self._set_fences({node: fences for node, fences in self._fences.items() if root_of(node) in roots})

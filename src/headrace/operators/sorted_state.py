@@ -74,7 +74,7 @@ class SortedSide:
 
     def purge(self, bound: int) -> None:
         """Forget the chunks of which all rows expired before `bound`; at END everything."""
-        self._tree.keep(lambda _, chunk: chunk if bound < END and chunk.max_exp >= bound else None)
+        self._tree.keep(lambda chunk: bound < END and chunk.max_exp >= bound)
 
     def expire(self, bound: int) -> Iterator[pl.DataFrame]:
         """Give once each row of a preserved side that has not come out and expired before `bound`; at END all."""
@@ -92,7 +92,7 @@ class SortedSide:
     def remove(self, wanted: Pattern) -> int:
         """Forget rows that match, also those that have not come out; returns how many."""
         before = len(self)
-        self._tree.keep(lambda node, chunk: self._without(node, chunk, wanted))
+        self._tree.replace(lambda node, chunk: self._without(node, chunk, wanted))
         return before - len(self)
 
     def oldest_waiting(self) -> int:

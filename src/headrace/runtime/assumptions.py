@@ -6,6 +6,7 @@ told, the guard must stay; one that only drops results may go at any time.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -13,9 +14,10 @@ from msgspec import Struct
 
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.match import Between
-from headrace.elements.page import Page
+from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.pattern import Pattern, covers, matches
 from headrace.elements.schema import TS
+from headrace.elements.time import BEGIN
 from headrace.graph.feedback import Arc, Respond, Spread, arcs_of, facts_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, until
@@ -27,6 +29,7 @@ from headrace.runtime.network import Network
 
 #: Guards on one arc at most.
 MOST_GUARDS = 64
+_MOST_ENDED = 1024
 
 
 class Guard(Struct):
@@ -51,6 +54,15 @@ class Guard(Struct):
         return f"{self.reader}.{self.port}: not [{self.pattern}], {self.saved} saved"
 
 
+class Saved(Struct, frozen=True):
+    """What a guard has dropped so far: where, and its pattern as people read it."""
+
+    reader: VertexId
+    port: int
+    pattern: str
+    tuples: int
+
+
 class Assumptions:
     """The guards of a running graph, by arc, and what follows from them."""
 
@@ -60,7 +72,7 @@ class Assumptions:
         self.by_arc: dict[Arc, list[Guard]] = {}
         self.watches: dict[VertexId, list[Pattern]] = {}
         self.relayed: dict[VertexId, list[Feedback]] = {}  # what sources may leave out
-        self.ended: list[Guard] = []  # for statistics
+        self.ended: deque[Guard] = deque(maxlen=_MOST_ENDED)  # since somebody looked
         self.purged = 0
         self._graph, self._taps = Graph(), frozenset[VertexId]()
         self._facts: dict[VertexId, Facts] = {}
@@ -106,6 +118,26 @@ class Assumptions:
                 rows = rows.filter(~dropped)
         return page if rows is page.rows else Page(rows)
 
+    def let_in(self, arc: Arc, element: Element, *, tells_time: bool) -> tuple[Element, int]:
+        """What an operator gets of an element, and the bound that its last tuple stood for, if that was dropped where tuples tell the time."""
+        match element:
+            case Punctuation():
+                self.expire(arc, element.bound)
+                return element, BEGIN
+            case Page():
+                left = self.screen(arc, element)
+                if left is element or not tells_time or (len(left) and left.rows[TS][-1] == element.rows[TS][-1]):
+                    return left, BEGIN
+                return left, int(element.rows[TS][-1])
+
+    def let_out(self, arc: Arc, pages: Sequence[Page], bound: int) -> Sequence[Page]:
+        """What the outside gets of pages that were promised to be followed by nothing below a bound."""
+        if arc not in self.by_arc:
+            return pages
+        pages = [page for page in (self.screen(arc, page) for page in pages) if len(page)]
+        self.expire(arc, bound)
+        return pages
+
     def expire(self, arc: Arc, bound: int) -> None:
         """Drop the guards of which no tuple can come any more."""
         guards = self.by_arc[arc]
@@ -145,8 +177,21 @@ class Assumptions:
 
     def take_ended(self) -> list[Guard]:
         """Guards that have gone since the last call."""
-        ended, self.ended = self.ended, []
+        ended = list(self.ended)
+        self.ended.clear()
         return ended
+
+    def note_wishes(self, found: Spread) -> None:
+        """Sources are to give this first."""
+        for name, patterns in found.of_sources(self._graph).items():
+            said = self.relayed.setdefault(name, [])
+            said += [wish for mine in patterns if (wish := Feedback(Intent.DESIRED, mine)) not in said]
+
+    def observe(self) -> list[Saved]:
+        """What all guards have dropped, also those that ended since the last call."""
+        found = [Saved(guard.reader, guard.port, str(guard.pattern), guard.saved) for guard in (*self.ended, *self.guards())]
+        self.ended.clear()
+        return found
 
     def guards(self) -> list[Guard]:
         """All guards, as values that can be kept."""
@@ -185,9 +230,11 @@ class Assumptions:
             if wanted not in watches:
                 watches.append(wanted)
         for source, patterns in found.of_sources(self._graph).items():
-            said = self.relayed.setdefault(source, [])
-            before = [one.pattern for one in said if one.intent is Intent.ASSUMED]
-            said += [Feedback(Intent.ASSUMED, wanted) for wanted in patterns if not any(covers(one, wanted) for one in before)]
+            for wanted in patterns:
+                said = self.relayed.get(source, [])
+                if not any(one.intent is Intent.ASSUMED and covers(one.pattern, wanted) for one in said):
+                    left = [one for one in said if one.intent is not Intent.ASSUMED or not covers(wanted, one.pattern)]
+                    self.relayed[source] = [*left, Feedback(Intent.ASSUMED, wanted)]
 
     def _put(self, guard: Guard) -> None:
         """Add a guard in place of those that it covers."""

@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
-from headrace.elements.pattern import Pattern
 from headrace.elements.time import BEGIN
 from headrace.graph.command import Command, Running, Tell, assumed, decode_command
-from headrace.graph.feedback import unneeded_of
+from headrace.graph.feedback import Spread, facts_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
+from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.assumptions import Guard
@@ -192,12 +192,13 @@ class Bucket:
                 self.engine.feedback(query.output, told.feedback)
         if told.feedback.intent is Intent.ASSUMED and self._exchanges:
             origins = {name.removeprefix("exchange-"): name for name in self._exchanges}
-            whole = merge(query.graph for query in self.running.queries)
-            for origin, wanted in unneeded_of(whole, assumed(self.running), origins, answer=self.engine.assumptions.answer):
-                self.engine.feedback(origins[origin], Feedback(Intent.ASSUMED, wanted))
+            for origin, wanted in spread_in(self.running)[0].unneeded:
+                if origin in origins:
+                    self.engine.feedback(origins[origin], Feedback(Intent.ASSUMED, wanted))
 
     def _deploy(self, placement: Placement) -> None:
         """Run the queries in force, each by the strategy it was given."""
+        self.engine.assumptions.know(facts_of(merge(query.graph for query in self.running.queries), _time_columns(self.running)))
         self.engine.use(placement.keyed)
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
         self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
@@ -320,6 +321,10 @@ class Bucket:
         )
 
 
+def _time_columns(running: Running) -> dict[str, str]:
+    return {stream.name: stream.time_column for query in running.queries for stream in query.streams if stream.time_column is not None}
+
+
 def _seen(guard: Guard) -> GuardSeen:
     return GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved)
 
@@ -331,13 +336,11 @@ def _known(queries: bytes) -> tuple[Running, Placement]:
     return running, placement_of(running)
 
 
-def unneeded_in_ingest(running: Running, placement: Placement) -> list[tuple[VertexId, Pattern]]:
-    """What of the ingest's output nobody behind it needs, by the feedback in force."""
-    told = assumed(running)
-    if not told:
-        return []
-    origins = {vertex.spec.origin for vertex in placement.routes() if isinstance(vertex.spec, Receive)}
-    return unneeded_of(merge(query.graph for query in running.queries), told, origins, answer=REACHES[running.feedback.reach])
+def spread_in(running: Running) -> tuple[Spread, dict[VertexId, Facts]]:
+    """What follows, in the graph of all queries, from what was told of them; and what is known of its vertices."""
+    whole = merge(query.graph for query in running.queries)
+    facts = facts_of(whole, _time_columns(running))
+    return spread_all(whole, assumed(running), facts=facts, answer=REACHES[running.feedback.reach]), facts
 
 
 def placement_of(running: Running) -> Placement:

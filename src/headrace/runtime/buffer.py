@@ -46,7 +46,7 @@ class Buffer:
     def swap(self, reader: int, elements: Iterable[Element]) -> None:
         """Give one reader these elements instead of all that it has not taken."""
         self._carried.pop(reader, None)
-        self._taken[reader] = 0
+        self._taken[reader] = self._waiting[reader] = 0
         while self.unread(reader):
             self._pass(reader)
         self.carry(reader, elements)

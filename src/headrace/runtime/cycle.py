@@ -32,8 +32,8 @@ class Cycle:
         self._network = network
         self._promises = promises
         self.table = Table()
-        self.preferred: set[tuple[VertexId, int]] = set()  # branches of forks that are served first
         self.tests = 0  # rules of operators looked at
+        self.preferred: set[tuple[VertexId, int]] = set()  # branches of forks that are served first
         self._at: State | None = None
         self._count = 0  # tuples in this batch
         self._room: int | None = None  # elements present when the batch began

@@ -22,7 +22,7 @@ from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
-from headrace.runtime.assumptions import Assumptions, Guard
+from headrace.runtime.assumptions import Assumptions, Guard, Saved
 from headrace.runtime.cycle import Cycle, Visit
 from headrace.runtime.dispatch_table import Arc, Table, build_table
 from headrace.runtime.ets import Ets
@@ -32,7 +32,7 @@ from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import next_wakeup, upstream_sources, waits
-from headrace.runtime.wishes import leading_to, move_forward, order_free_arcs, results_now
+from headrace.runtime.wishes import leading_to, move_forward, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
@@ -214,7 +214,7 @@ class Engine:
     def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
         """Heed what the readers of a vertex's output say of it (of an end: the outside), before anything else is executed; False if nothing was done.
 
-        What is relayed to sources is in `assumptions.relayed`, demanded results are in `partials`.
+        What is relayed to sources is in `relayed`, demanded results are in `partials`.
         """
         match feedback.intent:
             case Intent.ASSUMED:
@@ -225,6 +225,15 @@ class Engine:
                 pages = results_now(self.graph, self.operators, vertex, feedback.pattern)
                 self.partials.setdefault(vertex, []).extend(pages)
                 return bool(pages)
+
+    @property
+    def relayed(self) -> Mapping[VertexId, Sequence[Feedback]]:
+        """What has reached the sources, and so may be told to the outside."""
+        return self.assumptions.relayed
+
+    def saved(self) -> list[Saved]:
+        """What guards have dropped, also those that ended since the last call."""
+        return self.assumptions.observe()
 
     def take_partials(self) -> dict[VertexId, list[Page]]:
         """Demanded results that are not final, since the last call; the final ones come in their time."""
@@ -286,7 +295,7 @@ class Engine:
         port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, visit.limit)
         bound = BEGIN  # what a dropped tuple would have told those who wait behind
         if (name, port) in self._guards and element is not None:
-            element, bound = self._screen(name, port, element)
+            element, bound = self.assumptions.let_in((name, port), element, tells_time=name in self._steady)
         began = time.perf_counter_ns()  # a measurement, never an input to a result
         try:
             emitted: list[Element] = []
@@ -342,7 +351,7 @@ class Engine:
         for end in self._ends_of[name]:
             self._deliver(end, pages, self.bounds[name])
         if name in self.taps:
-            self._keep(name, self._screened((tap_of(name), 0), pages, self.bounds[name]))
+            self._keep(name, self.assumptions.let_out((tap_of(name), 0), pages, self.bounds[name]))
         if useful:
             self.statistics[name].tuples_out += self.network.append(name, useful)
 
@@ -360,7 +369,7 @@ class Engine:
 
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
-        pages = self._screened((end, 0), pages, bound)
+        pages = self.assumptions.let_out((end, 0), pages, bound)
         seen, count = self.statistics[end], sum(map(len, pages))
         self.bounds[end] = max(self.bounds[end], bound)
         seen.tuples_in += count
@@ -371,26 +380,6 @@ class Engine:
     def _keep(self, name: VertexId, pages: Sequence[Page]) -> None:
         if pages:
             self.results.setdefault(name, []).extend(pages)
-
-    def _screened(self, arc: Arc, pages: Sequence[Page], bound: int) -> Sequence[Page]:
-        """What guards let through to the outside."""
-        if arc not in self._guards:
-            return pages
-        pages = [page for page in (self.assumptions.screen(arc, page) for page in pages) if len(page)]
-        self.assumptions.expire(arc, bound)
-        return pages
-
-    def _screen(self, name: VertexId, port: int, element: Element) -> tuple[Element, int]:
-        """What guards leave of an element, and the bound that its last tuple stood for, if it was dropped where tuples tell the time."""
-        match element:
-            case Punctuation():
-                self.assumptions.expire((name, port), element.bound)
-                return element, BEGIN
-            case Page():
-                left = self.assumptions.screen((name, port), element)
-                if left is element or name not in self._steady or (len(left) and left.rows[TS][-1] == element.rows[TS][-1]):
-                    return left, BEGIN
-                return left, int(element.rows[TS][-1])
 
     def _hear(self, name: VertexId, said: Iterable[tuple[int, Feedback]]) -> None:
         """An operator speaks to those before it."""
@@ -406,14 +395,8 @@ class Engine:
     def _prefer(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
         """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
         found = spread_from(self.graph, arcs, wanted, taps=self.taps)
-        free = order_free_arcs(self.graph, self.network.registers)
-        moved = 0
-        for arc, mine in found.guards:
-            if arc in free and arc in self.network.ready:
-                moved += move_forward(self.network, arc, mine)
+        moved = move_forward(self.graph, self.network, found.guards)
         waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
         self._cycle.preferred |= waiting
-        for name, patterns in found.of_sources(self.graph).items():
-            said = self.assumptions.relayed.setdefault(name, [])
-            said += [wish for mine in patterns if (wish := Feedback(Intent.DESIRED, mine)) not in said]
+        self.assumptions.note_wishes(found)
         return bool(moved or waiting)

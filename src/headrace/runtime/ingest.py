@@ -17,13 +17,12 @@ from headrace.catalog.definitions import BAD, Stream, Timing
 from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
 from headrace.elements.expression import Expr
 from headrace.elements.page import Page
-from headrace.elements.pattern import Pattern
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.time import BEGIN
-from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.command import Running, assumed
+from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import Placement
 from headrace.operators.evaluate import evaluate
-from headrace.operators.feedback.reach import Reach
 from headrace.operators.hashing import hash_columns
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.runtime.engine import Engine
@@ -63,8 +62,7 @@ class Ingest:
         sources: Mapping[str, Source],
         buckets: Sequence[int],
         page: int = PAGE_TUPLES,
-        unneeded: Sequence[tuple[VertexId, Pattern]] = (),
-        reach: Reach = "sources",
+        running: Running | None = None,
     ) -> None:
         self.placement = placement
         self.streams = streams
@@ -79,7 +77,7 @@ class Ingest:
         for vertex in placement.ingest.vertices:
             if isinstance(vertex.spec, Scan):
                 self.scans.setdefault(vertex.spec.stream, []).append(vertex)
-        self.screen = Screen(self.engine, unneeded, reach) if unneeded else None
+        self.screen = Screen(self.engine, running) if running is not None and assumed(running) else None
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""

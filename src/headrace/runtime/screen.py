@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.pattern import Pattern, covers, intersect, is_empty
 from headrace.elements.time import BEGIN
-from headrace.graph.graph import VertexId
-from headrace.operators.feedback.reach import REACHES, Reach
+from headrace.graph.command import Running
+from headrace.graph.graph import VertexId, merge
 from headrace.operators.specs import Scan
+from headrace.runtime.assumptions import guards_of
+from headrace.runtime.bucket import spread_in
 from headrace.runtime.engine import Engine
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import GuardSeen
@@ -18,11 +19,11 @@ from headrace.runtime.wire import GuardSeen
 class Screen:
     """The guards of an ingest engine. They end by what is known of the streams, since no promise passes through the ingest."""
 
-    def __init__(self, engine: Engine, unneeded: Sequence[tuple[VertexId, Pattern]], reach: Reach) -> None:
+    def __init__(self, engine: Engine, running: Running) -> None:
         self._engine = engine
-        engine.assumptions.answer = REACHES[reach]
-        for vertex, wanted in unneeded:
-            engine.feedback(vertex, Feedback(Intent.ASSUMED, wanted))
+        found, facts = spread_in(running)
+        engine.restore_guards(guards_of(engine.graph, engine.taps, found, facts))
+        self._left_out = found.of_sources(merge(query.graph for query in running.queries))
         streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
         self._streams = {name: tuple(streams[source] for source in sources) for name, sources in upstream_sources(engine.graph).items()}
 
@@ -35,7 +36,7 @@ class Screen:
 
     def of_all(self, scans: Sequence[VertexId]) -> list[Pattern]:
         """What none of these scans need; those of one stream want different columns, but they are the same tuples."""
-        said = [[one.pattern for one in self._engine.assumptions.relayed.get(scan, ()) if one.intent is Intent.ASSUMED] for scan in scans]
+        said = [list(self._left_out.get(scan, ())) for scan in scans]
         agreed = said[0] if said else []
         for others in said[1:]:
             both = [intersect(one, other) for one in agreed for other in others]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from headrace.elements.page import Element, Page
 from headrace.elements.pattern import Pattern, matches
@@ -44,8 +44,13 @@ def leading_to(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
     return found
 
 
-def move_forward(network: Network, arc: Arc, wanted: Pattern) -> int:
-    """Let the waiting tuples of an arc that match be read first; the others stay where they are before and behind promises."""
+def move_forward(graph: Graph, network: Network, wanted: Iterable[tuple[Arc, Pattern]]) -> int:
+    """Let waiting tuples that match be read first where order is free; the others stay before and behind promises as they were."""
+    free = order_free_arcs(graph, network.registers)
+    return sum(_overtake(network, arc, mine) for arc, mine in wanted if arc in free and arc in network.ready)
+
+
+def _overtake(network: Network, arc: Arc, wanted: Pattern) -> int:
     first: list[Element] = []
     rest: list[Element] = []
     count = 0

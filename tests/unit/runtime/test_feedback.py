@@ -67,7 +67,7 @@ def test_a_guard_drops_tuples_and_counts_them_but_never_a_promise() -> None:
     assert engine.bounds["out"] == 5
     assert [(guard.arc, guard.saved) for guard in engine.guards()] == [(("out", 0), 0), (("f", 0), 1)]
     assert str(engine.guards()[1]) == "f.0: not [timestamp < TIMESTAMP '1970-01-01 00:00:00.000010', g = 1], 1 saved"
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}
+    assert engine.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}
 
 
 def test_a_guard_goes_when_a_bound_covers_it() -> None:
@@ -80,7 +80,8 @@ def test_a_guard_goes_when_a_bound_covers_it() -> None:
     engine.push("s", Punctuation(13))
     engine.run()
     assert {str(guard.pattern) for guard in engine.guards()} == {"v > 1"}  # never covered by time
-    assert len(engine.assumptions.ended) == 2
+    assert [(one.reader, one.pattern, one.tuples) for one in engine.saved()[:1]] == [("f", "timestamp < TIMESTAMP '1970-01-01 00:00:00.000013'", 0)]
+    assert len(engine.saved()) == 2  # those that ended were seen
 
 
 def test_what_can_be_supported_is_known_before() -> None:
@@ -120,13 +121,13 @@ def test_a_fork_tells_its_source_what_all_branches_do_not_need() -> None:
     branches = (Vertex("a", Filter(TRUE), ("s",)), Vertex("b", Filter(TRUE), ("s",)))
     engine = Engine(Graph((scan(), *branches, out("a"), out("b", "other"))))
     engine.feedback("out", assumed((G, equal(1))))
-    assert engine.assumptions.relayed == {}
+    assert engine.relayed == {}
     engine.push("s", page((1, 1, 1), (2, 2, 1)))
     engine.run()
     taken = engine.take_results()
     assert [taken[end][0].rows["g"].to_list() for end in ("out", "other")] == [[2], [1, 2]]
     engine.feedback("other", assumed((V, at_most(1))))
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (V, at_most(1)))]}
+    assert engine.relayed == {"s": [assumed((G, equal(1)), (V, at_most(1)))]}
     assert engine.network.stored("s") == 0  # a guarded tuple is read, and forgotten, like any other
 
 
@@ -138,7 +139,7 @@ def test_a_new_reader_gets_everything_again_and_one_that_goes_needs_nothing() ->
     both = Graph((*graph.vertices, out("f", "other")))
     engine.use(both)
     assert [guard.arc for guard in engine.guards()] == [("out", 0)]
-    assert engine.assumptions.relayed == {}
+    assert engine.relayed == {}
     engine.push("s", page((1, 0, 1)))
     engine.run()
     assert set(engine.take_results()) == {"other"}
@@ -156,7 +157,7 @@ def test_a_tap_is_a_reader() -> None:
     assert results(engine, "f") == [(2, 0)]
     both = Engine(straight(), taps=("f",))
     both.feedback("out", assumed((G, equal(1))))
-    assert both.assumptions.relayed == {}  # who taps was not asked
+    assert both.relayed == {}  # who taps was not asked
     both.push("s", page((1, 0, 1)))
     both.run()
     assert set(both.take_results()) == {"f"}
@@ -170,7 +171,7 @@ def test_state_is_purged() -> None:
     engine.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
     assert engine.operators["a"].held() == 1
     assert engine.assumptions.purged == 1
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}  # of the window that ends at 20 a tuple is not over
+    assert engine.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}  # of the window that ends at 20 a tuple is not over
     engine.push("s", page((1, 0, 4), (2, 0, 11)))
     engine.push("s", Punctuation(END))
     assert [row[:2] for row in results(engine)] == [(2, 1), (2, 1)]
@@ -196,10 +197,10 @@ def test_groups_that_match_for_ever_are_found_while_they_run() -> None:
     engine.feedback("out", assumed((Column("n", Type.BIGINT), at_least(2))))
     engine.push("s", page((1, 0, 1), (2, 0, 2)))
     engine.run()
-    assert engine.assumptions.relayed == {}
+    assert engine.relayed == {}
     engine.push("s", page((1, 0, 3), (3, 0, 3), (3, 0, 4)))
     engine.run()
-    assert engine.assumptions.relayed == {"s": [assumed((G, OneOf((1, 3))), (STAMP, Between(0, 10, open_high=True)))]}
+    assert engine.relayed == {"s": [assumed((G, OneOf((1, 3))), (STAMP, Between(0, 10, open_high=True)))]}
     assert engine.operators["a"].held() == 1
     engine.push("s", page((1, 0, 5), (1, 0, 15)))
     engine.push("s", Punctuation(10))
@@ -296,9 +297,9 @@ def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
     came = [row for one in engine.take_results()["out"] for row in one.rows.rows()]
     assert came == [(2, 0, 2), (2, 1, 3), (1, 0, 1), (1, 1, 4)]
     assert engine.bounds["out"] == 2
-    assert engine.assumptions.relayed == {"s": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
+    assert engine.relayed == {"s": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
     engine.feedback("out", assumed((G, equal(2))))  # no longer, and that is another thing to say
-    assert engine.assumptions.relayed["s"][1:] == [assumed((G, equal(2)))]
+    assert engine.relayed["s"][1:] == [assumed((G, equal(2)))]
 
 
 def test_rule_3_in_order_only_the_choice_of_branch_changes(cycles: Any) -> None:
@@ -401,6 +402,7 @@ def test_the_same_again_changes_nothing() -> None:
     assert len(engine.guards()) == 2
     assert engine.feedback("out", assumed((G, OneOf((1, 2)))))
     assert [str(guard.pattern) for guard in engine.guards()] == ["g IN (1, 2)"] * 2
+    assert engine.relayed == {"s": [assumed((G, OneOf((1, 2))))]}
 
 
 def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
@@ -420,7 +422,7 @@ def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
     keyed.assumptions.know(facts)
     keyed.use(placement.keyed)
     keyed.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
-    assert keyed.assumptions.relayed[route.id][0].pattern.names == {"g", "__pane"}
+    assert keyed.relayed[route.id][0].pattern.names == {"g", "__pane"}
     keyed.push(route.id, Punctuation(10))
     keyed.run()
     assert keyed.guards() == []  # no partial of theirs can come, and the next window ends at 20
@@ -433,7 +435,7 @@ def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> No
     engine.push("s", page((1, 0, 1), (1, 0, 2)))
     engine.run()
     engine.use(Graph((*graph.vertices, out("a", "other"))))
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, Between(0, 10, open_high=True)))]}
+    assert engine.relayed == {"s": [assumed((G, equal(1)), (STAMP, Between(0, 10, open_high=True)))]}
     engine.push("s", page((1, 0, 3), (1, 0, 11)))
     engine.push("s", Punctuation(END))
     engine.run()
@@ -452,7 +454,7 @@ def test_an_impatient_join_asks_for_the_partners_of_what_it_has() -> None:
     engine.push("r", page((2, 3, 2)))
     engine.push("s", page((2, 0, 1)))
     engine.step()
-    assert engine.assumptions.relayed == {"r": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
+    assert engine.relayed == {"r": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
     engine.step()
     engine.step()
     assert [row for one in engine.take_results()["out"] for row in one.visible().rows()] == [(2, 0, 2, 2), (2, 0, 2, 3)]
