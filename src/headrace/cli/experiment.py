@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from headrace.cli import java
 from headrace.cli.quiet import divert
@@ -34,9 +34,9 @@ app = typer.Typer(name="experiment", help="Repeat published experiments.", no_ar
 @app.command("list", epilog="Examples:\n\nheadrace experiment list")
 def show_list() -> None:
     """Say which experiments there are, what each asks and what it needs."""
-    table = Table("name", "question", "source", "needs", "takes", header_style="bold")
+    table = Table(Column("name", no_wrap=True), "question", "needs", "takes", header_style="bold")
     for item in EXPERIMENTS:
-        table.add_row(f"[bold]{item.name}[/]", item.question, item.source, item.needs, item.takes)
+        table.add_row(f"[bold]{item.name}[/]", f"{item.question} [dim]{item.source}[/]", item.needs, item.takes)
     out.print(table)
     out.print("[dim]headrace experiment run NAME; with --quick in seconds, with --full at the published sizes[/]")
 

@@ -5,7 +5,6 @@ The state store is the truth. A bucket that is kept in memory after a micro-batc
 
 from __future__ import annotations
 
-import gc
 import time as clock
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -155,10 +154,9 @@ class Bucket:
         return out
 
     def close(self) -> None:
-        """Let go of all state now: operators and their parts refer to each other, so it would stay until Python happens to collect garbage."""
+        """Let go of all state; operators and their parts refer to each other, so some stays until Python collects garbage."""
         self._saved = {}
         self.engine.close()
-        gc.collect()
 
     @property
     def stored_bytes(self) -> int:

@@ -130,7 +130,7 @@ def test_spread_runs_hold_what_plain_runs_hold(pages: list[list[tuple[int, int |
 @pytest.mark.usefixtures("small_chunks")
 def test_groups_that_come_again_do_not_make_spread_runs_grow() -> None:
     spread = SpreadRuns("r", "at", sums, ["group"])
-    for _ in range(300):
+    for _ in range(60):
         spread.append(pl.DataFrame({"at": [0] * 200, "group": range(200), "n": [1] * 200}, schema_overrides={"at": pl.Int64, "group": pl.Int64}))
         spread.state()
     assert len(spread) <= 5 * 200

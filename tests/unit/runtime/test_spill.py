@@ -13,7 +13,7 @@ JOIN = "SELECT a.k, a.v, b.v AS w FROM a [UNBOUNDED] JOIN b [UNBOUNDED] ON a.k =
 COUNT = "SELECT k, count(*) AS n, sum(v) AS v FROM a [RANGE 1 HOUR] GROUP BY k"
 #: Drives one bucket, restored in every micro-batch, from files; prints state and own memory as it goes, and sums over the results.
 DRIVER = """
-import json, sys, tempfile
+import gc, json, sys, tempfile
 from pathlib import Path
 import numpy as np, polars as pl
 from headrace.elements.page import Page
@@ -87,6 +87,7 @@ with tempfile.TemporaryDirectory() as folder:
         state, batch = decode_report(out[-1].payload).state_bytes / 1e6, batch + 1
         series.append((state, own_megabytes()))
         bucket.close()
+        gc.collect()
         if ended:
             break
     found, tables = kept("found"), {name: kept(name) for name in sources}

@@ -60,6 +60,7 @@ class BucketProcessor(StatefulProcessor):
             _kept[run, bucket_number] = bucket
         else:
             bucket.close()
+            gc.collect()  # now, or the state of several micro-batches would be there at once
         for row in out:
             yield SparkRow(bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload)
 
