@@ -14,19 +14,21 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
+from headrace.elements.promise import Qos
 from headrace.elements.schema import Schema
 from headrace.errors import HostFault
 from headrace.graph.graph import Graph
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query: its graph (ending in Output), the streams it reads, and where its results go."""
+    """Run a query: its graph (ending in Output), the streams it reads, where its results go, and what it promises."""
 
     query: str
     graph: Graph
     streams: tuple[Stream, ...]
     sinks: tuple[Connector, ...]
     schema: Schema
+    qos: Qos = Qos()
 
 
 class DropQuery(Struct, frozen=True, tag="drop_query"):
@@ -53,7 +55,14 @@ class UseEts(Struct, frozen=True, tag="use_ets"):
     period: int = 0
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts
+class SetPromises(Struct, frozen=True, tag="set_promises"):
+    """A running query promises this from now on, and nothing else."""
+
+    query: str
+    qos: Qos
+
+
+Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts | SetPromises
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -126,3 +135,10 @@ class Running(Struct, frozen=True):
                 return msgspec.structs.replace(taken, strategies=(*strategies, command))
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
+            case SetPromises(query=name, qos=qos):
+                queries = tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in self.queries)
+                return msgspec.structs.replace(taken, queries=queries)
+
+    def promises(self) -> dict[str, Qos]:
+        """What each query promises now."""
+        return {query.query: query.qos for query in self.queries}

@@ -161,6 +161,16 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterPromises:
+    """ALTER QUERY query SET (latency '200 ms' MUST, ...): other promises stay; the value NONE takes one back."""
+
+    text: str
+    offset: int
+    query: Name
+    options: dict[str, Option]
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """SHOW what."""
 
@@ -180,17 +190,30 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN [ANALYZE] [JSON] query name or SELECT."""
+    """EXPLAIN [ANALYZE | CAPACITY] [JSON] query name or SELECT."""
 
     text: str
     offset: int
     target: Name | exp.Expr
     form: OneOf["text", "json"]
     analyze: bool
+    capacity: bool = False
 
 
 Statement: TypeAlias = (
-    CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | Split | Select | Drop | Alter | Show | Describe | Explain
+    CreateStream
+    | CreateTable
+    | CreateAggregate
+    | CreateQuery
+    | CreateView
+    | Split
+    | Select
+    | Drop
+    | Alter
+    | AlterPromises
+    | Show
+    | Describe
+    | Explain
 )
 
 

@@ -6,10 +6,15 @@ import copy
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
+from headrace.analysis.facts import Facts
+from headrace.analysis.report import CapacityReport, format_report
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_aggregate, define_connector, define_query, define_stream, define_table, define_view
 from headrace.catalog.definitions import Connector, Query, Stream
@@ -25,6 +30,7 @@ from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.syntax import (
     Alter,
+    AlterPromises,
     CreateAggregate,
     CreateQuery,
     CreateStream,
@@ -33,6 +39,7 @@ from headrace.language.syntax import (
     Describe,
     Drop,
     Explain,
+    Name,
     Select,
     Show,
     Split,
@@ -41,6 +48,7 @@ from headrace.language.syntax import (
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
+from headrace.session.forecast import declared_rate, foretell, measured, stated, time_elsewhere
 from headrace.session.outcome import Message, Outcome
 from headrace.session.show import describe, show
 from headrace.session.staged import Staged
@@ -71,20 +79,12 @@ class Session:
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = self._deployment(host, buckets, limit, page, interval)
         self._started = False
+        self._began: float | None = None
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
         """Run statements in order, all or none; an error points into `text`."""
-        staged = Staged(copy.deepcopy(self.catalog), self._running())
-        for statement in parse(text):
-            try:
-                self._stage(statement, staged)
-            except HeadraceError as error:
-                if error.span is not None and error.text is None:
-                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
-                    error.text = text
-                raise
-        return self._commit(staged)
+        return self._commit(self._staged(text))
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
         """Show how the statements' queries would run: plan, optimised plan, graph."""
@@ -108,6 +108,23 @@ class Session:
                     error.text = text
                 raise
         return "\n\n".join(shown)
+
+    def foretell(
+        self, text: str, rates: Mapping[str, float], *, services: Mapping[str, float] | None = None, elsewhere: float = 0.0, speed: float = 1.0
+    ) -> CapacityReport:
+        """Predict what the queries of a text would do at these rates (tuples a second, by stream), without running them.
+
+        `services` are seconds a tuple by kind of operator, `elsewhere` the seconds that a micro-batch takes beside the operators.
+        """
+        staged = self._staged(text)
+        queries = tuple(staged.running.values())
+        facts = stated(staged.catalog.streams(), rates, services or {}, elsewhere=elsewhere)
+        return foretell(queries, facts, speed=speed)
+
+    def streams_of(self, text: str) -> dict[str, float | None]:
+        """The streams that the queries of a text read, with the rates of those that say how fast they come."""
+        read = {stream.name: stream for query in self._staged(text).running.values() for stream in query.streams}
+        return {name: declared_rate(stream) for name, stream in sorted(read.items())}
 
     def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a MEMORY stream; durable when it returns."""
@@ -141,6 +158,7 @@ class Session:
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
+            self._began = time.monotonic()
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
@@ -192,6 +210,19 @@ class Session:
         deployments = Deployments(self.directory)
         return deployments.at(deployments.count()).running
 
+    def _staged(self, text: str) -> Staged:
+        """Check statements in order, as if they were run."""
+        staged = Staged(copy.deepcopy(self.catalog), self._running())
+        for statement in parse(text):
+            try:
+                self._stage(statement, staged)
+            except HeadraceError as error:
+                if error.span is not None and error.text is None:
+                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
+                    error.text = text
+                raise
+        return staged
+
     def _stage(self, statement: Statement, staged: Staged) -> None:
         """Check a statement and note what it would do."""
         match statement:
@@ -224,15 +255,37 @@ class Session:
                 staged.drop(statement)
             case Alter():
                 staged.alter(statement)
+            case AlterPromises():
+                staged.promise(statement)
             case Show():
                 staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found))
+                staged.outcomes.append(lambda: describe(found, self._running()))
+            case Explain(capacity=True):
+                self._stage_capacity(statement, staged)
             case Explain():
                 plan = plan_target(statement.target, statement.text, staged.catalog)
                 shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
+
+    def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
+        """Predict a query beside all that run; one that does not run yet is taken as if it did."""
+        target = statement.target
+        name = target.text if isinstance(target, Name) and target.text in staged.running else "query"
+        queries = dict(staged.running)
+        if name not in queries:
+            plan = plan_target(target, statement.text, staged.catalog)
+            queries[name] = command_for(Query(name, "", plan.schema, ()), plan, staged.catalog)
+        found = foretell(queries.values(), self._measured(), only=name)
+        shown = msgspec.json.format(msgspec.json.encode(found)).decode() if statement.form == "json" else format_report(found)
+        staged.outcomes.append(lambda: Message(shown))
+
+    def _measured(self) -> Facts:
+        """What the deployment's counters say now."""
+        seen, delivery = self.statistics(), self.deployment.delivery
+        elapsed = 0.0 if self._began is None else time.monotonic() - self._began
+        return measured(seen, self.catalog.streams(), elapsed=elapsed, elsewhere=time_elsewhere(seen, delivery.reports))
 
     def _stage_view(self, statement: CreateView, text: str, staged: Staged) -> None:
         """Name a SELECT that is written in `text`; nothing runs until a query reads it."""

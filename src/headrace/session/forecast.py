@@ -1,0 +1,73 @@
+"""Will the promises hold? Counters of a running deployment, or stated rates, to a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.analysis.facts import GROUPS, Facts, VertexFacts
+from headrace.analysis.model import model
+from headrace.analysis.report import CapacityReport, report
+from headrace.catalog.definitions import Stream
+from headrace.elements.time import SECOND
+from headrace.graph.command import AddQuery
+from headrace.graph.graph import merge
+from headrace.runtime.statistics import Statistics, VertexStatistics
+from headrace.runtime.wire import Report
+
+_ENOUGH = 100  # tuples that a vertex must have served before its figures count
+
+
+def measured(seen: Statistics, streams: Iterable[Stream], *, elapsed: float, elsewhere: float = 0.0) -> Facts:
+    """What a deployment's counters say, `elapsed` seconds after it began."""
+    rates = {name: counts.tuples / elapsed for name, counts in seen.streams.items() if counts.tuples and elapsed > 0}
+    for name, counts in seen.streams.items():
+        if name in rates:
+            rates |= {f"{name}.late": counts.late / elapsed, f"{name}.bad": counts.bad / elapsed}
+    return _facts(streams, rates, {name: _vertex(counts) for name, counts in seen.vertices.items()}, {}, elsewhere, GROUPS)
+
+
+def stated(
+    streams: Iterable[Stream], rates: Mapping[str, float], services: Mapping[str, float], *, elsewhere: float = 0.0, groups: float = GROUPS
+) -> Facts:
+    """What somebody says: rates by stream, seconds a tuple by kind of operator."""
+    return _facts(streams, rates, {}, services, elsewhere, groups)
+
+
+def declared_rate(stream: Stream) -> float | None:
+    """Tuples a second that a stream's own definition says; only generated streams do."""
+    if stream.connector.kind != "GENERATOR":
+        return None
+    options = stream.connector.options
+    return float(options.get("rate", 10)) * float(options.get("speed", 1))
+
+
+def foretell(queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, only: str | None = None) -> CapacityReport:
+    """What these queries would do together."""
+    running = tuple(queries)
+    made = model(merge(query.graph for query in running), facts)
+    return report(made, {query.query: query.qos for query in running}, speed=speed, only=only)
+
+
+def time_elsewhere(seen: Statistics, reports: Iterable[Report]) -> float:
+    """Seconds of the last micro-batch that no operator used."""
+    busy = sum(counts.busy_ns for told in reports for counted in (told.vertices, *told.ingest) for counts in counted.values())
+    return max(0.0, (seen.batch_ms or 0.0) / 1e3 - busy / 1e9)
+
+
+def _facts(
+    streams: Iterable[Stream],
+    rates: Mapping[str, float],
+    vertices: Mapping[str, VertexFacts],
+    services: Mapping[str, float],
+    elsewhere: float,
+    groups: float,
+) -> Facts:
+    known = tuple(streams)
+    schemas = {stream.name: stream.schema for stream in known}
+    return Facts(rates, vertices, services, schemas, {stream.name: stream.skew / SECOND for stream in known}, elsewhere, groups)
+
+
+def _vertex(counts: VertexStatistics) -> VertexFacts:
+    if counts.tuples_in < _ENOUGH or counts.service_us is None:
+        return VertexFacts()
+    return VertexFacts(counts.service_us / 1e6, counts.selectivity, float(counts.held), float(counts.state_bytes))
