@@ -10,6 +10,7 @@ from msgspec import Struct
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import HIDDEN, TS
+from headrace.elements.time import BEGIN
 from headrace.operators.operator import Frontier, Operator, State
 
 
@@ -34,7 +35,7 @@ class UnionOperator(Operator):
 
     def __init__(self, spec: Union) -> None:
         self._frontier = Frontier(spec.ports)
-        self._chunk: pl.DataFrame | None = None
+        self._chunk: pl.DataFrame | None = None  # made when it is asked for; bounds change far more often
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         # Sequence numbers and expiries of different inputs do not compare; the timestamp always stands last.
@@ -46,11 +47,13 @@ class UnionOperator(Operator):
         before = self._frontier.bounds[port]
         bound = self._frontier.advance(port, mark.bound)
         if self._frontier.bounds[port] > before:
-            self._chunk = pl.DataFrame({"bound": self._frontier.bounds})
+            self._chunk = None
         return () if bound is None else (Punctuation(bound),)
 
     def state(self) -> State:
         # A port that has ended is not told so again after a restart, so its bound must survive.
+        if self._chunk is None and max(self._frontier.bounds) > BEGIN:
+            self._chunk = pl.DataFrame({"bound": self._frontier.bounds})
         return {} if self._chunk is None else {"bounds": self._chunk}
 
     def restore(self, state: State) -> None:

@@ -16,6 +16,7 @@ class Buffer:
         self._first = 0  # position of the oldest element kept
         self._cursors = [0] * readers
         self._taken = [0] * readers  # tuples already taken of the reader's next element
+        self._waiting = [0] * readers  # tuples that the reader has not taken; counted, as a long queue is asked about often
         self._carried: dict[int, deque[Element]] = {}  # what a reader brought along: read before anything else
         self._parts: dict[int, tuple[Element, int, Page]] = {}  # the rest of a page begun, the same object each time it is asked for
 
@@ -31,11 +32,14 @@ class Buffer:
                 self._elements.append(element)
             if isinstance(element, Page):
                 tuples += len(element)
+        self._waiting = [waiting + tuples for waiting in self._waiting]
         return tuples
 
     def carry(self, reader: int, elements: Iterable[Element]) -> None:
         """Give one reader elements that it must read before the shared ones."""
-        self._carried[reader] = deque([*elements, *self._carried.get(reader, ())])
+        brought = list(elements)
+        self._waiting[reader] += sum(len(element) for element in brought if isinstance(element, Page))
+        self._carried[reader] = deque([*brought, *self._carried.get(reader, ())])
         if not self._carried[reader]:
             del self._carried[reader]
 
@@ -55,10 +59,11 @@ class Buffer:
         """The reader's next element, of a page at most `limit` tuples."""
         taken = self._taken[reader]
         element = self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]
-        if not isinstance(element, Page) or (limit is None and not taken):
+        if not isinstance(element, Page):
             self._pass(reader)
             return element
         rest = len(element) - taken
+        self._waiting[reader] -= rest if limit is None else min(limit, rest)
         if limit is None or limit >= rest:
             self._pass(reader)
             return Page(element.rows[taken:]) if taken else element
@@ -80,9 +85,7 @@ class Buffer:
 
     def queued(self, reader: int) -> int:
         """How many tuples the reader has not taken."""
-        if not self.unread(reader):
-            return 0
-        return sum(len(e) for e in self.elements(reader) if isinstance(e, Page))
+        return self._waiting[reader]
 
     def _pass(self, reader: int) -> None:
         """Move the reader to its next element, and forget what everybody has read."""

@@ -13,6 +13,9 @@ from headrace.runtime.rules import RULES, Move
 #: Rules under which a batch is what was there at entry.
 _BY_ENTRY = frozenset({"BFS-NOS", "RR-NOS", "EQG-BFS-NOS", "EQG-RR-NOS"})
 
+#: States that execute nothing: to pass them is no selection.
+_NOT_SELECTING = frozenset({"SOURCE", "SOURCE-VIRTUAL", "FORK"})
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -29,7 +32,7 @@ class Cycle:
         self._network = network
         self._promises = promises
         self.table = Table()
-        self.tests = 0  # rules looked at
+        self.tests = 0  # rules of operators looked at
         self._at: State | None = None
         self._count = 0  # tuples in this batch
         self._room: int | None = None  # elements present when the batch began
@@ -72,15 +75,12 @@ class Cycle:
             self._tried.clear()
 
     def yields(self, row: Row) -> bool:
-        self.tests += 1
         return not self._network.ready.keys().isdisjoint(row.arcs)
 
     def signals(self, row: Row) -> bool:
-        self.tests += 1
         return bool(self._promises.signalled) and any(arc.target in self._promises.signalled for arc in self._network.arcs.get(row.vertex, ()))
 
     def more(self, row: Row) -> bool:
-        self.tests += 1
         return self._runnable(row.vertex)
 
     def fresh(self, row: Row) -> bool:
@@ -100,6 +100,7 @@ class Cycle:
             row = self.table.rows[state]
             if state in self._network.registers and self._network.blocked(state):
                 self._wanted = True
+            self.tests += row.rule not in _NOT_SELECTING
             move = RULES[row.rule](row, self)
             match move:
                 case Move.ENCORE | Move.RENEW:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,8 @@ class Arrival:
 class Costs:
     """What executions take: per tuple (`of` for single operators), per punctuation (as a tuple unless said).
 
-    And what the rest takes: per bound asked for, per rule looked at, per step on registers alone.
+    And what the rest takes: per bound asked for, per rule looked at, per step on registers alone. `free` are operators that take punctuation at
+    no cost.
     """
 
     tuple: int = 0
@@ -36,6 +38,7 @@ class Costs:
     test: int = 0
     register: int = 0
     of: Mapping[VertexId, int] = field(default_factory=dict)
+    free: Collection[VertexId] = ()
 
     def step(self, step: Step) -> int:
         each = self.of.get(step.vertex, self.tuple)
@@ -43,6 +46,8 @@ class Costs:
             case "page":
                 return each * step.tuples
             case "punctuation":
+                if step.vertex in self.free:
+                    return 0
                 return each if self.punctuation is None else self.punctuation
             case "register":
                 return self.register
@@ -70,6 +75,7 @@ class Trace:
     ended: int = 0
     emissions: list[Emission] = field(default_factory=list)
     waited: dict[VertexId, int] = field(default_factory=dict)  # how long merging operators held tuples that they might not take
+    behind: dict[VertexId, int] = field(default_factory=dict)  # how long they held tuples while they took punctuation
     peak: int = 0  # most elements that were in buffers at once
     asked: int = 0  # bounds asked of sources
 
@@ -77,8 +83,13 @@ class Trace:
         """The share of the time during which a merging operator waited idly."""
         return self.waited.get(vertex, 0) / max(1, self.ended - self.began)
 
+    def held_share(self, vertex: VertexId) -> float:
+        """As `idle_share`, and with the time during which tuples were held because punctuation had to be taken before them."""
+        return (self.waited.get(vertex, 0) + self.behind.get(vertex, 0)) / max(1, self.ended - self.began)
+
     def mean_latency(self) -> float:
-        return sum(emission.latency for emission in self.emissions) / max(1, len(self.emissions))
+        """Not a number if nothing came out: what still waits has no latency yet."""
+        return sum(emission.latency for emission in self.emissions) / len(self.emissions) if self.emissions else math.nan
 
     def times(self, end: VertexId | None = None) -> list[int]:
         """When results came out."""
@@ -121,7 +132,11 @@ class Simulation:
         step = engine.step()
         self._pass((engine.tests - tests) * self.costs.test + (engine.asked - asked) * self.costs.ets, blocked)
         if step is not None:
-            self._pass(self.costs.step(step), [name for name in blocked if name != step.vertex])
+            cost = self.costs.step(step)
+            self._pass(cost, [name for name in blocked if name != step.vertex])
+            registers = engine.network.registers.get(step.vertex)
+            if step.kind == "punctuation" and registers is not None and registers.holds:
+                self.trace.behind[step.vertex] = self.trace.behind.get(step.vertex, 0) + cost
         for end, pages in engine.take_results().items():
             self.trace.emissions += [Emission(self.clock.now(), end, row) for page in pages for row in page.rows.iter_rows(named=True)]
         return step is not None

@@ -30,7 +30,7 @@ def write(tmp_path: Path):  # type: ignore[no-untyped-def]
     return write_file
 
 
-@pytest.mark.parametrize("command", ["run", "sql", "explain", "demo", "bench", "test"])
+@pytest.mark.parametrize("command", ["run", "sql", "explain", "demo", "bench", "experiment", "test"])
 def test_every_command_explains_itself_with_examples(command: str) -> None:
     code, output = invoke(command, "--help")
     assert code == 0
@@ -41,7 +41,7 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
 def test_help_lists_every_command() -> None:
     code, output = invoke("--help")
     assert code == 0
-    assert all(command in output for command in ("run", "sql", "explain", "demo", "bench", "test"))
+    assert all(command in output for command in ("run", "sql", "explain", "demo", "bench", "experiment", "test"))
 
 
 def test_the_version_is_told() -> None:

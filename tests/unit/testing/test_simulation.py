@@ -45,3 +45,25 @@ def test_rules_and_bounds_may_cost_too() -> None:
     engine = Engine(MERGED)
     Simulation(engine, clock, Costs(0, test=1)).run([arrival("A", 0)])
     assert clock.now() == engine.tests > 0
+
+
+def test_an_operator_may_take_punctuation_at_no_cost() -> None:
+    clock = VirtualClock()
+    graph = Graph((SCANS[0], Vertex("s", Filter(TRUE), ("A",)), Vertex("t", Filter(TRUE), ("s",)), Vertex("out", Output("out"), ("t",))))
+    Simulation(Engine(graph), clock, Costs(5, free=("s",))).run(heartbeats("A", 1, 1))
+    assert clock.now() == 1 + 5  # only t's
+
+
+def test_a_tuple_behind_punctuation_is_held_but_its_operator_is_not_idle() -> None:
+    simulation = Simulation(Engine(MERGED, absorb=False), VirtualClock(), Costs(0, punctuation=3))
+    trace = simulation.run([*heartbeats("B", 5, 5), arrival("A", 6)], until=20)
+    assert trace.behind == {"U": 3}  # the bound 5 of B is taken first
+    assert trace.waited == {"U": 20 - 9}
+    assert trace.held_share("U") == 14 / 20
+
+
+def test_each_operator_whose_rule_is_looked_at_counts_once() -> None:
+    engine = Engine(Graph((SCANS[0], Vertex("s", Filter(TRUE), ("A",)), Vertex("t", Filter(TRUE), ("s",)), Vertex("out", Output("out"), ("t",)))))
+    clock = VirtualClock()
+    trace = Simulation(engine, clock, Costs(10, test=1)).run([arrival("A", 0)])
+    assert trace.times() == [10 + 1 + 10]  # to go on from s costs 1; to begin at the source costs nothing

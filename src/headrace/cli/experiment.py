@@ -1,0 +1,134 @@
+"""`headrace experiment`: repeat published experiments, and print what we find beside what was published."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from headrace.cli import java
+from headrace.cli.quiet import divert
+from headrace.cli.report import RUN_FAILED, err, faults, is_debugging, out
+from headrace.experiments.drawing import draw
+from headrace.experiments.experiment import Experiment, Finding, Outcome, Scale, Trial, text_of
+from headrace.experiments.experiment import Progress as Report
+from headrace.experiments.table import EXPERIMENTS
+
+EXAMPLES = (
+    "Examples:\n\nheadrace experiment list\n\nheadrace experiment run bursts --quick   (seconds)\n\n"
+    "headrace experiment run all --figures pictures --json findings.json"
+)
+COLOURS = {"confirmed": "green", "consistent": "cyan", "not confirmed": "bold red", "not comparable": "dim"}
+ALL = "all"
+
+app = typer.Typer(name="experiment", help="Repeat published experiments.", no_args_is_help=True, epilog=EXAMPLES)
+
+
+@app.command("list", epilog="Examples:\n\nheadrace experiment list")
+def show_list() -> None:
+    """Say which experiments there are, what each asks and what it needs."""
+    table = Table("name", "question", "source", "needs", "takes", header_style="bold")
+    for item in EXPERIMENTS:
+        table.add_row(f"[bold]{item.name}[/]", item.question, item.source, item.needs, item.takes)
+    out.print(table)
+    out.print("[dim]headrace experiment run NAME; with --quick in seconds, with --full at the published sizes[/]")
+
+
+@app.command("run", epilog=EXAMPLES)
+def run(
+    name: str = typer.Argument(..., help="An experiment of the list, or all."),
+    quick: bool = typer.Option(False, "--quick", help="Smaller: seconds each, rough figures."),
+    full: bool = typer.Option(False, "--full", help="The published sizes: minutes to an hour."),
+    seed: int = typer.Option(1, "--seed", help="The first of the seeds; the same seed gives the same figures."),
+    figures: Path = typer.Option(Path("figures"), "--figures", file_okay=False, help="Where the figures go."),
+    json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write everything found to this file."),
+) -> None:
+    """Run an experiment, print its findings with a verdict each, and draw its figure."""
+    if quick and full:
+        raise typer.BadParameter("choose --quick or --full, not both")
+    scale: Scale = "quick" if quick else "full" if full else "normal"
+    outcomes = {}
+    with faults():
+        for item in chosen(name):
+            outcomes[item.name] = _run(item, scale, seed, figures)
+        if json_file is not None:
+            json_file.parent.mkdir(parents=True, exist_ok=True)
+            found = {"scale": scale, "seed": seed, "outcomes": outcomes}
+            json_file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+
+
+def chosen(name: str) -> Sequence[Experiment]:
+    """The experiment of that name, or all of them."""
+    if name == ALL:
+        return EXPERIMENTS
+    found = [item for item in EXPERIMENTS if item.name == name]
+    if not found:
+        names = [item.name for item in EXPERIMENTS]
+        near = difflib.get_close_matches(name, [*names, ALL], n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
+        err.print(f"no experiment {name!r}; {hint}", markup=False)
+        raise typer.Exit(RUN_FAILED)
+    return found
+
+
+def tables(item: Experiment, outcome: Outcome) -> Iterator[Table]:
+    """What the paper claims first, then what only the simulator says."""
+    claims = [finding for finding in outcome.findings if finding.paper is not None]
+    figures = [finding for finding in outcome.findings if finding.paper is None]
+    for title, findings in ((f"{item.title} ({item.source})", claims), ("Figures of the paper's model, by an independent simulator", figures)):
+        if findings:
+            yield _table(title, findings, with_paper=findings is claims)
+
+
+def _run(item: Experiment, scale: Scale, seed: int, folder: Path) -> Outcome:
+    out.rule(f"[bold]{item.name}", align="left")
+    out.print(item.question, style="italic")
+    if item.needs == "Java":
+        java.prepare()
+        if not is_debugging():
+            divert(None)
+    began = time.monotonic()
+    with _progress(item.name) as progress:
+        outcome = item.run(Trial(scale, seed, progress))
+    for table in tables(item, outcome):
+        out.print(table)
+    for note in outcome.notes:
+        out.print(f"- {note}", markup=False, style="dim")
+    counts = {verdict: sum(1 for finding in outcome.findings if finding.verdict == verdict) for verdict in COLOURS}
+    told = ", ".join(f"[{COLOURS[verdict]}]{count} {verdict}[/]" for verdict, count in counts.items() if count)
+    out.print(f"{told}; {time.monotonic() - began:.0f} s at scale {scale}, seed {seed}")
+    for path in draw(item.name, item.title, outcome.panels, folder):
+        out.print(f"figure: {path}", markup=False)
+    return outcome
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Report]:
+    columns = (TextColumn(name), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+
+        yield show
+
+
+def _table(title: str, findings: Sequence[Finding], *, with_paper: bool) -> Table:
+    table = Table(title=title, title_justify="left", header_style="bold")
+    table.add_column("what")
+    for heading in (*(("paper",) if with_paper else ()), "simulator", "ours"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    for finding in findings:
+        paper = (text_of(finding.paper, finding.unit),) if with_paper else ()
+        cells = (finding.what, *paper, text_of(finding.simulator, finding.unit), text_of(finding.ours, finding.unit))
+        table.add_row(*cells, f"[{COLOURS[finding.verdict]}]{finding.verdict}[/]")
+    return table

@@ -1,0 +1,47 @@
+"""Streams that enter a simulation: Poisson arrivals, bursts of simultaneous tuples, periodic bounds.
+
+Every tuple has a column `x`, uniform below 1 (or `below`), by which selections keep a share, and is stamped when it enters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from headrace.elements.expression import Call, Column, Literal
+from headrace.elements.page import Page
+from headrace.elements.schema import TS
+from headrace.elements.time import SECOND
+from headrace.elements.types import Type
+from headrace.graph.graph import VertexId
+from headrace.operators.specs import Filter
+from headrace.testing.simulation import Arrival
+
+
+def poisson(source: VertexId, rate: float, seconds: float, chance: np.random.Generator, *, below: float = 1.0) -> list[Arrival]:
+    """`rate` tuples a second on average, independent of each other."""
+    return bursts(source, rate, 1, seconds, chance, below=below)
+
+
+def bursts(source: VertexId, rate: float, size: int, seconds: float, chance: np.random.Generator, *, below: float = 1.0) -> list[Arrival]:
+    """`rate` tuples a second on average, `size` at a time; bursts are independent of each other."""
+    times = np.cumsum(chance.exponential(size / rate, _enough(rate / size * seconds)))
+    return at_times(source, np.repeat(times[times < seconds] * SECOND, size), chance, below=below)
+
+
+def at_times(source: VertexId, times: npt.NDArray[np.float64], chance: np.random.Generator, *, below: float = 1.0) -> list[Arrival]:
+    """A tuple at each time, in microseconds; each is a page of its own, as operators take pages."""
+    stamps = times.astype(np.int64)
+    frame = pl.DataFrame({"x": below * chance.random(len(stamps)), TS: stamps})
+    return [Arrival(stamp, source, Page(frame[row : row + 1])) for row, stamp in enumerate(stamps.tolist())]
+
+
+def keep(share: float) -> Filter:
+    """A selection that passes a share of what entered; the n-th of a chain that each pass a share s is `keep(s**n)`."""
+    return Filter(Call("<", (Column("x", Type.DOUBLE), Literal(share, Type.DOUBLE)), Type.BOOLEAN))
+
+
+def _enough(expected: float) -> int:
+    """So many gaps that they surely fill the time."""
+    return int(expected + 10 * expected**0.5 + 20)

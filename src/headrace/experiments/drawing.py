@@ -1,0 +1,91 @@
+"""Draws an outcome: one PNG and one SVG, the same for the same numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.experiments.experiment import Panel, Series
+
+#: Distinct also for people who do not see all colours (Okabe and Ito).
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+LOOK: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "headrace",
+    "svg.fonttype": "path",
+}
+
+
+def draw(name: str, title: str, panels: Sequence[Panel], folder: Path) -> tuple[Path, Path]:
+    """Write `<name>.png` and `<name>.svg` into a folder; returns both paths."""
+    import matplotlib  # takes half a second, so only those who draw pay
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / f"{name}.png", folder / f"{name}.svg"
+    across = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3
+    down = math.ceil(len(panels) / across)
+    with matplotlib.rc_context(LOOK):
+        figure, grid = pyplot.subplots(
+            down, across, figsize=(5.2 * across if across > 1 else 7, 4.3 * down + 0.4), squeeze=False, layout="constrained"
+        )
+        figure.suptitle(title, fontsize=12, fontweight="bold")
+        axes = [axis for row in grid for axis in row]
+        for axis, panel in zip(axes, panels, strict=False):
+            _draw_panel(axis, panel)
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        figure.savefig(paths[0], dpi=150)
+        figure.savefig(paths[1], metadata={"Date": None})
+        pyplot.close(figure)
+    return paths
+
+
+def _draw_panel(axis: Any, panel: Panel) -> None:
+    colours: dict[str, str] = {}
+    for series in panel.series:
+        if not series.like:
+            colours[series.name] = COLOURS[len(colours) % len(COLOURS)]
+    for series in panel.series:
+        _draw_series(axis, series, colours[series.like or series.name])
+    axis.set_title(panel.title)
+    axis.set_xlabel(panel.x)
+    axis.set_ylabel(panel.y)
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    plain = FuncFormatter(lambda value, _: f"{value:,.10g}")  # 1,000, not 10 to the third
+    if panel.log_x:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(plain)
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if panel.log_y:
+        axis.set_yscale("log", nonpositive="clip")
+        axis.yaxis.set_major_formatter(plain)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
+def _draw_series(axis: Any, series: Series, colour: str) -> None:
+    xs, ys = [x for x, _ in series.points], [y for _, y in series.points]
+    match series.kind:
+        case "line":
+            axis.plot(xs, ys, color=colour, marker="o", markersize=4, linewidth=1.6, label=series.name)
+        case "dashed":
+            axis.plot(xs, ys, color=colour, linestyle=":", linewidth=1.3, label=series.name)
+        case "level":
+            axis.axhline(ys[0], color=colour, linestyle="--", linewidth=1.2, label=series.name)
+        case "marks":
+            axis.plot(xs, ys, color=colour, linestyle="none", marker="x", markersize=8, markeredgewidth=1.4, label=series.name)

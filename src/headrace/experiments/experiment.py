@@ -1,0 +1,125 @@
+"""What an experiment is: a question with a source, and a run that gives findings beside what was published, and a figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+#: How much is measured: seconds of work, about a minute, or the sizes of the publication.
+Scale: TypeAlias = Literal["quick", "normal", "full"]
+#: Judged by code from our numbers. `consistent`: not the same, but nothing that contradicts; `not comparable`: it hangs on what is unknown.
+Verdict: TypeAlias = Literal["confirmed", "consistent", "not confirmed", "not comparable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Between two numbers."""
+
+    low: float
+    high: float
+
+
+#: A number, a range of numbers, or a claim in words.
+Value: TypeAlias = float | Range | str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row: what was asked, what the paper and an independent simulator of the paper's model say, what we see."""
+
+    what: str
+    ours: Value
+    verdict: Verdict
+    paper: Value | None = None
+    simulator: Value | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points of one curve. `level`: one value, drawn across; `marks`: published values, drawn as crosses."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    kind: Literal["line", "dashed", "level", "marks"] = "line"
+    like: str = ""  # another series whose colour it has
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes of the figure; labels name the units."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run gave. Notes say what was measured how long, and what explains a difference."""
+
+    findings: tuple[Finding, ...]
+    panels: tuple[Panel, ...]
+    notes: tuple[str, ...] = ()
+
+
+#: What is being measured, how many parts are done, of how many.
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How an experiment is run this time; a seed is the first of as many as the scale asks for."""
+
+    scale: Scale = "normal"
+    seed: int = 1
+    progress: Progress = lambda what, done, of: None
+
+    def seeds(self, count: int) -> range:
+        """The seeds of so many repetitions."""
+        return range(self.seed, self.seed + count)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An entry of the table."""
+
+    name: str
+    title: str
+    question: str
+    source: str
+    run: Callable[[Trial], Outcome]
+    takes: str = "1 min"  # at the normal scale
+    needs: str = "nothing"
+
+
+def text_of(value: Value | None, unit: str = "") -> str:
+    """A value as people read it; times are in seconds and shown in what suits them."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case Range(low=low, high=high):
+            return f"{_number(low, unit)} - {_number(high, unit)}"
+        case _:
+            return _number(value, unit)
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == "s":
+        return f"{_digits(value)} s" if abs(value) >= 1 else f"{_digits(value * 1000)} ms"
+    return f"{_digits(value)} {unit}".rstrip()
+
+
+def _digits(value: float) -> str:
+    if math.isnan(value):
+        return "?"
+    if value == int(value) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"

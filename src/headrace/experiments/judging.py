@@ -1,0 +1,39 @@
+"""Verdicts from numbers: a claim holds or does not, a number is near a published one or is not."""
+
+from __future__ import annotations
+
+import math
+
+from headrace.experiments.experiment import Range, Verdict
+from headrace.experiments.sample import Sample
+
+
+def claim(holds: bool) -> Verdict:
+    """A claim in words, put as a condition on our numbers."""
+    return "confirmed" if holds else "not confirmed"
+
+
+def near(ours: Sample | float, published: float | Range, tolerance: float) -> Verdict:
+    """Confirmed within a share of the published number and two standard errors of ours, consistent within three times that share.
+
+    Where more than a third would have to be forgiven, the run was too short to compare.
+    """
+    mean, noise = (ours.mean, 2 * ours.error) if isinstance(ours, Sample) else (ours, 0.0)
+    low, high = (published.low, published.high) if isinstance(published, Range) else (published, published)
+    if math.isnan(mean) or tolerance > 1 / 3:  # nothing came out, or too little
+        return "not comparable"
+    off = max(low - mean, mean - high, 0.0)
+    allowed = tolerance * max(abs(low), abs(high))
+    if off <= allowed + noise:
+        return "confirmed"
+    return "consistent" if off <= 3 * allowed + noise else "not confirmed"
+
+
+def between(published: float, one: float, other: float) -> Verdict:
+    """Consistent if a published number, whose setting is not exactly known, lies between two of ours."""
+    return "consistent" if min(one, other) <= published <= max(one, other) else "not confirmed"
+
+
+def exact(ours: float, expected: float) -> Verdict:
+    """A closed form: nothing but rounding of the last digits is forgiven."""
+    return claim(abs(ours - expected) <= 1e-9 * max(1.0, abs(expected)))

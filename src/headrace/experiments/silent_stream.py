@@ -1,0 +1,207 @@
+"""A fast stream and an almost silent one, united and counted per second, in real time: ours and plain Spark on the same files.
+
+A thread writes both streams as JSON files while both systems watch the two directories. Plain Spark waits for the slower watermark.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import HostFault
+from headrace.session import Session
+
+#: Seconds between fast tuples, and how long after the start and before the end of writing windows are not looked at.
+FAST, WARM, COLD = 0.2, 8.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`age` is how old the slow tuples are when they come, `every` how often they do; `stamps` is our TIMESTAMP clause."""
+
+    name: str
+    every: float
+    age: float
+    stamps: str
+    delay: str  # Spark's watermark delay
+
+
+def punctual(every: float) -> Case:
+    """Slow tuples that come when they happen."""
+    return Case(f"slow stream every {every:g} s, punctual", every, 0.0, "TIMESTAMP INTERNAL", "0 seconds")
+
+
+def late(every: float, age: int) -> Case:
+    """Slow tuples that come some whole seconds after they happened."""
+    return Case(f"slow stream every {every:g} s, {age} s old", every, float(age), f"TIMESTAMP BY at SKEW {age} SECONDS", f"{age} seconds")
+
+
+@dataclass(slots=True)
+class Seen:
+    """Counts by window end (seconds), and how long after it they came."""
+
+    counts: dict[float, int] = field(default_factory=dict)
+    delays: dict[float, float] = field(default_factory=dict)
+
+    def take(self, end: float, count: int) -> None:
+        self.counts[end] = self.counts.get(end, 0) + count
+        self.delays.setdefault(end, time.time() - end)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What both systems gave: `written` are the timestamps in the order of writing, `batch` the median length of our micro-batches."""
+
+    case: Case
+    ours: Seen
+    spark: Seen
+    written: tuple[float, ...]
+    batch: float
+
+    @property
+    def seconds(self) -> float:
+        return self.written[-1] - self.written[0]
+
+    def delays(self, seen: Seen) -> dict[float, float]:
+        """Of windows that lie well within the run, by the seconds since its start."""
+        first, last = self.written[0], self.written[-1]
+        return {end - first: delay for end, delay in sorted(seen.delays.items()) if first + WARM < end < last - COLD}
+
+    def median(self, seen: Seen) -> float:
+        """The median delay; a window that never came is as late as the run is long, unless it is empty: then no tuple is missing."""
+        delays = list(self.delays(seen).values())
+        counted, due = self.counted(seen)
+        is_whole = bool(delays) and seen is self.ours and counted == due
+        missing = 0 if is_whole else round(self.seconds - WARM - COLD) - len(delays)
+        return statistics.median([*delays, *[self.seconds] * max(0, missing)])
+
+    def counted(self, seen: Seen) -> tuple[int, int]:
+        """Tuples counted, and tuples that should have been."""
+        if not self.case.age and seen is self.ours:  # stamped when read: every tuple counts, and the two of the warm-up
+            return sum(seen.counts.values()), len(self.written) + 2
+        # whole windows only: from the first full second to the end of the last window that came out
+        first, last = math.ceil(self.written[0]) + 1, max(seen.counts, default=0.0)
+        return sum(n for end, n in seen.counts.items() if end > first), sum(1 for stamp in self.written if first <= stamp < last)
+
+
+def watch(case: Case, seconds: float) -> Watched:
+    """Let both systems count while the streams are written for so long."""
+    # a maintenance thread of Spark may write to a checkpoint for a moment after its query has stopped
+    with tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder:
+        root = Path(folder)
+        for name in ("fast", "slow"):
+            (root / name).mkdir()
+        ours, spark, batches = Seen(), Seen(), dict[int, float]()
+        session = _start_ours(case, root, ours, batches)
+        query = _start_spark(case, root, spark)
+        try:
+            _warm_up(root, session, query)
+            written = _write(case, root, seconds)
+            _settle(case, ours, len(written) + 2)
+        finally:
+            session.stop()
+            query.stop()
+        return Watched(case, ours, spark, tuple(written), statistics.median(batches.values()))
+
+
+def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -> Session:
+    session = Session(root / "checkpoint")
+    streams = "".join(
+        f"CREATE STREAM {name} (at TIMESTAMP, n INT) {case.stamps} FROM FILES (path '{root / name}', format 'json');" for name in ("fast", "slow")
+    )
+    session.execute(
+        streams + "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
+    )
+
+    def take(batch: int, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            seen.take(row["window_end"].replace(tzinfo=dt.UTC).timestamp(), row["n"])
+        query = session.deployment.query  # type: ignore[attr-defined]
+        for progress in () if query is None else query.recentProgress:
+            batches[progress.batchId] = float(progress.durationMs["triggerExecution"]) / 1000
+
+    session.subscribe("counts", take)
+    return session
+
+
+def _start_spark(case: Case, root: Path, seen: Seen) -> Any:
+    from headrace.hosts.spark.host import spark_session  # all experiments are listed without Spark
+
+    spark = spark_session()
+    frames = [spark.readStream.schema("at TIMESTAMP, n INT").json(str(root / name)).withWatermark("at", case.delay) for name in ("fast", "slow")]
+    counting = "SELECT unix_millis(window.end) AS ends, count(*) AS n FROM {both} GROUP BY window(at, '1 second')"
+    counts = spark.sql(counting, both=frames[0].union(frames[1]))
+
+    def take(frame: Any, batch: int) -> None:
+        for row in frame.collect():
+            seen.take(row.ends / 1000, row.n)
+
+    return counts.writeStream.foreachBatch(take).option("checkpointLocation", str(root / "spark")).start()
+
+
+def _warm_up(root: Path, session: Session, query: Any) -> None:
+    """Wait until both have run a micro-batch; their first ones are slow."""
+    for name in ("fast", "slow"):
+        _put(root / name, "warm", time.time())
+    _until(lambda: session.statistics().batch >= 1 and query.lastProgress is not None)
+
+
+def _write(case: Case, root: Path, seconds: float) -> list[float]:
+    """Write tuples in real time; returns the timestamp of each."""
+    written: list[float] = []
+    began = time.time()
+    done = threading.Event()
+
+    def slow() -> None:
+        number = 0
+        while not done.wait(case.every if number else 1.0):
+            number += 1
+            stamp = time.time() - case.age
+            _put(root / "slow", str(number), stamp)
+            written.append(stamp)
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    number = 0
+    while time.time() - began < seconds:
+        stamp = time.time()
+        _put(root / "fast", str(number), stamp)
+        written.append(stamp)
+        number += 1
+        time.sleep(max(0.0, began + number * FAST - time.time()))
+    done.set()
+    thread.join()
+    return written
+
+
+def _put(folder: Path, name: str, stamp: float) -> None:
+    text = json.dumps({"at": dt.datetime.fromtimestamp(stamp, dt.UTC).isoformat(timespec="microseconds").removesuffix("+00:00"), "n": 1})
+    temporary = folder / f".{name}"
+    temporary.write_text(text + "\n")
+    os.replace(temporary, folder / f"{name}.json")
+
+
+def _settle(case: Case, ours: Seen, due: int) -> None:
+    """Let the last windows come: some seconds for both, more for ours while tuples are missing and the machine is slow."""
+    time.sleep(case.age + 3.0)
+    deadline = time.time() + 10.0
+    while sum(ours.counts.values()) < due and time.time() < deadline:
+        time.sleep(0.05)
+
+
+def _until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    deadline = time.time() + seconds
+    while not condition():
+        if time.time() > deadline:
+            raise HostFault(f"the systems did not start within {seconds:.0f} s", hint="is the machine busy? try again")
+        time.sleep(0.05)

@@ -1,0 +1,49 @@
+"""All experiments, in one literal."""
+
+from __future__ import annotations
+
+from headrace.experiments import burstiness, bursts, idle_waiting, idle_waiting_on_spark, registers_or_punctuation
+from headrace.experiments.experiment import Experiment
+
+TIMESTAMPS = "Stream Mill's timestamp paper"
+QUERY_GRAPH = "Stream Mill's query-graph paper"
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        "idle-waiting",
+        "Waiting for a silent input",
+        "How long does a union wait for a silent input: without bounds, with periodic ones, on demand, with latent timestamps?",
+        f"{TIMESTAMPS}, experiments",
+        idle_waiting.run,
+    ),
+    Experiment(
+        "bursts",
+        "Bursts and the order of execution",
+        "What does depth first, breadth first, round robin or a batch do to the latency of bursts?",
+        f"{QUERY_GRAPH}, DFS and BFS",
+        bursts.run,
+    ),
+    Experiment(
+        "registers-or-punctuation",
+        "Bounds by registers or as punctuation",
+        "How much latency does punctuation add to bounds that pass from register to register, and does it grow with the operators between?",
+        f"{QUERY_GRAPH}, enhanced query graph",
+        registers_or_punctuation.run,
+    ),
+    Experiment(
+        "burstiness",
+        "Burstiness and slide",
+        "How unevenly do results come when one input speaks only after every k tuples?",
+        f"{QUERY_GRAPH}, burstiness",
+        burstiness.run,
+    ),
+    Experiment(
+        "idle-waiting-on-spark",
+        "Waiting for a silent input, on Spark in real time",
+        "How long after a window's end does its count come when one of two united streams is almost silent?",
+        f"{TIMESTAMPS}, claims, on Spark",
+        idle_waiting_on_spark.run,
+        takes="2 min",
+        needs="Java",
+    ),
+)

@@ -1,0 +1,39 @@
+"""A busy stream and an almost silent one, a selection on each, and a union: the graph on which waiting for a silent input is studied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from headrace.elements.time import SECOND
+from headrace.experiments.arrivals import keep
+from headrace.graph.graph import Graph, Vertex
+from headrace.operators.specs import OrderedUnion, Output, Scan, Union
+from headrace.runtime.engine import Engine
+from headrace.runtime.ets import ClockEts
+from headrace.testing.clock import VirtualClock
+from headrace.testing.simulation import Arrival, Costs, Simulation, Trace
+
+#: How bounds reach the union: none, or only those that a source sends itself (taken in turn, or absorbed at the head); on demand, as punctuation
+#: or by registers; not needed, as latent tuples pass in the order of arrival.
+Bounds: TypeAlias = Literal["none", "absorbed", "punctuation", "registers", "latent"]
+
+BUSY, SILENT, UNION = "S1", "S2", "U"
+#: What selections pass.
+SHARE = 0.95
+
+
+def simulate(arrivals: Iterable[Arrival], bounds: Bounds, seconds: float, *, cost: int = 20, test: int = 1, strategy: str = "dfs") -> Trace:
+    """Run the graph on virtual time: `cost` microseconds for a tuple or punctuation, 2 for a bound, `test` for looking at a rule."""
+    clock = VirtualClock()
+    ets = ClockEts(clock, {BUSY: None, SILENT: None}) if bounds in ("punctuation", "registers") else None
+    union = Union(2) if bounds == "latent" else OrderedUnion(2)
+    absorb = bounds in ("absorbed", "registers", "latent")
+    engine = Engine(_graph(union), strategy, ets=ets, registers=bounds == "registers", absorb=absorb)
+    return Simulation(engine, clock, Costs(cost, ets=2, test=test)).run(arrivals, round(seconds * SECOND))
+
+
+def _graph(union: OrderedUnion | Union) -> Graph:
+    scans = (Vertex(BUSY, Scan(BUSY, ("x",))), Vertex(SILENT, Scan(SILENT, ("x",))))
+    selections = (Vertex("s1", keep(SHARE), (BUSY,)), Vertex("s2", keep(SHARE), (SILENT,)))
+    return Graph((*scans, *selections, Vertex(UNION, union, ("s1", "s2")), Vertex("out", Output("out"), (UNION,))))
