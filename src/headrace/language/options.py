@@ -5,6 +5,8 @@ Values are kept as written. How strictly one is meant is kept under `name.class`
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from headrace.elements.promise import OPTIONS, qos_of
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.names import did_you_mean
@@ -16,18 +18,26 @@ _MEASURES = ("latency", "memory", "throughput")
 NONE = "NONE"
 
 
-def read_options(reader: Reader) -> dict[str, Option]:
+class Options(NamedTuple):
+    """Values by name, and where those that were written with a name stand."""
+
+    values: dict[str, Option]
+    spans: dict[str, Span]
+
+
+def read_options(reader: Reader) -> Options:
     """The options of CREATE QUERY ... WITH."""
     return _options(reader, (*OPTIONS, "ordered"), removable=False)
 
 
-def read_promises(reader: Reader) -> dict[str, Option]:
+def read_promises(reader: Reader) -> Options:
     """The options of ALTER QUERY ... SET; the word NONE takes a promise back."""
     return _options(reader, OPTIONS, removable=True)
 
 
-def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> dict[str, Option]:
+def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Options:
     options: dict[str, Option] = {}
+    spans: dict[str, Span] = {}
     reader.expect("(")
     while not reader.accept(")"):
         name = reader.name("the name of an option")
@@ -37,10 +47,12 @@ def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> dict
             raise NameFault(f"no option {name.text!r}", span=name.span, hint=did_you_mean(key, known, otherwise=otherwise))
         if key in options:
             raise SyntaxFault(f"option {key!r} is given twice", span=name.span)
+        start = reader.position
         options.update(_option(reader, name, removable))
+        spans[key] = Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1) if start < reader.position else name.span
         if reader.word() != ")":
             reader.expect(",")
-    return options
+    return Options(options, spans)
 
 
 def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:

@@ -109,10 +109,10 @@ def _create(reader: Reader, offset: int) -> Statement:
         return read_create(reader, offset)
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the query's name")
-    options = read_options(reader) if reader.accept("WITH") else {}
+    options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
     reader.expect("AS", hint="CREATE QUERY name [WITH (options)] AS SELECT ... [INTO KIND (options)]")
     select, span, sinks = _query(reader)
-    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists)
+    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans)
 
 
 def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
@@ -146,7 +146,7 @@ def _alter(reader: Reader, offset: int) -> Alter | AlterPromises:
         query = reader.name("the query's name")
     reader.expect("SET")
     if query is not None and reader.word() == "(":
-        return AlterPromises(reader.text, offset, query, read_promises(reader))
+        return AlterPromises(reader.text, offset, query, *read_promises(reader))
     setting = reader.name("the name of a setting")
     reader.accept("=")
     span = reader.here()

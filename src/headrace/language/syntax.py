@@ -5,7 +5,7 @@ Positions (`Span`) count from the start of the statement's own `text`; `offset` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 from typing import TypeAlias
 
@@ -91,6 +91,7 @@ class CreateQuery:
     sinks: tuple[ConnectorClause, ...]
     or_replace: bool
     if_not_exists: bool
+    option_spans: dict[str, Span] = field(default_factory=dict)
 
     @property
     def select_text(self) -> str:
@@ -168,6 +169,7 @@ class AlterPromises:
     offset: int
     query: Name
     options: dict[str, Option]
+    option_spans: dict[str, Span]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,10 @@ def foretell(queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, o
     return report(made, {query.query: query.qos for query in running}, speed=speed, only=only)
 
 
-def time_elsewhere(seen: Statistics, reports: Iterable[Report]) -> float:
+def time_elsewhere(seen: Statistics, reports: Iterable[Report], cores: int = 1) -> float:
     """Seconds of the last micro-batch that no operator used."""
     busy = sum(counts.busy_ns for told in reports for counted in (told.vertices, *told.ingest) for counts in counted.values())
-    return max(0.0, (seen.batch_ms or 0.0) / 1e3 - busy / 1e9)
+    return max(0.0, (seen.batch_ms or 0.0) / 1e3 - busy / 1e9 / cores)
 
 
 def _facts(

@@ -50,6 +50,7 @@ from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
 from headrace.session.forecast import declared_rate, foretell, measured, stated, time_elsewhere
 from headrace.session.outcome import Message, Outcome
+from headrace.session.promises import check_promises
 from headrace.session.show import describe, show
 from headrace.session.staged import Staged
 
@@ -239,8 +240,10 @@ class Session:
             case CreateQuery():
                 plan = plan_select(statement.select, statement.text, staged.catalog, ordered=bool(statement.options.get("ordered")))
                 query = define_query(statement, plan.schema)
+                command = command_for(query, plan, staged.catalog)
+                check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
-                    staged.start(command_for(query, plan, staged.catalog))
+                    staged.start(command)
             case CreateView():
                 self._stage_view(statement, statement.text, staged)
             case Split(views=views):
@@ -277,15 +280,16 @@ class Session:
         if name not in queries:
             plan = plan_target(target, statement.text, staged.catalog)
             queries[name] = command_for(Query(name, "", plan.schema, ()), plan, staged.catalog)
-        found = foretell(queries.values(), self._measured(), only=name)
+        found = foretell(queries.values(), self._measured(staged), speed=self.deployment.cores, only=name)
         shown = msgspec.json.format(msgspec.json.encode(found)).decode() if statement.form == "json" else format_report(found)
         staged.outcomes.append(lambda: Message(shown))
 
-    def _measured(self) -> Facts:
+    def _measured(self, staged: Staged) -> Facts:
         """What the deployment's counters say now."""
-        seen, delivery = self.statistics(), self.deployment.delivery
+        seen, deployment = self.statistics(), self.deployment
         elapsed = 0.0 if self._began is None else time.monotonic() - self._began
-        return measured(seen, self.catalog.streams(), elapsed=elapsed, elsewhere=time_elsewhere(seen, delivery.reports))
+        elsewhere = time_elsewhere(seen, deployment.delivery.reports, deployment.cores)
+        return measured(seen, staged.catalog.streams(), elapsed=elapsed, elsewhere=elsewhere)
 
     def _stage_view(self, statement: CreateView, text: str, staged: Staged) -> None:
         """Name a SELECT that is written in `text`; nothing runs until a query reads it."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
-from headrace.elements.promise import OPTIONS, Qos, qos_of
+from headrace.elements.promise import OPTIONS
 from headrace.elements.time import MILLISECOND, parse_duration
 from headrace.errors import NameFault, QueryError
-from headrace.graph.command import Command, SetPromises, UseEts, UseStrategy
+from headrace.graph.command import Command, UseEts, UseStrategy
 from headrace.language.names import did_you_mean
-from headrace.language.options import NONE
-from headrace.language.syntax import Alter, AlterPromises
+from headrace.language.syntax import Alter
 from headrace.runtime.rules import strategy_named
 
 
@@ -29,13 +26,6 @@ def command_of(statement: Alter) -> Command:
     except QueryError as error:
         error.span = error.span or statement.value.span
         raise
-
-
-def promises_of(statement: AlterPromises, before: Qos) -> SetPromises:
-    """The command that changes what a query promises: what is not named stays."""
-    given = qos_of({name: value for name, value in statement.options.items() if value != NONE})
-    named = {name: getattr(given, name) for name in OPTIONS if name in statement.options}
-    return SetPromises(statement.query.text, msgspec.structs.replace(before, **named))
 
 
 def _strategy(statement: Alter) -> UseStrategy:

@@ -15,7 +15,8 @@ from headrace.graph.command import AddQuery, Command, DropQuery, Running
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Alter, AlterPromises, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView, Drop, Name
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.settings import command_of, promises_of
+from headrace.session.promises import promises_of
+from headrace.session.settings import command_of
 
 
 class Staged:
@@ -62,7 +63,7 @@ class Staged:
         """Change what a running query promises."""
         self._check_running(statement.query)
         query = self.running[statement.query.text]
-        command = promises_of(statement, query.qos)
+        command = promises_of(statement, query)
         self.commands.append(command)
         self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
         said = ", ".join(f"{name} {value}" for name, value in format_qos(command.qos)) or "nothing"
