@@ -46,7 +46,7 @@ class _Modelling:
                 queries[vertex.spec.query] = vertex.inputs[0]
             else:
                 stations.append(self._station(vertex))
-        network = Network(self.streams, tuple(stations), queries, elsewhere=self.facts.elsewhere)
+        network = Network(self.streams, tuple(stations), queries, elsewhere=self.facts.elsewhere, batched=True)
         return Model(network, {station.name: kind_of(self.vertices[station.name].spec) for station in stations}, self.assumed)
 
     def _order(self) -> list[Vertex]:

@@ -50,6 +50,7 @@ class Network:
     elsewhere: float = 0.0  # seconds of a round that no station uses
     outside: float = 0.0  # the share of the processor that is not ours
     discipline: Discipline = "gated"
+    batched: bool = False  # micro-batches: what a round reads is fixed before it starts, and its results are delivered when it has ended
 
     def station(self, name: str) -> Station | None:
         return next((station for station in self.stations if station.name == name), None)
@@ -80,12 +81,13 @@ def flow(network: Network) -> Flow:
 
 def reached(network: Network, query: str) -> tuple[frozenset[str], frozenset[str]]:
     """The stations and the streams that a query's results come from."""
+    known = {station.name: station for station in network.stations}
     stations: set[str] = set()
     streams: set[str] = set()
     pending = [network.queries[query]]
     while pending:
         name = pending.pop()
-        station = network.station(name)
+        station = known.get(name)
         if station is None:
             streams.add(name)
         elif name not in stations:

@@ -45,8 +45,8 @@ def plan(
     with faults(text), Session(host="local") as session:
         streams = session.streams_of(text)
         rates = {name: known for name, known in streams.items() if known is not None}
-        rates |= dict(_pair(each, "--rate", "probes=2000/s", streams, parse_rate) for each in rate)
-        services = dict(_pair(each, "--service", "join=5us", SERVICE, _seconds) for each in service)
+        rates |= dict(_pair(each, "--rate", "2000/s", streams, parse_rate) for each in rate)
+        services = dict(_pair(each, "--service", "5us", SERVICE, _seconds) for each in service)
         if missing := [name for name in streams if name not in rates]:
             options = " ".join(f"--rate {name}=1000/s" for name in missing)
             raise typer.BadParameter(f"how fast does {', '.join(missing)} come? Add {options}")
@@ -65,7 +65,7 @@ def _leave(found: CapacityReport) -> None:
 def _pair(text: str, option: str, example: str, known: Collection[str], parse: Callable[[str], float]) -> tuple[str, float]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"write {option} {example}")
+        raise typer.BadParameter(f"write {option} {name}={example}")
     if name not in known:
         near = did_you_mean(name, list(known), otherwise=f"known are {', '.join(sorted(known))}")
         raise typer.BadParameter(f"{option}: nothing is named {name!r}; {near}")

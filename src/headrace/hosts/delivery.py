@@ -114,6 +114,9 @@ class Delivery:
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
+        if milliseconds is not None:
+            total.batches += 1
+            total.total_ms += milliseconds
         total.asked += sum(report.asked for report in reports)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0

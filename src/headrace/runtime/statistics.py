@@ -50,6 +50,8 @@ class Statistics(Struct):
 
     batch: int = -1
     batch_ms: float | None = None
+    batches: int = 0  # how many were timed since the deployment was started, and how long they took together
+    total_ms: float = 0.0
     asked: int = 0  # bounds that silent streams were asked for, because an operator waited
     vertices: dict[str, VertexStatistics] = field(default_factory=dict)
     streams: dict[str, StreamStatistics] = field(default_factory=dict)

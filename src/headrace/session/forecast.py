@@ -12,18 +12,15 @@ from headrace.elements.time import SECOND
 from headrace.graph.command import AddQuery
 from headrace.graph.graph import merge
 from headrace.runtime.statistics import Statistics, VertexStatistics
-from headrace.runtime.wire import Report
+from headrace.session.pace import Pace
 
 _ENOUGH = 100  # tuples that a vertex must have served before its figures count
 
 
-def measured(seen: Statistics, streams: Iterable[Stream], *, elapsed: float, elsewhere: float = 0.0) -> Facts:
-    """What a deployment's counters say, `elapsed` seconds after it began."""
-    rates = {name: counts.tuples / elapsed for name, counts in seen.streams.items() if counts.tuples and elapsed > 0}
-    for name, counts in seen.streams.items():
-        if name in rates:
-            rates |= {f"{name}.late": counts.late / elapsed, f"{name}.bad": counts.bad / elapsed}
-    return _facts(streams, rates, {name: _vertex(counts) for name, counts in seen.vertices.items()}, {}, elsewhere, GROUPS)
+def measured(seen: Statistics, pace: Pace, streams: Iterable[Stream]) -> Facts:
+    """What a deployment's counters say."""
+    vertices = {name: _vertex(counts) for name, counts in list(seen.vertices.items())}
+    return _facts(streams, pace.rates, vertices, {}, pace.elsewhere, GROUPS)
 
 
 def stated(
@@ -46,12 +43,6 @@ def foretell(queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, o
     running = tuple(queries)
     made = model(merge(query.graph for query in running), facts)
     return report(made, {query.query: query.qos for query in running}, speed=speed, only=only)
-
-
-def time_elsewhere(seen: Statistics, reports: Iterable[Report], cores: int = 1) -> float:
-    """Seconds of the last micro-batch that no operator used."""
-    busy = sum(counts.busy_ns for told in reports for counted in (told.vertices, *told.ingest) for counts in counted.values())
-    return max(0.0, (seen.batch_ms or 0.0) / 1e3 - busy / 1e9 / cores)
 
 
 def _facts(

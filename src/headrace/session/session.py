@@ -48,8 +48,9 @@ from headrace.language.syntax import (
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
-from headrace.session.forecast import declared_rate, foretell, measured, stated, time_elsewhere
+from headrace.session.forecast import declared_rate, foretell, measured, stated
 from headrace.session.outcome import Message, Outcome
+from headrace.session.pace import Looks, Pace
 from headrace.session.promises import check_promises
 from headrace.session.show import describe, show
 from headrace.session.staged import Staged
@@ -80,7 +81,7 @@ class Session:
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = self._deployment(host, buckets, limit, page, interval)
         self._started = False
-        self._began: float | None = None
+        self._looks: Looks | None = None
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
@@ -159,7 +160,7 @@ class Session:
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
-            self._began = time.monotonic()
+            self._looks = Looks(time.monotonic())
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
@@ -287,9 +288,8 @@ class Session:
     def _measured(self, staged: Staged) -> Facts:
         """What the deployment's counters say now."""
         seen, deployment = self.statistics(), self.deployment
-        elapsed = 0.0 if self._began is None else time.monotonic() - self._began
-        elsewhere = time_elsewhere(seen, deployment.delivery.reports, deployment.cores)
-        return measured(seen, staged.catalog.streams(), elapsed=elapsed, elsewhere=elsewhere)
+        pace = Pace({}) if self._looks is None else self._looks.look(time.monotonic(), seen, deployment.cores)
+        return measured(seen, pace, staged.catalog.streams())
 
     def _stage_view(self, statement: CreateView, text: str, staged: Staged) -> None:
         """Name a SELECT that is written in `text`; nothing runs until a query reads it."""

@@ -49,19 +49,21 @@ class SimulatedRounds:
     def _round(self, clock: float, opened: dict[str, float], counts: bool) -> float:
         """Serve every station once, gated: first came to the system at `born`, into this queue at `ready`."""
         made: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        start, results = clock, {}
         for station in self._network.stations:
             born, ready, share = [], [], []
             for feed in station.feeds:
                 if feed.origin in self._network.streams:
                     rate, since = self._network.streams[feed.origin], opened[station.name]
-                    came = np.sort(self._rng.uniform(since, clock, self._rng.poisson(rate * (clock - since))))
+                    until = start if self._network.batched else clock
+                    came = np.sort(self._rng.uniform(since, until, self._rng.poisson(rate * (until - since))))
                     born.append(came)
                     ready.append(came)
                 else:
                     born.append(made[feed.origin][0])
                     ready.append(made[feed.origin][1])
                 share.append(np.full(len(born[-1]), feed.selectivity))
-            opened[station.name] = clock
+            opened[station.name] = start if self._network.batched else clock
             births, readies, shares = np.concatenate(born), np.concatenate(ready), np.concatenate(share)
             order = np.argsort(readies, kind="stable")
             births, readies, shares = births[order], readies[order], shares[order]
@@ -72,7 +74,9 @@ class SimulatedRounds:
             made[station.name] = births[passed], (starts + station.service.mean)[passed]
             if counts:
                 self._waits[station.name].append(starts - readies)
-                for query, root in self._network.queries.items():
-                    if root == station.name:
-                        self._latencies[query].append((starts + station.service.mean - births)[passed])
-        return clock + self._network.elsewhere
+                results[station.name] = births[passed], (starts + station.service.mean)[passed]
+        clock += self._network.elsewhere
+        for query, root in self._network.queries.items() if counts else ():
+            births, ends = results[root]
+            self._latencies[query].append((clock if self._network.batched else ends) - births)
+        return clock

@@ -76,6 +76,17 @@ def test_x5_below_85_percent_load_the_error_is_below_3_percent(shape: str, load:
         assert predicted.stations[station.name].wait == pytest.approx(simulated.wait(station.name), rel=0.06, abs=1.0)
 
 
+@pytest.mark.parametrize("load", [0.3, 0.84])
+@pytest.mark.parametrize("shape", ["path", "join", "shared"])
+def test_micro_batches_deliver_when_they_end(shape: str, load: float) -> None:
+    network = replace(plan(shape, load), batched=True)
+    predicted, simulated = forecast(network), SimulatedRounds(network, 2500, seed=4)
+    assert predicted.queries["q"].latency == pytest.approx(simulated.latency("q"), rel=0.03)
+    assert predicted.queries["q"].latency == pytest.approx(1.5 * predicted.round, rel=0.05)
+    for station in network.stations:
+        assert predicted.stations[station.name].wait == pytest.approx(simulated.wait(station.name), rel=0.06, abs=1.0)
+
+
 @given(st.sampled_from(["path", "join", "shared", "mixed"]), st.floats(0.05, 0.6), st.floats(1.02, 1.5))
 @settings(deadline=None)
 def test_latency_and_queues_grow_with_the_rate(shape: str, load: float, factor: float) -> None:
