@@ -6,7 +6,7 @@ For tests, simulation and EXPLAIN; deterministic when given a virtual clock.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -35,10 +35,10 @@ class MemoryStore:
     def get(self, name: str) -> bytes:
         return self.values[name]
 
-    def save(self, version: int, changed: Mapping[str, bytes], removed: Iterable[str]) -> None:
+    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+        self.values.update(list(changed))
         for name in removed:
             self.values.pop(name, None)
-        self.values.update(changed)
         self.number = version
 
 
@@ -97,6 +97,8 @@ class LocalDeployment:
             store = self.stores[number]
             bucket = self.kept.get(number)
             if bucket is None or self.forgetful:
+                if bucket is not None:
+                    bucket.close()
                 bucket = self.kept[number] = Bucket.restore(number, store, self.cache)
             out += bucket.run(rows, self.batch, store)
         took = (time.perf_counter_ns() - began) / 1e6

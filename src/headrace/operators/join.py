@@ -13,7 +13,8 @@ from headrace.elements.schema import EXPIRY, TS
 from headrace.elements.time import BEGIN, END
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.pairing import KEY, PAIRS_AT_ONCE, Flags, Ints, Pairer, Pairing, gather, matches
-from headrace.operators.sorted_state import Chunk, SortedSide
+from headrace.operators.sorted_chunk import Chunk
+from headrace.operators.sorted_state import SortedSide
 
 
 class Join(Pairing, frozen=True, tag="join"):
@@ -103,11 +104,11 @@ class JoinOperator(Operator):
         earliest, latest = int(ts.min()), int(exp.max())
         found: list[_Hits] = []
         pairs = 0
-        for chunk in self._sides[1 - port].chunks():
+        for chunk, start, stop in self._sides[1 - port].meeting(needles):
             if chunk.max_exp < earliest or chunk.min_ts > latest:
                 continue
-            for mine, theirs in matches(needles, chunk.keys):
-                hits = _in_time(chunk, mine, theirs, ts, exp)
+            for mine, theirs in matches(needles[start:stop], chunk.keys):
+                hits = _in_time(chunk, mine + start if start else mine, theirs, ts, exp)
                 if len(hits.mine):
                     found.append(hits)
                     pairs += len(hits.mine)
@@ -127,7 +128,7 @@ class JoinOperator(Operator):
         start = 0
         for hits in found:
             stop = start + len(hits.theirs)
-            if hits.chunk.done is not None:
+            if hits.chunk.is_preserved:
                 hits.chunk.mark(hits.theirs if kept is None else hits.theirs[kept[start:stop]])
             start = stop
         if len(page):

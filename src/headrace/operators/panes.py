@@ -21,7 +21,7 @@ from headrace.elements.window import AggregateCall, Landmark, Range
 from headrace.operators.aggregates import Aggregates, Keys
 from headrace.operators.operator import Operator, State
 from headrace.operators.pane_blocks import PaneBlocks
-from headrace.operators.runs import Runs
+from headrace.operators.spread_runs import SpreadRuns
 
 #: Start of a partial's pane, Int64.
 PANE = "__pane"
@@ -102,7 +102,7 @@ class _RangeWindows(Operator):
     def __init__(self, window: Range, aggregates: Aggregates) -> None:
         self._window, self._aggregates = window, aggregates
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
-        self._panes = Runs("pane", PANE, self._merge)
+        self._panes = SpreadRuns("pane", PANE, self._merge, aggregates.names)
         length = math.gcd(window.size, window.slide)
         self._blocks = PaneBlocks(self._panes, PANE, length=length, count=window.size // length, merge=self._merge)
 
@@ -199,9 +199,9 @@ class _LandmarkWindows(Operator):
     def __init__(self, window: Landmark, aggregates: Aggregates) -> None:
         self._window, self._aggregates = window, aggregates
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
-        self._panes = Runs("pane", PANE, self._merge)
+        self._panes = SpreadRuns("pane", PANE, self._merge, aggregates.names)
         # A total needs no pane: all have the same, so that the totals of a group merge.
-        self._totals = Runs("total", PANE, self._merge)
+        self._totals = SpreadRuns("total", PANE, self._merge, aggregates.names)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         self._panes.append(page.rows.select(self._columns))

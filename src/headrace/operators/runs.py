@@ -15,8 +15,8 @@ import polars as pl
 
 from headrace.elements.time import BEGIN, END
 
-#: A run is kept in chunks of this many rows, so that no chunk of state is very large.
-CHUNK_ROWS = 16_384
+#: A run is kept in chunks of this many rows, so that no chunk of state is very large; runs that only grow longer by merging stay below it.
+CHUNK_ROWS = 65_536
 #: Fresh rows become a run at the latest when there are so many.
 FRESH_ROWS = 65_536
 
@@ -35,9 +35,9 @@ class _Run:
 
 
 class Runs:
-    """Rows with a `merge` that makes them fewer; `merge` need not keep any order."""
+    """Rows with a `merge` that makes them fewer; `merge` need not keep any order. Without one, there is no need to merge long runs."""
 
-    def __init__(self, prefix: str, order: str, merge: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    def __init__(self, prefix: str, order: str, merge: Callable[[pl.DataFrame], pl.DataFrame] | None) -> None:
         self._prefix, self._order, self._merge = prefix, order, merge
         self._fresh: list[pl.DataFrame] = []
         self._fresh_rows = 0
@@ -90,11 +90,13 @@ class Runs:
         """Make a run of the fresh rows and merge runs of like size."""
         if not self._fresh:
             return
-        rows = self._fresh[0] if len(self._fresh) == 1 else self._merge(pl.concat(self._fresh))
+        rows = self._fresh[0] if len(self._fresh) == 1 else self._merged(self._fresh)
         self._fresh, self._fresh_rows, self._fresh_least = [], 0, END
-        while self._runs and self._runs[-1].rows.height - self._runs[-1].dead <= 2 * rows.height:
+        while self._runs and (live := self._runs[-1].rows.height - self._runs[-1].dead) <= 2 * rows.height:
+            if self._merge is None and live + rows.height > CHUNK_ROWS:
+                break
             older = self._runs.pop()
-            rows = self._merge(pl.concat([older.rows.slice(older.dead), rows]))
+            rows = self._merged([older.rows.slice(older.dead), rows])
         self._runs.append(self._make(rows.sort(self._order, maintain_order=True)))
 
     def state(self) -> dict[str, pl.DataFrame]:
@@ -121,7 +123,7 @@ class Runs:
             ordered = tuple(chunk for _, chunk in sorted(chunks.items()))
             rows = ordered[0] if len(ordered) == 1 else pl.concat(ordered)
             restored = _Run(id_, rows, ordered, rows[self._order].to_numpy())
-            restored.dead = restored.below(self.horizon)
+            restored.dead = restored.below(self.horizon) if self.horizon > BEGIN else 0
             self._runs.append(restored)
         self._next = max(parts, default=-1) + 1
 
@@ -131,6 +133,10 @@ class Runs:
     def _set_horizon(self, horizon: int) -> None:
         self.horizon = horizon
         self._horizon_chunk = pl.DataFrame({self._order: [horizon]}, schema={self._order: pl.Int64})
+
+    def _merged(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
+        rows = pl.concat(parts)
+        return rows if self._merge is None else self._merge(rows)
 
     def _make(self, rows: pl.DataFrame) -> _Run:
         self._next += 1

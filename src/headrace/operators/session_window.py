@@ -18,7 +18,7 @@ from headrace.elements.time import BEGIN, END
 from headrace.elements.window import AggregateCall, Session
 from headrace.operators.aggregates import Aggregates, Keys
 from headrace.operators.operator import Operator, State
-from headrace.operators.runs import Runs
+from headrace.operators.spread_runs import SpreadRuns
 
 _FIRST, _LAST, _SESSION = "__first", "__last", "__session"
 _RIPE = "__ripe"
@@ -48,7 +48,7 @@ class _Sessions(Operator):
     def __init__(self, gap: int, aggregates: Aggregates) -> None:
         self._gap, self._aggregates = gap, aggregates
         self._columns = [*aggregates.names, _FIRST, _LAST, *(part.name for part in aggregates.parts)]
-        self._fragments = Runs("session", _LAST, self._merge)
+        self._fragments = SpreadRuns("session", _LAST, self._merge, aggregates.names)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         if len(page):

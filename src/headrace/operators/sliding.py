@@ -50,7 +50,7 @@ class _Moving(Operator):
 
     def __init__(self, size: int, aggregates: Aggregates) -> None:
         self._size, self._aggregates = size, aggregates
-        self._rows = Runs("row", TS, lambda rows: rows)
+        self._rows = Runs("row", TS, None)
         self._begins = Slots("begin", aggregates.names)
         self._next = 0  # position in the order of arrival, above all that are kept
 

@@ -1,84 +1,38 @@
 """One side of a join: immutable chunks of rows sorted by key, in slices of similar expiry so that the dead leave as whole chunks.
 
-Within a slice the chunks form a log: a new one swallows those that are not much larger, so a row is copied O(log n) times and a probe
-meets O(log n) chunks. What does change, namely which rows of a preserved side have come out already, is kept beside the chunks as bits.
+A slice is a tree of chunks by ranges of keys (`key_tree`): a row is copied O(log n) times and a probe looks for a key in O(log n) chunks. What does
+change, namely which rows of a preserved side have come out already, is kept beside the chunks as bits. With many chunks an index is kept as well, so
+that a side that is restored touches only what it searches: the rest of a state larger than memory stays on disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import is_not
 
 import numpy as np
 import polars as pl
 
 from headrace.elements.schema import EXPIRY, TS
-from headrace.elements.time import END
+from headrace.elements.time import BEGIN, END
+from headrace.operators.key_tree import KeyTree
 from headrace.operators.operator import State
-from headrace.operators.pairing import KEY, Flags, gather
+from headrace.operators.pairing import KEY, Array, Flags, gather
+from headrace.operators.sorted_chunk import Chunk, Cut, read_index, write_index
 
 #: Larger chunks are not merged any more: a chunk is one value in the state store.
 LARGEST = 1 << 16
+#: Of wide rows a chunk holds fewer, to stay at about this size.
+LARGEST_BYTES = 2 << 20
+#: With so many chunks or more it is worth while to keep an index.
+_INDEXED = 16
 
 _SLICES_PER_LIFE = 8
 _SLICES_PER_PAGE = 16
 _MANY_SLICES = 32
 _NEVER = "never"
 _DONE = "/done"
-
-
-class Chunk:
-    """Rows sorted by key, with the columns that are searched as plain arrays."""
-
-    __slots__ = ("_bits", "_oldest", "done", "exp", "keys", "max_exp", "min_exp", "min_ts", "name", "needed", "rows", "ts")
-
-    def __init__(self, name: str, rows: pl.DataFrame, needed: tuple[str, ...], done: Flags | None) -> None:
-        self.name = name
-        self.rows = rows
-        #: The columns that a pair of tuples is made of.
-        self.needed = rows.select(needed)
-        self.keys = rows[KEY].to_numpy()
-        self.ts = rows[TS].to_numpy()
-        self.exp = rows[EXPIRY].to_numpy()
-        self.min_ts = int(self.ts.min())
-        self.min_exp = int(self.exp.min())
-        self.max_exp = int(self.exp.max())
-        #: Rows that have come out, matched or padded; None where nobody asks.
-        self.done = done
-        self._bits: pl.DataFrame | None = None
-        self._oldest: int | None = None
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def mark(self, places: np.ndarray) -> None:
-        """Note that these rows (by number or by flag) have come out."""
-        if self.done is not None and not self.done[places].all():
-            self.done[places] = True
-            self._bits = None
-
-    @property
-    def oldest_bound(self) -> int:
-        """A cheap bound from below for `oldest_waiting`: rows only ever stop waiting."""
-        return self.min_ts if self._oldest is None else END if self._oldest < 0 else int(self.ts[self._oldest])
-
-    def oldest_waiting(self) -> int:
-        """The smallest timestamp of a row that has not come out, or END."""
-        if self.done is None:
-            return END
-        if self._oldest is None or (self._oldest >= 0 and self.done[self._oldest]):
-            waiting = np.flatnonzero(~self.done)
-            self._oldest = int(waiting[np.argmin(self.ts[waiting])]) if len(waiting) else -1
-        return END if self._oldest < 0 else int(self.ts[self._oldest])
-
-    def bits(self) -> pl.DataFrame | None:
-        """`done` as a state value, the same object as long as it says the same."""
-        if self._bits is None and self.done is not None:
-            self._bits = pl.DataFrame({"done": np.packbits(self.done)})
-        return self._bits
-
-    def restore_bits(self, bits: pl.DataFrame) -> None:
-        self.done = np.unpackbits(bits["done"].to_numpy(), count=len(self)).astype(np.bool_)
-        self._bits = bits
+_INDEX, _FENCES = "index", "fences"
 
 
 class SortedSide:
@@ -88,42 +42,48 @@ class SortedSide:
         self.name = name
         self.needed = needed
         self.preserved = preserved
-        self._slices: dict[str, list[Chunk]] = {}
+        self._tree: KeyTree[Chunk, Cut] = KeyTree(self._make)
         self._next = 0
+        self._dead_below = BEGIN
+        self._largest = LARGEST
+        self._index: tuple[tuple[Chunk, ...], pl.DataFrame] | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self.chunks()))
 
     def chunks(self) -> Iterator[Chunk]:
-        for chunks in self._slices.values():
-            yield from chunks
+        return self._tree.chunks()
+
+    def meeting(self, keys: Array) -> Iterator[tuple[Chunk, int, int]]:
+        """The chunks that may hold some of these sorted keys, and which of the keys: from one place up to another."""
+        return self._tree.meeting(keys)
 
     def insert(self, rows: pl.DataFrame, done: Flags | None, dead_below: int) -> None:
         """Store rows that are sorted by key; merging forgets rows that expired before `dead_below`."""
         if rows.is_empty():
             return
+        self._dead_below = dead_below
+        self._largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
         for slice_, places in self._cut(rows):
             part = rows if places is None else gather(rows, places)
             flags = done if done is None or places is None else done[places]
-            for start in range(0, part.height, LARGEST):
-                stop = start + LARGEST
-                self._append(slice_, part[start:stop], None if flags is None else flags[start:stop], dead_below)
+            for start in range(0, part.height, self._largest):
+                stop = start + self._largest
+                self._tree.add(slice_, Cut(part[start:stop], None if flags is None else flags[start:stop]), self._largest)
 
     def purge(self, bound: int) -> None:
         """Forget the chunks of which all rows expired before `bound`; at END everything."""
-        for slice_, chunks in list(self._slices.items()):
-            alive = [] if bound >= END else [chunk for chunk in chunks if chunk.max_exp >= bound]
-            if not alive:
-                del self._slices[slice_]
-            elif len(alive) < len(chunks):
-                self._slices[slice_] = alive
+        self._tree.keep(lambda chunk: bound < END and chunk.max_exp >= bound)
 
     def expire(self, bound: int) -> Iterator[pl.DataFrame]:
         """Give once each row of a preserved side that has not come out and expired before `bound`; at END all."""
         for chunk in self.chunks():
-            if chunk.done is None or (chunk.min_exp >= bound and bound < END):
+            if chunk.min_exp >= bound and bound < END:
                 continue
-            lonely = ~chunk.done if bound >= END else ~chunk.done & (chunk.exp < bound)
+            done = chunk.done
+            if done is None:
+                continue
+            lonely = ~done if bound >= END else ~done & (chunk.exp < bound)
             if lonely.any():
                 chunk.mark(lonely)
                 yield gather(chunk.rows, np.flatnonzero(lonely))
@@ -151,23 +111,34 @@ class SortedSide:
 
     def state(self) -> dict[str, pl.DataFrame]:
         found: dict[str, pl.DataFrame] = {}
-        for chunk in self.chunks():
+        chunks = tuple(self.chunks())
+        for chunk in chunks:
             found[chunk.name] = chunk.rows
             bits = chunk.bits()
             if bits is not None:
                 found[chunk.name + _DONE] = bits
-        return found
+        if len(chunks) >= _INDEXED:
+            if self._index is None or len(self._index[0]) != len(chunks) or any(map(is_not, self._index[0], chunks)):
+                self._index = (chunks, write_index(chunks))
+            found[f"{self.name}/{_INDEX}"] = self._index[1]
+        fences = self._tree.fences()
+        return found if fences is None else found | {f"{self.name}/{_FENCES}": fences}
 
     def restore(self, state: State) -> None:
         """Take over this side's chunks as they are: they are sorted already."""
-        self._slices, self._next = {}, 0
-        own = [name for name in state if name.startswith(f"{self.name}/") and not name.endswith(_DONE)]
+        self._next = 0
+        index, fences = state.get(f"{self.name}/{_INDEX}"), state.get(f"{self.name}/{_FENCES}")
+        known = read_index(index)
+        own = [name for name in state if name.startswith(f"{self.name}/") and name.count("/") == 2]
+        nodes: dict[str, list[Chunk]] = {}
         for name in sorted(own, key=_number):
-            chunk = Chunk(name, state[name], self.needed, None)
+            chunk = Chunk(name, state[name], self.needed, None, known.get(name))
             if self.preserved:
                 chunk.restore_bits(state[name + _DONE])
-            self._slices.setdefault(name.split("/")[1], []).append(chunk)
+            nodes.setdefault(name.split("/")[1], []).append(chunk)
             self._next = _number(name) + 1
+        self._tree.restore(nodes, fences)
+        self._index = None if index is None else (tuple(self.chunks()), index)
 
     def _cut(self, rows: pl.DataFrame) -> Iterator[tuple[str, np.ndarray | None]]:
         """Which rows go to which slice (None: all of them)."""
@@ -188,27 +159,26 @@ class SortedSide:
         """Slices are 2**bits long: a share of a row's life, longer if a page or the state would fall into too many of them."""
         life, reach = int((exp - ts).max()), int(exp.max() - exp.min())
         length = max(life // _SLICES_PER_LIFE, reach // _SLICES_PER_PAGE, 1)
-        crowd = max(0, len(self._slices) - _MANY_SLICES) // 4  # so that their number grows with the logarithm of time only
+        crowd = max(0, len(self._tree.roots()) - _MANY_SLICES) // 4  # so that their number grows with the logarithm of time only
         return min(62, (length - 1).bit_length() + crowd)
 
-    def _append(self, slice_: str, rows: pl.DataFrame, done: Flags | None, dead_below: int) -> None:
-        chunks = self._slices.setdefault(slice_, [])
-        first, total = len(chunks), rows.height
-        while first and len(chunks[first - 1]) <= min(2 * total, LARGEST - total):
-            first -= 1
-            total += len(chunks[first])
-        merged = chunks[first:]
-        if merged:
-            rows = pl.concat([*(chunk.rows for chunk in merged), rows])
+    def _make(self, node: str, cuts: list[Cut]) -> list[Chunk]:
+        """Merge rows into chunks of a node; those that have expired are left out."""
+        rows, done = cuts[0]
+        if len(cuts) > 1:
+            rows = pl.concat([cut.rows for cut in cuts])
             order = np.argsort(rows[KEY].to_numpy(), kind="stable")
-            order = order[rows[EXPIRY].to_numpy()[order] >= dead_below]
+            order = order[rows[EXPIRY].to_numpy()[order] >= self._dead_below]
             rows = gather(rows, order)
             if done is not None:
-                done = np.concatenate([*(chunk.done for chunk in merged if chunk.done is not None), done])[order]
-            del chunks[first:]
-        if not rows.is_empty():
-            chunks.append(Chunk(f"{self.name}/{slice_}/{self._next}", rows, self.needed, done))
+                done = np.concatenate([cut.done for cut in cuts if cut.done is not None])[order]
+        made = []
+        for start in range(0, rows.height, self._largest):
+            stop = start + self._largest
+            flags = None if done is None else done[start:stop]
+            made.append(Chunk(f"{self.name}/{node}/{self._next}", rows[start:stop], self.needed, flags))
             self._next += 1
+        return made
 
 
 def _number(name: str) -> int:

@@ -5,6 +5,7 @@ The state store is the truth. A bucket that is kept in memory after a micro-batc
 
 from __future__ import annotations
 
+import gc
 import time as clock
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -20,7 +21,7 @@ from headrace.graph.command import Running, decode_command
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
 from headrace.operators.specs import Exchange, Receive
-from headrace.runtime.chunk_cache import ChunkCache, decode_chunk, encode_chunk
+from headrace.runtime.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.wakeup import upstream_sources
@@ -39,7 +40,9 @@ class Store(Protocol):
 
     def get(self, name: str) -> bytes: ...
 
-    def save(self, version: int, changed: Mapping[str, bytes], removed: Iterable[str]) -> None: ...
+    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+        """Write `changed`, which is made while it is taken so that it is never in memory as a whole; `removed` is known after that."""
+        ...
 
 
 class Manifest(Struct):
@@ -139,6 +142,12 @@ class Bucket:
         self.restored = False
         return out
 
+    def close(self) -> None:
+        """Let go of all state now: operators and their parts refer to each other, so it would stay until Python happens to collect garbage."""
+        self._saved = {}
+        self.engine.close()
+        gc.collect()
+
     @property
     def stored_bytes(self) -> int:
         """The size of the large chunks."""
@@ -146,14 +155,12 @@ class Bucket:
 
     def _stored(self, full: str, version: int, store: Store) -> Saved:
         """A large chunk, mapped from the cache if it can be had there."""
-        frame = self.cache.get(self.number, full, version)
-        if frame is None:
+        mapped = self.cache.get(self.number, full, version)
+        if mapped is None:
             data = store.get(full)
             self.cache.put(self.number, full, version, data)
-            frame = self.cache.get(self.number, full, version)
-            if frame is None:
-                frame = decode_chunk(data)
-        return Saved(frame, None, int(frame.estimated_size()), version)
+            mapped = self.cache.get(self.number, full, version) or Mapped(decode_chunk(data), len(data))
+        return Saved(mapped.frame, None, mapped.size, version)
 
     def _command(self, controls: list[Control]) -> bool:
         commands = [decode_command(data) for control in controls for data in control.commands]
@@ -221,8 +228,17 @@ class Bucket:
         return [Wait(bound, streams) for streams, bound in least.items()]
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
-        changed: dict[str, bytes] = {}
         kept: dict[str, Saved] = {}
+        removed: list[str] = []
+        store.save(version, self._changes(version, kept, removed, queries_changed=queries_changed), removed)
+        for full, saved in self._saved.items():
+            if saved.inline is None and (full not in kept or kept[full].version != saved.version):
+                self.cache.drop(self.number, full, saved.version)
+        self._saved = kept
+        self.version = version
+
+    def _changes(self, version: int, kept: dict[str, Saved], removed: list[str], *, queries_changed: bool) -> Iterator[tuple[str, bytes]]:
+        """The values to write, one by one; notes what is `kept` in all, and which values are to be `removed`."""
         for name, chunks in self.engine.state().items():
             for chunk, frame in chunks.items():
                 full = f"{name}/{chunk}"
@@ -234,15 +250,9 @@ class Bucket:
                 inline = len(data) < INLINE_BYTES
                 kept[full] = Saved(frame, data if inline else None, len(data), version)
                 if not inline:
-                    changed[full] = data
                     self.cache.put(self.number, full, version, data)
-        removed = []
-        for full, saved in self._saved.items():
-            if saved.inline is None and (full not in kept or kept[full].version != saved.version):
-                self.cache.drop(self.number, full, saved.version)
-                if full not in kept or kept[full].inline is not None:
-                    removed.append(full)
-        self._saved = kept
+                    yield full, data
+        removed += [full for full, saved in self._saved.items() if saved.inline is None and (full not in kept or kept[full].inline is not None)]
         manifest = Manifest(
             {full: saved.inline for full, saved in kept.items() if saved.inline is not None},
             {full: saved.version for full, saved in kept.items() if saved.inline is None},
@@ -250,11 +260,9 @@ class Bucket:
             self.time,
             {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN},
         )
-        changed["manifest"] = msgspec.msgpack.encode(manifest)
+        yield "manifest", msgspec.msgpack.encode(manifest)
         if queries_changed:
-            changed["queries"] = msgspec.json.encode(self.running)
-        store.save(version, changed, removed)
-        self.version = version
+            yield "queries", msgspec.json.encode(self.running)
 
     def _report(self, controls: list[Control], asked: int, busy_ns: int) -> Report:
         vertices = self.engine.observe()

@@ -1,14 +1,17 @@
 """Large chunks of state as memory-mapped files, shared by the worker processes of one machine.
 
 The state store is the truth; this saves carrying a big state through a socket whenever a bucket changes worker, and lets the system page out what is
-not being looked at, so that state may be larger than memory. A chunk never changes: its file is named by chunk and version.
+not being looked at, so that state may be larger than memory. A chunk never changes: its file is named by chunk and version, and what a process has
+mapped it need not map again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections import OrderedDict
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -26,24 +29,44 @@ def decode_chunk(data: bytes) -> pl.DataFrame:
     return Page.decode(data).rows
 
 
+class Mapped(NamedTuple):
+    """A chunk in a file; looking at it reads what is looked at."""
+
+    frame: pl.DataFrame
+    size: int
+
+
+#: What this process has mapped, the least recently used first. A frame takes some 20 KB besides its file.
+_mapped: OrderedDict[Path, Mapped] = OrderedDict()
+_MAPPED_CHUNKS = 2048
+
+
 class ChunkCache:
     """Files in a local directory; without a directory nothing is cached."""
 
     def __init__(self, directory: Path | None) -> None:
         self.directory = directory
 
-    def get(self, bucket: int, name: str, version: int) -> pl.DataFrame | None:
+    def get(self, bucket: int, name: str, version: int) -> Mapped | None:
         """The chunk, mapped; None if it is not here."""
         if self.directory is None:
             return None
         path = self._path(bucket, name, version)
+        known = _mapped.get(path)
+        if known is not None:
+            _mapped.move_to_end(path)
+            return known
         try:
-            table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+            with pa.memory_map(str(path)) as file:
+                size, table = file.size(), pa.ipc.open_stream(file).read_all()
         except FileNotFoundError:
             return None
         frame = pl.from_arrow(table, rechunk=False)
         assert isinstance(frame, pl.DataFrame)
-        return frame
+        _mapped[path] = Mapped(frame, size)
+        if len(_mapped) > _MAPPED_CHUNKS:
+            _mapped.popitem(last=False)
+        return _mapped[path]
 
     def put(self, bucket: int, name: str, version: int, data: bytes) -> None:
         """Keep the bytes of a chunk; a cache that cannot be written is no cache, not an error."""
@@ -61,7 +84,9 @@ class ChunkCache:
     def drop(self, bucket: int, name: str, version: int) -> None:
         """Forget a chunk; whoever has it mapped keeps it until then."""
         if self.directory is not None:
-            self._path(bucket, name, version).unlink(missing_ok=True)
+            path = self._path(bucket, name, version)
+            _mapped.pop(path, None)
+            path.unlink(missing_ok=True)
 
     def _path(self, bucket: int, name: str, version: int) -> Path:
         assert self.directory is not None

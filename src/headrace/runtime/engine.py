@@ -214,6 +214,13 @@ class Engine:
                 self.operators[name].restore({chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)})
                 self._unread.load(self.network, name, chunks)
 
+    def close(self) -> None:
+        """Let go of all operators and of what is unread; the engine cannot be used any more."""
+        self.operators.clear()
+        self.results.clear()
+        self._unread = Unread()
+        self.network.use(Graph(), [], set())
+
     def observe(self) -> dict[VertexId, VertexStatistics]:
         """Counts since the last call, with what is queued and held now."""
         seen, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}

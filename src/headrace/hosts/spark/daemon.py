@@ -3,6 +3,9 @@
 Spark's own daemon collects after each task, which costs 10-20 ms with Arrow and Polars loaded: more than the task itself in a small micro-batch;
 collection still happens when Python's own thresholds ask for it. Spark also puts a zip of its Python sources first on the path, which every worker
 would compile anew; the installed package next to it has them compiled.
+
+`HEADRACE_WORKER_MEMORY`, in megabytes, is a hard limit on what each worker may hold in memory of its own; files that it maps, that is large state, do
+not count.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ sys.path[:] = [entry for entry in sys.path if not entry.endswith(("pyspark.zip",
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # one task, one core
 
 import gc  # noqa: E402
+import resource  # noqa: E402
 import types  # noqa: E402
 
 import pyspark.daemon  # noqa: E402
@@ -21,6 +25,11 @@ import pyspark.daemon  # noqa: E402
 _quiet = types.SimpleNamespace(**{name: getattr(gc, name) for name in dir(gc) if not name.startswith("_")})
 _quiet.collect = lambda *_: 0
 setattr(pyspark.daemon, "gc", _quiet)  # noqa: B010  not an exported name
+
+if "HEADRACE_WORKER_MEMORY" in os.environ:
+    limit = int(os.environ["HEADRACE_WORKER_MEMORY"]) << 20
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own pool would reserve a gigabyte at once
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # of the daemon, and so of the workers that it forks
 
 if __name__ == "__main__":
     pyspark.daemon.manager()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import gc
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class BucketProcessor(StatefulProcessor):
         from headrace.runtime.chunk_cache import ChunkCache
         from headrace.runtime.wire import Kind, Row
 
+        if not gc.get_freeze_count():
+            gc.freeze()  # what is imported stays for good: letting go of a large bucket need not look through it
         bucket_number = key[0]
         context = TaskContext.get()
         assert context is not None
@@ -55,6 +58,8 @@ class BucketProcessor(StatefulProcessor):
         out = bucket.run(taken, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket
+        else:
+            bucket.close()
         for row in out:
             yield SparkRow(bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload)
 
@@ -80,9 +85,9 @@ class _SparkStore:
     def get(self, name: str) -> bytes:
         return bytes(self._values.getValue((name,))[0])
 
-    def save(self, version: int, changed: Mapping[str, bytes], removed: Iterable[str]) -> None:
+    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+        for name, data in changed:
+            self._values.updateValue((name,), (data,))
         for name in removed:
             self._values.removeKey((name,))
-        for name, data in changed.items():
-            self._values.updateValue((name,), (data,))
         self._values.updateValue((_VERSION,), (version.to_bytes(8),))
