@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.analysis.facts import SERVICE
-from headrace.runtime.statistics import Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.statistics import BatchTimes, Statistics, StreamStatistics
 from headrace.session.pace import Looks
 
 
@@ -37,8 +37,36 @@ def test_a_stream_that_fell_silent_has_rate_zero_and_a_new_one_its_own() -> None
     assert (found["bids"], found["asks"]) == (0.0, 3.0)
 
 
-def test_what_a_micro_batch_takes_beside_operators_and_reading_is_elsewhere() -> None:
-    told = Statistics(batches=10, total_ms=5000.0, vertices={"f": VertexStatistics(busy_ns=10**9)}, streams={"s": StreamStatistics(tuples=10**6)})
-    assert Looks(0.0).look(9.0, told).elsewhere == pytest.approx((5 - 1 - 10**6 * SERVICE["scan"]) / 10)
-    assert Looks(0.0).look(9.0, told, cores=2).elsewhere == pytest.approx((5 - (1 + 10**6 * SERVICE["scan"]) / 2) / 10)
+def times(*batches: tuple[int, float, float]) -> Statistics:
+    """Micro-batches of so many tuples, that took so many seconds, so many of them in operators."""
+    told = BatchTimes()
+    for batch in batches:
+        told = told.after(*batch)
+    return Statistics(times=told)
+
+
+def test_the_cost_of_reading_and_of_a_micro_batch_are_told_apart_by_their_sizes() -> None:
+    sizes = [1000 * number for number in range(20)]
+    told = times(*((tuples, 0.05 + tuples * 3e-6 + tuples * 1e-6, tuples * 1e-6) for tuples in sizes))
+    pace = Looks(0.0).look(9.0, told)
+    assert (pace.reading, pace.elsewhere) == pytest.approx((3e-6, 0.05))
+    told = times(*((tuples, 0.05 + tuples * 3e-6 + tuples * 1e-6, tuples * 2e-6) for tuples in sizes))  # two cores work side by side
+    pace = Looks(0.0).look(9.0, told, cores=2)
+    assert (pace.reading, pace.elsewhere) == pytest.approx((6e-6, 0.05))
+
+
+def test_only_the_micro_batches_since_the_remembered_look_count() -> None:
+    looks = Looks(0.0)
+    before = [(1000 * number, 9.0, 0.0) for number in range(20)]
+    looks.look(1000.0, times(*before))
+    pace = looks.look(1060.0, times(*before, *((1000 * number, 0.1 + number * 1e-3, 0.0) for number in range(20))))
+    assert (pace.reading, pace.elsewhere) == pytest.approx((1e-6, 0.1))
+
+
+def test_reading_is_assumed_where_all_micro_batches_are_alike() -> None:
+    pace = Looks(0.0).look(9.0, times(*[(10_000, 0.2, 0.1)] * 20))
+    assert pace.reading is None
+    assert pace.elsewhere == pytest.approx(0.1 - 10_000 * SERVICE["scan"])
+    few = Looks(0.0).look(9.0, times((1000, 0.1, 0.0), (5000, 0.2, 0.0)))
+    assert few.reading is None
     assert Looks(0.0).look(9.0, seen(bids=5)).elsewhere == 0.0

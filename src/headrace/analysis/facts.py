@@ -60,6 +60,7 @@ class Facts:
     services: Mapping[str, float] = field(default_factory=dict)  # seconds a tuple, by kind; they count more than what was measured
     schemas: Mapping[str, Schema] = field(default_factory=dict)  # of streams
     skews: Mapping[str, float] = field(default_factory=dict)  # seconds, of streams
+    reading: float | None = None  # seconds a tuple to read a stream
     elsewhere: float = 0.0  # seconds that a micro-batch takes beside the operators
     groups: float = GROUPS
 

@@ -64,7 +64,7 @@ class _Modelling:
             selectivities = _scaled(selectivities, inputs, seen.selectivity)
         elif does.guessed:
             assumed.append("selectivity")
-        service = self.facts.services.get(kind_of(vertex.spec), seen.service)
+        service = self._service(vertex, seen)
         if service is None:
             assumed.append("service")
             service = SERVICE[kind_of(vertex.spec)] / self._sharing(vertex)
@@ -92,6 +92,14 @@ class _Modelling:
         self.streams[stream] = self.facts.rates.get(stream, 0.0 if stream.endswith((".late", ".bad")) else RATE)
         size = behaviour(vertex.spec, (), self.facts).size
         return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)
+
+    def _service(self, vertex: Vertex, seen: VertexFacts) -> float | None:
+        """What was stated, else what was measured."""
+        stated = self.facts.services.get(kind_of(vertex.spec))
+        if isinstance(vertex.spec, Scan):
+            known = self.facts.reading if stated is None else stated
+            return None if known is None else known / self._sharing(vertex)
+        return seen.service if stated is None else stated
 
     def _sharing(self, vertex: Vertex) -> int:
         """A stream is read once, however many scans take columns of it."""

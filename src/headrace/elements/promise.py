@@ -151,7 +151,7 @@ def _promise(options: Mapping[str, Option], name: str, parse: Callable[[str], fl
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ValueError(f"{name} needs a value in quotes, such as {_SAMPLES[name]}")
+        raise ValueError(f"a value in quotes is needed, such as {_SAMPLES[name]}")
     return Promise(_curve(value, parse), Strictness(str(options.get(f"{name}.class", "BEST EFFORT"))))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from headrace.analysis.facts import GROUPS, Facts, VertexFacts
 from headrace.analysis.model import model
@@ -20,14 +21,14 @@ _ENOUGH = 100  # tuples that a vertex must have served before its figures count
 def measured(seen: Statistics, pace: Pace, streams: Iterable[Stream]) -> Facts:
     """What a deployment's counters say."""
     vertices = {name: _vertex(counts) for name, counts in list(seen.vertices.items())}
-    return _facts(streams, pace.rates, vertices, {}, pace.elsewhere, GROUPS)
+    return replace(_facts(streams, pace.rates), vertices=vertices, reading=pace.reading, elsewhere=pace.elsewhere)
 
 
 def stated(
     streams: Iterable[Stream], rates: Mapping[str, float], services: Mapping[str, float], *, elsewhere: float = 0.0, groups: float = GROUPS
 ) -> Facts:
     """What somebody says: rates by stream, seconds a tuple by kind of operator."""
-    return _facts(streams, rates, {}, services, elsewhere, groups)
+    return replace(_facts(streams, rates), services=services, elsewhere=elsewhere, groups=groups)
 
 
 def declared_rate(stream: Stream) -> float | None:
@@ -45,17 +46,10 @@ def foretell(queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, o
     return report(made, {query.query: query.qos for query in running}, speed=speed, only=only)
 
 
-def _facts(
-    streams: Iterable[Stream],
-    rates: Mapping[str, float],
-    vertices: Mapping[str, VertexFacts],
-    services: Mapping[str, float],
-    elsewhere: float,
-    groups: float,
-) -> Facts:
+def _facts(streams: Iterable[Stream], rates: Mapping[str, float]) -> Facts:
     known = tuple(streams)
-    schemas = {stream.name: stream.schema for stream in known}
-    return Facts(rates, vertices, services, schemas, {stream.name: stream.skew / SECOND for stream in known}, elsewhere, groups)
+    skews = {stream.name: stream.skew / SECOND for stream in known}
+    return Facts(rates, schemas={stream.name: stream.schema for stream in known}, skews=skews)
 
 
 def _vertex(counts: VertexStatistics) -> VertexFacts:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.analysis.facts import SERVICE
-from headrace.runtime.statistics import Statistics
+from headrace.runtime.statistics import BatchTimes, Statistics
 
 #: Looks closer together tell nothing new, and older ones nothing of what is now (seconds).
 _NEAR, _OLD = 1.0, 60.0
+#: A line is not drawn through fewer micro-batches than this, nor if their sizes deviate by less than this share.
+_FEW, _EVEN = 10, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Tuples a second of every stream that has brought any and of what was set aside of it; seconds of a micro-batch beside operators and reading."""
+    """Tuples a second by stream and side stream; seconds to read a tuple (None: cannot be told), and of a micro-batch besides."""
 
     rates: dict[str, float]
+    reading: float | None = None
     elsewhere: float = 0.0
 
 
@@ -23,28 +26,25 @@ class Pace:
 class _Look:
     at: float
     streams: dict[str, tuple[int, int, int]]
-    batches: int = 0
-    seconds: float = 0.0
-    busy: float = 0.0
+    times: BatchTimes
 
 
 class Looks:
     """Remembers looks of the last minute, and at least one earlier; times in seconds of any clock that only grows."""
 
     def __init__(self, began: float) -> None:
-        self._looks = [_Look(began, {})]
+        self._looks = [_Look(began, {}, BatchTimes())]
 
     def look(self, now: float, seen: Statistics, cores: int = 1) -> Pace:
         """The pace since the oldest look that is remembered."""
         streams = {name: (stream.tuples, stream.late, stream.bad) for name, stream in list(seen.streams.items())}
-        busy = sum(vertex.busy_ns for vertex in list(seen.vertices.values())) / 1e9
-        latest = _Look(now, streams, seen.batches, seen.total_ms / 1e3, busy)
+        latest = _Look(now, streams, seen.times)
         while len(self._looks) > 1 and now - self._looks[1].at >= _OLD:
             self._looks.pop(0)
         first = self._looks[0]
         if now - self._looks[-1].at >= _NEAR:
             self._looks.append(latest)
-        return Pace(_rates(first, latest), _elsewhere(first, latest, cores)) if now > first.at else Pace({})
+        return Pace(_rates(first, latest), *_costs(latest.times.since(first.times), cores)) if now > first.at else Pace({})
 
 
 def _rates(first: _Look, latest: _Look) -> dict[str, float]:
@@ -57,11 +57,17 @@ def _rates(first: _Look, latest: _Look) -> dict[str, float]:
     return found
 
 
-def _elsewhere(first: _Look, latest: _Look, cores: int) -> float:
-    """Of the mean micro-batch; how long reading takes is not measured, so it is assumed."""
-    batches = latest.batches - first.batches
-    if not batches:
-        return 0.0
-    read = sum(counts[0] - first.streams.get(name, (0, 0, 0))[0] for name, counts in latest.streams.items())
-    work = latest.busy - first.busy + read * SERVICE["scan"]
-    return max(0.0, (latest.seconds - first.seconds - work / cores) / batches)
+def _costs(times: BatchTimes, cores: int) -> tuple[float | None, float]:
+    """Fit a line through what micro-batches took beside their operators: per tuple read, and in any case.
+
+    Where all were about as large, or larger ones took no longer, the line tells nothing, and reading is assumed to take what it usually does.
+    """
+    if not times.batches:
+        return None, 0.0
+    rest = times.seconds - times.busy / cores
+    spread = times.batches * times.tuples_squared - times.tuples**2
+    common = times.batches * (times.tuples_seconds - times.tuples_busy / cores) - times.tuples * rest
+    if times.batches >= _FEW and spread > (_EVEN * times.tuples) ** 2 and 0 < common / spread <= rest / times.tuples:
+        reading = common / spread
+        return reading * cores, (rest - reading * times.tuples) / times.batches
+    return None, max(0.0, rest - times.tuples * SERVICE["scan"] / cores) / times.batches

@@ -89,7 +89,7 @@ def test_sizes_and_rates() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"latency": 5}, "needs a value in quotes"),
+        ({"latency": 5}, "in quotes is needed"),
         ({"latency": "fast"}, "not a duration"),
         ({"latency": "0 s"}, "more than nothing"),
         ({"latency": "0 s: 1 s, 2 s"}, "not a point"),
