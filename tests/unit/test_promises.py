@@ -46,7 +46,7 @@ def test_promises_are_shown() -> None:
         (listing,) = session.execute("SHOW QUERIES")
         assert isinstance(listing, Listing)
         shown = {row[0]: row[-1] for row in listing.rows}
-        assert shown == {"dear": "latency '500 ms' MUST, error 0.1, shed SMALLEST price", "deals": ""}
+        assert shown == {"dear": "latency '500 ms' MUST, error 0.1, shed SMALLEST price", "deals": None}
 
 
 def test_alter_changes_what_it_names_and_survives_a_restart(checkpoint: Path) -> None:
@@ -162,6 +162,14 @@ def test_explain_capacity_takes_a_select_as_if_it_ran() -> None:
         assert len(listing.rows) == 2  # it does not run
         with pytest.raises(NameFault):
             session.execute("EXPLAIN CAPACITY bids")
+
+
+def test_explain_capacity_finds_queries_whatever_the_case_and_views_as_well() -> None:
+    with Session(host="local") as session:
+        session.execute(FILE + "CREATE VIEW cheap AS SELECT item FROM bids WHERE price < 3; CREATE QUERY query AS SELECT who FROM bids INTO MEMORY;")
+        assert "dear: latency at most 500 ms MUST" in told(session, "EXPLAIN CAPACITY DEAR")
+        assert "cheap" in told(session, "EXPLAIN CAPACITY cheap")
+        assert "filter" in told(session, "EXPLAIN CAPACITY SELECT item FROM bids WHERE price < 4")
 
 
 def test_a_query_may_be_called_capacity() -> None:

@@ -204,7 +204,7 @@ def _shedding(kind: str, options: Mapping[str, Option]) -> Shedding:
 def _curve_text(curve: Curve, write: Callable[[float], str]) -> str:
     if len(curve.points) == 1:
         return f"'{write(curve.points[0][1])}'"
-    return "'" + ", ".join(f"{format_duration(instant)}: {write(value)}" for instant, value in curve.points) + "'"
+    return "'" + ", ".join(f"{format_duration(instant) if instant else '0 s'}: {write(value)}" for instant, value in curve.points) + "'"
 
 
 def _write_latency(value: float) -> str:

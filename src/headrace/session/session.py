@@ -275,12 +275,14 @@ class Session:
 
     def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
         """Predict a query beside all that run; one that does not run yet is taken as if it did."""
-        target = statement.target
-        name = target.text if isinstance(target, Name) and target.text in staged.running else "query"
+        known = staged.catalog.get(statement.target.text) if isinstance(statement.target, Name) else None
         queries = dict(staged.running)
-        if name not in queries:
-            plan = plan_target(target, statement.text, staged.catalog)
-            queries[name] = command_for(Query(name, "", plan.schema, ()), plan, staged.catalog)
+        if known is not None and known.name in queries:
+            name = known.name
+        else:
+            plan = plan_target(statement.target, statement.text, staged.catalog)
+            name, options = (known.name, known.options) if isinstance(known, Query) else ("this query", {})
+            queries[name] = command_for(Query(name, "", plan.schema, (), options), plan, staged.catalog)
         found = foretell(queries.values(), self._measured(staged), speed=self.deployment.cores, only=name)
         shown = msgspec.json.format(msgspec.json.encode(found)).decode() if statement.form == "json" else format_report(found)
         staged.outcomes.append(lambda: Message(shown))

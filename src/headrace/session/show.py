@@ -46,12 +46,12 @@ def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
     listed = tuple(
         (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos)) for query in running.queries
     )
-    views = tuple((query.name, "view", None, "") for query in catalog.queries() if query.is_view)
+    views = tuple((query.name, "view", None, None) for query in catalog.queries() if query.is_view)
     return Listing(("query", "sinks", "results", "promises"), listed + views)
 
 
-def _promised(qos: Qos) -> str:
-    return ", ".join(f"{name} {value}" for name, value in format_qos(qos))
+def _promised(qos: Qos) -> str | None:
+    return ", ".join(f"{name} {value}" for name, value in format_qos(qos)) or None
 
 
 def _vertices(seen: Statistics) -> Listing:

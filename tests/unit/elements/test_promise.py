@@ -71,7 +71,7 @@ def test_promises_survive_as_json() -> None:
 def test_promises_are_written_as_they_are_read() -> None:
     shown = dict(format_qos(qos_of({**ALL, "latency": "0 s: 1 s, 500 s: 200 ms", "shed": "CENTER", "shed.attribute": "v", "shed.center": 1.5})))
     assert shown == {
-        "latency": "'0 us: 1 s, 500 s: 200 ms' MUST",
+        "latency": "'0 s: 1 s, 500 s: 200 ms' MUST",
         "memory": "'64 MB' BEST EFFORT",
         "throughput": "'1000/s' DONT CARE",
         "error": "0.15",
