@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -39,7 +40,8 @@ def path_cost(path: Path) -> float:
 
 def path_capacity(path: Path) -> float:
     """Tuples a second that a path can take if it has the processor for itself."""
-    return 1 / path_cost(path)
+    cost = path_cost(path)
+    return 1 / cost if cost else math.inf
 
 
 def operator_release(stage: Stage, *, consumers: int = 1) -> float:

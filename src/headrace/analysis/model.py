@@ -60,8 +60,9 @@ class _Modelling:
         does = behaviour(vertex.spec, inputs, self.facts)
         assumed = []
         selectivities, made = does.selectivities, self._made(does, inputs)
-        if seen.selectivity is not None:
-            selectivities = _scaled(selectivities, inputs, seen.selectivity)
+        known = self.facts.selectivities.get(kind_of(vertex.spec), seen.selectivity)
+        if known is not None:
+            selectivities = _scaled(selectivities, inputs, known)
         elif does.guessed:
             assumed.append("selectivity")
         service = self._service(vertex, seen)
@@ -119,13 +120,13 @@ class _Modelling:
         return isinstance(spec, Receive) and spec.streams == (exchange_stream(self.vertices[vertex].inputs[port]),)
 
 
-def _scaled(shares: tuple[float, ...], inputs: tuple[Input, ...], seen: float) -> tuple[float, ...]:
-    """What was seen is of all ports together; between them the shares stay as the operator suggests."""
+def _scaled(shares: tuple[float, ...], inputs: tuple[Input, ...], known: float) -> tuple[float, ...]:
+    """What is known is of all ports together; between them the shares stay as the operator suggests."""
     taken = sum(origin.rate for origin in inputs)
     made = sum(origin.rate * share for origin, share in zip(inputs, shares, strict=True))
     if not taken or not made:
-        return (seen,) * len(shares)
-    return tuple(share * seen * taken / made for share in shares)
+        return (known,) * len(shares)
+    return tuple(share * known * taken / made for share in shares)
 
 
 def _memory(does: Behaviour, inputs: tuple[Input, ...], seen: VertexFacts) -> tuple[tuple[float, ...], float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from headrace.analysis.facts import GROUPS, Facts, VertexFacts
 from headrace.analysis.model import model
@@ -24,11 +24,23 @@ def measured(seen: Statistics, pace: Pace, streams: Iterable[Stream]) -> Facts:
     return replace(_facts(streams, pace.rates), vertices=vertices, reading=pace.reading, elsewhere=pace.elsewhere)
 
 
-def stated(
-    streams: Iterable[Stream], rates: Mapping[str, float], services: Mapping[str, float], *, elsewhere: float = 0.0, groups: float = GROUPS
-) -> Facts:
-    """What somebody says: rates by stream, seconds a tuple by kind of operator."""
-    return replace(_facts(streams, rates), services=services, elsewhere=elsewhere, groups=groups)
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What somebody says without measuring: rates by stream, seconds and outputs a tuple by kind of operator.
+
+    `elsewhere` are the seconds that a micro-batch takes beside the operators, `groups` the different keys of a window.
+    """
+
+    rates: Mapping[str, float]
+    services: Mapping[str, float] = field(default_factory=dict)
+    selectivities: Mapping[str, float] = field(default_factory=dict)
+    elsewhere: float = 0.0
+    groups: float = GROUPS
+
+    def facts(self, streams: Iterable[Stream]) -> Facts:
+        """With what is known of the streams."""
+        known = _facts(streams, self.rates)
+        return replace(known, services=self.services, selectivities=self.selectivities, elsewhere=self.elsewhere, groups=self.groups)
 
 
 def declared_rate(stream: Stream) -> float | None:

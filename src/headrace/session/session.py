@@ -48,7 +48,7 @@ from headrace.language.syntax import (
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
-from headrace.session.forecast import declared_rate, foretell, measured, stated
+from headrace.session.forecast import Stated, declared_rate, foretell, measured
 from headrace.session.outcome import Message, Outcome
 from headrace.session.pace import Looks, Pace
 from headrace.session.promises import check_promises
@@ -111,17 +111,10 @@ class Session:
                 raise
         return "\n\n".join(shown)
 
-    def foretell(
-        self, text: str, rates: Mapping[str, float], *, services: Mapping[str, float] | None = None, elsewhere: float = 0.0, speed: float = 1.0
-    ) -> CapacityReport:
-        """Predict what the queries of a text would do at these rates (tuples a second, by stream), without running them.
-
-        `services` are seconds a tuple by kind of operator, `elsewhere` the seconds that a micro-batch takes beside the operators.
-        """
+    def foretell(self, text: str, stated: Stated, *, speed: float = 1.0) -> CapacityReport:
+        """Predict what the queries of a text would do beside those that run, without running them, on a processor `speed` times as fast."""
         staged = self._staged(text)
-        queries = tuple(staged.running.values())
-        facts = stated(staged.catalog.streams(), rates, services or {}, elsewhere=elsewhere)
-        return foretell(queries, facts, speed=speed)
+        return foretell(staged.running.values(), stated.facts(staged.catalog.streams()), speed=speed)
 
     def streams_of(self, text: str) -> dict[str, float | None]:
         """The streams that the queries of a text read, with the rates of those that say how fast they come."""

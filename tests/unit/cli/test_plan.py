@@ -61,6 +61,17 @@ def test_the_overhead_of_a_micro_batch_counts(plan) -> None:  # type: ignore[no-
     assert "neither a faster processor nor shedding would help" in output
 
 
+def test_selectivities_and_groups_can_be_stated(plan, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    query = "CREATE QUERY n AS SELECT item, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY item INTO MEMORY;"
+    out = tmp_path / "plan.json"
+    code, output = plan(STREAMS + query, "--rate", "bids=2000/s", "--selectivity", "filter=0.3", "--groups", "7", "--json", str(out))
+    assert code == 0, output
+    operators = {line["operator"].split("-")[0]: line for line in json.loads(out.read_text())["operators"]}
+    assert operators["partialaggregate"]["rate"] == 600
+    assert "selectivity" not in operators["filter"]["assumed"]
+    assert operators["paneaggregate"]["rate"] == pytest.approx(7)
+
+
 def test_a_forecast_is_written_as_json(plan, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     code, _ = plan(STREAMS + QUERY + TICKS, "--rate", "bids=2000/s", "--json", str(tmp_path / "plan.json"))
     assert code == 0
@@ -83,6 +94,8 @@ def test_a_forecast_is_written_as_json(plan, tmp_path: Path) -> None:  # type: i
         (("--rate", "bids=5/s", "--service", "joint=5us"), "join"),
         (("--rate", "bids=5/s", "--service", "join=5"), "not a time"),
         (("--rate", "bids=5/s", "--overhead", "some"), "not a time"),
+        (("--rate", "bids=5/s", "--selectivity", "filter=some"), "--selectivity"),
+        (("--rate", "bids=5/s", "--selectivity", "filter=-1"), "not negative"),
     ],
 )
 def test_what_is_missing_or_misspelt_is_told(plan, options: tuple[str, ...], said: str) -> None:  # type: ignore[no-untyped-def]
