@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-LIMIT_MB = 512
+LIMIT_MB = 1024  # about twice what a worker was seen to reserve
 PER_FILE = 100_000
 TEXT = 96  # bytes that a tuple carries besides its numbers
 WORKER = b"headrace.hosts.spark.daemon"
