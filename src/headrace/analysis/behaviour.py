@@ -18,6 +18,7 @@ from headrace.operators.specs import (
     OrderedJoin,
     OrderedUnion,
     Output,
+    Pace,
     PaneAggregate,
     PartialAggregate,
     Project,
@@ -52,7 +53,7 @@ class Behaviour:
 
     selectivities: tuple[float, ...]
     size: float
-    emits: Literal["share", "pairs", "paced"] = "share"
+    emits: Literal["share", "pairs", "timed"] = "share"
     windows: tuple[float, ...] = ()
     kept: float = 0.0
     life: float = 0.0
@@ -72,7 +73,7 @@ def behaviour(spec: Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
             return Behaviour((PASSING,), size, life=life)
         case Project():
             return Behaviour(same, STAMP + sum(width(expr.type) for _, expr in spec.columns), life=life, guessed=False)
-        case Union() | OrderedUnion() | Output() | Exchange() | Receive():
+        case Union() | OrderedUnion() | Pace() | Output() | Exchange() | Receive():
             return Behaviour(same, size, life=life, guessed=False)
         case Reorder():
             return Behaviour(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
@@ -121,15 +122,15 @@ def _aggregate(
     groups = facts.groups if spec.keys else 1.0
     size = 2 * STAMP + sum(width(expr.type) for _, expr in spec.keys) + sum(width(call.type) for call in spec.calls)
     if isinstance(spec, PartialAggregate):  # keeps nothing, and gives a row for each group of a pane
-        return Behaviour((_pace(groups / _slide(spec.window), origin.rate),), size, "paced")
+        return Behaviour((_timed(groups / _slide(spec.window), origin.rate),), size, "timed")
     match spec.window:
         case Range(size=length, slide=slide):
             panes = max(1, length // gcd(length, slide))
-            return Behaviour((_pace(groups / (slide / SECOND), origin.rate),), size, "paced", kept=groups * panes)
+            return Behaviour((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups * panes)
         case Landmark(slide=slide):
-            return Behaviour((_pace(groups / (slide / SECOND), origin.rate),), size, "paced", kept=groups)
+            return Behaviour((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups)
         case Session(gap=gap):
-            return Behaviour((_pace(groups / (gap / SECOND), origin.rate),), size, "paced", kept=groups)
+            return Behaviour((_timed(groups / (gap / SECOND), origin.rate),), size, "timed", kept=groups)
         case Sliding(size=length):
             return Behaviour((1.0,), size, windows=((length or 0) / SECOND,), kept=groups if length is None else 0.0, guessed=False)
         case Rows(size=length, slide=slide, by=by):
@@ -143,6 +144,6 @@ def _slide(window: Window) -> float:
     return window.slide / SECOND
 
 
-def _pace(results: float, rate: float) -> float:
+def _timed(results: float, rate: float) -> float:
     """The selectivity at which so many results a second come; no tuple, no result."""
     return min(1.0, results / rate) if rate > 0 else 0.0

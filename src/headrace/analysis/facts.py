@@ -17,6 +17,7 @@ SERVICE: Mapping[str, float] = {
     "project": 2e-8,
     "union": 1e-8,
     "orderedunion": 1e-7,
+    "pace": 1e-7,
     "reorder": 5e-8,
     "distinct": 1e-7,
     "tablejoin": 2e-7,

@@ -27,14 +27,14 @@ class Station:
     """An operator with its queue.
 
     `emits` says what becomes of the selectivities if rates change: they stay (share), each follows the rate of the other side (pairs), or
-    results come at the same pace whatever the rate (paced).
+    results come at the same times whatever the rate (timed).
     """
 
     name: str
     feeds: tuple[Feed, ...]
     service: Moments
     setup: Moments = NOTHING
-    emits: Literal["share", "pairs", "paced"] = "share"
+    emits: Literal["share", "pairs", "timed"] = "share"
     kept: float = 0.0  # tuples in its state whatever the rate
     size: float = 1.0  # bytes of a tuple in its queue or state
     weight: float = 1.0  # turns in a round
@@ -129,7 +129,7 @@ def _adjusted(station: Station, old: tuple[float, ...], new: tuple[float, ...]) 
             ratios = tuple(_ratio(now, was) for was, now in zip(old, new, strict=True))
             others = tuple(ratios[1 - port] for port in range(2)) if len(ratios) == 2 else ratios
             return tuple(replace(feed, selectivity=feed.selectivity * ratio) for feed, ratio in zip(station.feeds, others, strict=True))
-        case "paced":
+        case "timed":
             slower = _ratio(sum(old), sum(new))
             most = [max(1.0, feed.selectivity) for feed in station.feeds]  # no tuple, no result
             return tuple(replace(feed, selectivity=min(top, feed.selectivity * slower)) for feed, top in zip(station.feeds, most, strict=True))

@@ -27,6 +27,7 @@ from headrace.language.syntax import (
     Select,
     Show,
     Split,
+    Tell,
 )
 from headrace.session import Session
 
@@ -70,9 +71,9 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
             case Select() | Explain():
                 unnamed += 1
                 title = f"query {unnamed}"
-            case (
-                CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Alter() | AlterPromises() | Drop() | Show() | Describe()
-            ):
+            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Drop() | Show() | Describe():
+                continue
+            case Alter() | AlterPromises() | Tell():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 import pyarrow as pa
@@ -33,11 +33,19 @@ def columns_of(path: str, form: str) -> pa.Schema:
             return pa.ipc.open_file(mapped).schema
 
 
-def read_rows(path: str, form: str, begin: int, end: int, schema: Schema) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield (number of the first row, rows) for the rows [begin, end) of a file, only the columns of `schema`, as the file has them."""
+def read_rows(
+    path: str, form: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield (number of the first row, rows) for the rows [begin, end) of a file, only the columns of `schema`, as the file has them.
+
+    A group that lies within is not read if `skip` says so of its number.
+    """
     names = list(schema.names)
     first = 0
     for i, count in enumerate(groups(path, form)):
+        if skip is not None and first >= begin and first + count <= end and skip(i):
+            first += count
+            continue
         if first < end and first + count > begin:
             position = first
             for batch in _batches(path, form, i, names):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import polars as pl
 
 from headrace.elements.page import Page
+from headrace.elements.pattern import Pattern
 
 #: A JSON value. None stands for the beginning.
 Offset: TypeAlias = Any
@@ -30,6 +31,15 @@ class Chunk:
     rows: pl.DataFrame
     seq: pl.Series
     bad: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Records that nobody needs and that were not read: how many, how many bytes they take, and their newest timestamp if there is a time column."""
+
+    records: int
+    size: int
+    newest: int | None
 
 
 class Source(Protocol):
@@ -56,6 +66,15 @@ class Source(Protocol):
 
     def forget(self, offset: Offset) -> None:
         """Everything before `offset` will never be read again; free what the source keeps itself."""
+        ...
+
+
+@runtime_checkable
+class SkippingSource(Protocol):
+    """A source that can leave out records without reading them."""
+
+    def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
+        """As `read`, but records that match one of the patterns may be left out; `__ts` in a pattern stands for the time column."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -17,11 +17,13 @@ import polars as pl
 
 from headrace.catalog.definitions import BAD, Connector, Option, Stream
 from headrace.connectors import columnar, text
-from headrace.connectors.connector import Chunk, Offset, Split
+from headrace.connectors.connector import Chunk, Offset, Skipped, Split
 from headrace.connectors.conversion import select
 from headrace.connectors.file_index import Entry, FileIndex, is_glob, list_files
 from headrace.connectors.options import check_names, flag, near, require, whole
 from headrace.connectors.options import text as word
+from headrace.connectors.parquet_groups import Groups
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault, QueryError, SourceFault
 
@@ -87,6 +89,7 @@ class FilesSource:
 
     def __init__(self, stream: Stream, checkpoint: Path) -> None:
         self._schema = stream.schema
+        self._time_column = stream.time_column
         self._layout = layout(stream.connector)
         self._log = Path(checkpoint) / "sources" / stream.name / "files.jsonl"
         self._files: FileIndex | None = None
@@ -136,6 +139,19 @@ class FilesSource:
                 yield from self._read_text(number, path, size, begin, end, schema)
             else:
                 yield from self._read_columns(number, path, begin, end, schema)
+
+    def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
+        """Leave out the groups of Parquet files whose statistics say that nobody needs any of their rows."""
+        if self._layout.format != "parquet" or not unneeded:
+            yield from self.read(split, columns)
+            return
+        schema = select(self._schema, columns)
+        for number, path, size, begin, end in split:
+            _check_present(path, size)
+            groups = Groups(path, schema, self._time_column, unneeded)
+            yield from self._read_columns(number, path, begin, end, schema, groups.skip)
+            if groups.skipped is not None:
+                yield groups.skipped
 
     def finished(self, offset: Offset) -> bool:
         index = self._index()
@@ -206,9 +222,11 @@ class FilesSource:
                 borders.append(at)
         return min([*borders, end], key=lambda border: abs(border - wish))
 
-    def _read_columns(self, number: int, path: str, begin: int, end: int, schema: Schema) -> Iterator[Chunk]:
+    def _read_columns(
+        self, number: int, path: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+    ) -> Iterator[Chunk]:
         columnar.check_columns(path, self._layout.format, schema)
-        for first, raw in columnar.read_rows(path, self._layout.format, begin, end, schema):
+        for first, raw in columnar.read_rows(path, self._layout.format, begin, end, schema, skip):
             rows, wrong, reasons = columnar.typed(raw, schema)
             seq = pl.int_range((number << SHIFT) + first, (number << SHIFT) + first + raw.height, dtype=pl.Int64, eager=True).alias("seq")
             if wrong is None:

@@ -14,10 +14,13 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
+from headrace.elements.feedback import Feedback, Intent
+from headrace.elements.pattern import Pattern
 from headrace.elements.promise import Qos
 from headrace.elements.schema import Schema
 from headrace.errors import HostFault
-from headrace.graph.graph import Graph
+from headrace.graph.graph import Graph, VertexId
+from headrace.operators.feedback.reach import Reach
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
@@ -29,6 +32,11 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     sinks: tuple[Connector, ...]
     schema: Schema
     qos: Qos = Qos()
+
+    @property
+    def output(self) -> VertexId:
+        """The vertex that its results reach."""
+        return self.graph.vertices[-1].id
 
 
 class DropQuery(Struct, frozen=True, tag="drop_query"):
@@ -62,7 +70,22 @@ class SetPromises(Struct, frozen=True, tag="set_promises"):
     qos: Qos
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts | SetPromises
+class Tell(Struct, frozen=True, tag="tell"):
+    """What the readers of a query tell it about its results; `since` is how far these were then, `until` the bound that ends it."""
+
+    query: str
+    feedback: Feedback
+    since: int
+    until: int | None
+
+
+class UseFeedback(Struct, frozen=True, tag="use_feedback"):
+    """How far feedback goes: to the results alone, to the operator that makes them, or against the streams as far as it can."""
+
+    reach: Reach = "sources"
+
+
+Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts | SetPromises | Tell | UseFeedback
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -109,6 +132,16 @@ class CommandLog:
         return self._read if count is None else self._read[:count]
 
 
+def assumed(running: Running) -> list[tuple[VertexId, Pattern]]:
+    """What nobody needs, as the outputs that it was said of and patterns."""
+    outputs = {query.query: query.output for query in running.queries}
+    return [(outputs[told.query], told.feedback.pattern) for told in running.told if told.feedback.intent is Intent.ASSUMED and told.query in outputs]
+
+
+#: So much feedback is kept at most; to forget the oldest is always right.
+MOST_TOLD = 64
+
+
 class Running(Struct, frozen=True):
     """The queries in force after some commands."""
 
@@ -116,6 +149,8 @@ class Running(Struct, frozen=True):
     draining: bool = False
     commands: int = 0  # how many have been taken
     ets: UseEts = UseEts()
+    feedback: UseFeedback = UseFeedback()
+    told: tuple[Tell, ...] = ()  # what is not needed and what is wanted first, as long as it has not ended
     strategies: tuple[UseStrategy, ...] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
 
     def after(self, command: Command) -> Running:
@@ -127,7 +162,8 @@ class Running(Struct, frozen=True):
             case DropQuery(query=name):
                 queries = tuple(query for query in self.queries if query.query != name)
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
-                return msgspec.structs.replace(taken, queries=queries, strategies=strategies)
+                told = tuple(told for told in self.told if told.query != name)
+                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, told=told)
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):
@@ -138,7 +174,23 @@ class Running(Struct, frozen=True):
             case SetPromises(query=name, qos=qos):
                 queries = tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in self.queries)
                 return msgspec.structs.replace(taken, queries=queries)
+            case Tell():
+                return msgspec.structs.replace(taken, told=_with(self.told, command))
+            case UseFeedback():
+                return msgspec.structs.replace(taken, feedback=command)
 
     def promises(self) -> dict[str, Qos]:
         """What each query promises now."""
         return {query.query: query.qos for query in self.queries}
+
+
+def _with(told: tuple[Tell, ...], new: Tell) -> tuple[Tell, ...]:
+    """What was told, without what has ended by now; of what is wanted first the newest counts, and a demand is met at once."""
+    match new.feedback.intent:
+        case Intent.DEMANDED:
+            return told
+        case Intent.DESIRED:
+            left = [old for old in told if old.query != new.query or old.feedback.intent is not Intent.DESIRED]
+        case Intent.ASSUMED:
+            left = [old for old in told if old.query != new.query or old.until is None or old.until > new.since]
+    return (*left, new)[-MOST_TOLD:]

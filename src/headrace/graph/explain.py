@@ -17,6 +17,7 @@ from headrace.operators.specs import (
     OrderedJoin,
     OrderedUnion,
     Output,
+    Pace,
     PaneAggregate,
     PartialAggregate,
     Project,
@@ -72,6 +73,8 @@ def describe(spec: Spec) -> str:
             return "union"
         case OrderedUnion():
             return "union by timestamp"
+        case Pace():
+            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}"
         case Distinct():
             return f"distinct within {format_duration(spec.span)}"
         case Reorder():

@@ -25,6 +25,7 @@ from headrace.operators.specs import (
     OrderedJoin,
     OrderedUnion,
     Output,
+    Pace,
     PaneAggregate,
     PartialAggregate,
     Project,
@@ -192,7 +193,9 @@ def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
             return tuple(spec.columns[i] for i in positions)
         case Reorder():
             return tuple(spec.by[i] for i in positions)
-        case Filter() | Project() | Union() | OrderedUnion() | TableJoin() | PartialAggregate() | Scan() | Receive() | Output() | Exchange():
+        case Filter() | Project() | Union() | OrderedUnion() | Pace() | TableJoin() | PartialAggregate():
+            return None
+        case Scan() | Receive() | Output() | Exchange():
             return None
 
 

@@ -10,20 +10,26 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars as pl
+
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files_sink import FilesSink
+from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
+from headrace.elements.pattern import Pattern, matches
 from headrace.elements.time import BEGIN, END
 from headrace.graph.command import Running
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
-from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
-from headrace.runtime.wire import Kind, Report, Row, Wait, decode_report
+from headrace.runtime.statistics import GuardStatistics, QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.wire import GuardSeen, Kind, Report, Row, Wait, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
+#: So many guards that have ended are remembered.
+_ENDED_SHOWN = 100
 #: Files of so many queries are written at once: most of the time goes into waiting for the disk.
 _WRITERS = 8
 
@@ -37,6 +43,10 @@ class Delivery:
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
         self.subscribers: dict[str, list[Subscriber]] = {}
+        self.bounds: dict[str, int] = {}  # how far the ends of the graph are
+        self.partials: dict[str, list[Page]] = {}  # by query: what was demanded last, before it was final
+        self.commands = 0  # taken by the last micro-batch
+        self._guards: dict[int, list[GuardSeen]] = {}  # by bucket
         self._writers = ThreadPoolExecutor(_WRITERS, "files")
 
     def open(self, running: Running) -> None:
@@ -55,19 +65,28 @@ class Delivery:
         self.open(running)
         pages: dict[str, list[Page]] = {}
         staged: dict[str, list[Row]] = {}
+        partial: dict[str, list[Page]] = {}
         reports: list[Report] = []
         for row in sorted(rows, key=lambda row: (row.bucket, row.part)):
             if row.kind is Kind.RESULT:
                 pages.setdefault(row.name, []).append(Page.decode(row.payload))
             elif row.kind is Kind.STAGED:
                 staged.setdefault(row.name, []).append(row)
+            elif row.kind is Kind.PARTIAL:
+                partial.setdefault(row.name, []).append(Page.decode(row.payload))
             elif row.kind is Kind.REPORT:
                 reports.append(decode_report(row.payload))
         outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
+        self.bounds = bounds
         self._exchange(batch, pages, bounds)
         writing = []
+        first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
         for vertex, query in outputs.items():
+            if vertex in partial:
+                self.partials[query] = partial[vertex]
+            if query in first and vertex in pages:
+                pages[vertex] = _ahead(pages[vertex], first[query])
             found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
@@ -86,7 +105,7 @@ class Delivery:
             self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
-        self.reports = reports
+        self.reports, self.commands = reports, running.commands
         return running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
 
     def close(self) -> None:
@@ -116,10 +135,30 @@ class Delivery:
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
         write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports)))
 
+    def _guard(self, reports: list[Report]) -> None:
+        """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""
+        guards = self.statistics.guards
+        for seen in guards.values():
+            seen.active = False
+        for report in reports:
+            before = {(guard.reader, guard.pattern): guard.saved for guard in self._guards.get(report.bucket, ())}
+            for guard in (*report.guards, *report.ended):
+                key = guard.reader, guard.pattern
+                guards.setdefault(key, GuardStatistics(guard.until)).saved += guard.saved - before.get(key, 0)
+            self._guards[report.bucket] = report.guards
+            for guard in (guard for screened in report.screened for guard in screened):
+                guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until)).saved += guard.saved
+            for guard in (*report.guards, *(guard for screened in report.screened for guard in screened)):
+                guards[guard.reader, guard.pattern].active = True
+        for key in [key for key, seen in guards.items() if not seen.active][:-_ENDED_SHOWN]:
+            del guards[key]
+        self.statistics.purged += sum(report.purged for report in reports)
+
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
         total.asked += sum(report.asked for report in reports)
+        self._guard(reports)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0
         for report in reports:
@@ -132,6 +171,8 @@ class Delivery:
                     stream.tuples += told.tuples
                     stream.bad += told.bad
                     stream.late += told.late
+                    stream.skipped += told.skipped
+                    stream.skipped_bytes += told.skipped_bytes
                     if told.newest is not None and told.frontier is not None:
                         stream.newest = max(stream.newest or BEGIN, told.newest)
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
@@ -148,6 +189,13 @@ def _tuples(reports: list[Report]) -> int:
 def _busy(reports: list[Report]) -> float:
     """Seconds of all operators."""
     return sum(seen.busy_ns for report in reports for counts in (report.vertices, *report.ingest) for seen in counts.values()) / 1e9
+
+
+def _ahead(pages: list[Page], wanted: Pattern) -> list[Page]:
+    """The rows that are wanted first, then the others."""
+    rows = pl.concat([page.rows for page in pages])
+    found = matches(wanted, rows)
+    return [Page(rows.filter(found)), Page(rows.filter(~found))]
 
 
 def _least_bounds(reports: list[Report]) -> dict[str, int]:

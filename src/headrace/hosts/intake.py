@@ -6,7 +6,7 @@ its newest timestamp and whether it has ended. Spark keeps offsets in its log, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
 from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.bucket import placement_of
-from headrace.runtime.ingest import Task, Work
+from headrace.runtime.ingest import Ingest, Task, Work
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control
 
@@ -45,6 +45,10 @@ class Deployed:
         for origin in self.exchanges:
             name = f"exchange:{origin}"
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_directory(directory, origin)))
+
+    def ingest(self, buckets: Sequence[int], page: int) -> Ingest:
+        """What runs the ingest tasks."""
+        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running)
 
 
 def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:

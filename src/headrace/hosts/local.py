@@ -18,7 +18,7 @@ from headrace.hosts.intake import START, Intake, Offset
 from headrace.runtime.bucket import Bucket
 from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.clock import Clock, SystemClock
-from headrace.runtime.ingest import PAGE_TUPLES, Ingest
+from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.wire import Row
 
 
@@ -87,7 +87,7 @@ class LocalDeployment:
         began = time.perf_counter_ns()
         end = msgspec.json.decode(msgspec.json.encode(end))  # an offset must survive as text
         deployed = self.intake.deployments.at(end["commands"])
-        ingest = Ingest(deployed.placement, deployed.streams, deployed.sources, self.buckets, self.page)
+        ingest = deployed.ingest(self.buckets, self.page)
         sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
         for task in self.intake.tasks(self.offset, end):
             for row in ingest.run(task):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import HeadraceError, Span, SyntaxFault
 from headrace.language.create import read_connector, read_create
-from headrace.language.dialect import parse_select, tokenize
+from headrace.language.dialect import parse_expressions, parse_select, tokenize
 from headrace.language.names import did_you_mean
 from headrace.language.options import read_options, read_promises
 from headrace.language.reader import Reader
@@ -26,12 +27,17 @@ from headrace.language.syntax import (
     Select,
     Show,
     Statement,
+    Tell,
 )
 from headrace.language.views import read_split
 
-_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS", "FEEDBACK"], ...] = (
+    "STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS", "FEEDBACK",
+)  # fmt: skip
 _HINT = (
-    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, SELECT, SPLIT, ALTER, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, SELECT, SPLIT, ALTER, ASSUME, DESIRE, DEMAND, "
+    "DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
@@ -87,6 +93,8 @@ def _read(reader: Reader, offset: int) -> Statement:
             return _drop(reader, offset)
         case "ALTER":
             return _alter(reader, offset)
+        case "ASSUME" | "DESIRE" | "DEMAND":
+            return _tell(reader, offset)
         case "SHOW":
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":
@@ -156,6 +164,21 @@ def _alter(reader: Reader, offset: int) -> Alter | AlterPromises:
     return Alter(reader.text, offset, query, setting, Name(str(value), span))
 
 
+def _tell(reader: Reader, offset: int) -> Tell:
+    intent: Literal["ASSUME", "DESIRE", "DEMAND"] = "ASSUME" if reader.accept("ASSUME") else "DESIRE" if reader.accept("DESIRE") else "DEMAND"
+    reader.accept("DEMAND")
+    query = reader.name("the query's name")
+    reader.expect("WHERE", hint=f"{intent} query WHERE segment = 3 FOR 2 MINUTES")
+    tokens = reader.until("FOR")
+    if not tokens:
+        reader.fail("expected a condition", hint=f"{intent} query WHERE segment = 3")
+    condition = parse_expressions(tokens, reader.text)
+    if len(condition) > 1:
+        raise SyntaxFault("one condition is enough", span=Span(tokens[0].start, tokens[-1].end + 1), hint="join its parts with AND")
+    duration = reader.duration() if reader.accept("FOR") else None
+    return Tell(reader.text, offset, intent, query, condition[0], Span(tokens[0].start, tokens[-1].end + 1), duration)
+
+
 def _drop(reader: Reader, offset: int) -> Drop:
     reader.expect("DROP")
     for kind in ("QUERY", "STREAM", "TABLE", "AGGREGATE"):
@@ -167,11 +190,10 @@ def _drop(reader: Reader, offset: int) -> Drop:
 
 def _show(reader: Reader, offset: int) -> Show:
     reader.expect("SHOW")
-    for what in ("STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS"):
+    for what in _SHOWN:
         if reader.accept(what):
             return Show(reader.text, offset, what)
-    known = ("STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS")
-    reader.fail("expected STREAMS, TABLES, QUERIES, AGGREGATES or STATISTICS", hint=did_you_mean(reader.word(), known))
+    reader.fail(f"expected {', '.join(_SHOWN[:-1])} or {_SHOWN[-1]}", hint=did_you_mean(reader.word(), _SHOWN))
 
 
 def _explain(reader: Reader, offset: int) -> Explain:

@@ -173,12 +173,25 @@ class AlterPromises:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration]: what its readers tell a running query."""
+
+    text: str
+    offset: int
+    intent: OneOf["ASSUME", "DESIRE", "DEMAND"]
+    query: Name
+    condition: exp.Expr
+    span: Span  # of the condition
+    duration: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """SHOW what."""
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS", "FEEDBACK"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +226,7 @@ Statement: TypeAlias = (
     | Drop
     | Alter
     | AlterPromises
+    | Tell
     | Show
     | Describe
     | Explain

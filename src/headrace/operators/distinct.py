@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Column, Expr
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import TS
 from headrace.operators.hashing import hash_columns
 from headrace.operators.lookup import candidates, equal
@@ -96,6 +97,9 @@ class DistinctOperator(Operator):
         self._pending.restore(state)
         self._seen.restore(state)
 
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._pending.remove(wanted) + self._seen.remove(wanted)
+
     def held(self) -> int:
         return len(self._pending) + len(self._seen)
 
@@ -157,6 +161,19 @@ class _Seen:
             rows = pl.concat([old, rows]).unique(subset=self._names, keep="last", maintain_order=True).sort(_HASH)
         self._chunks.append(_Chunk(number, rows, _latest(rows)))
         self._next = number + 1
+
+    def remove(self, wanted: Pattern) -> int:
+        """Forget values that match; returns how many."""
+        before, left = len(self), list[_Chunk]()
+        for chunk in self._chunks:
+            found = matches(wanted, chunk.rows)
+            if not found.any():
+                left.append(chunk)
+            elif not found.all():
+                rows = chunk.rows.filter(~found)
+                left.append(_Chunk(chunk.number, rows, _latest(rows)))
+        self._chunks = left
+        return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"seen-{chunk.number}": chunk.rows for chunk in self._chunks}

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from headrace.elements.expression import Expr
+from headrace.elements.expression import Column, Expr
+from headrace.elements.feedback import Feedback, Intent
+from headrace.elements.match import Match, OneOf, less
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import STAMP, Pattern, pattern
 from headrace.elements.schema import EXPIRY, TS
 from headrace.elements.time import BEGIN, END
+from headrace.elements.types import Type
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.pairing import KEY, PAIRS_AT_ONCE, Flags, Ints, Pairer, Pairing, gather, matches
 from headrace.operators.sorted_chunk import Chunk
@@ -39,11 +43,16 @@ class JoinOperator(Operator):
         self._sides = tuple(SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
         self._frontier = Frontier(2)
         self._promised = BEGIN
+        self.is_thrifty, self.is_impatient = True, False  # if it speaks at all
+        self._told = [BEGIN, BEGIN]  # what a thrifty join has said
+        self._wishes: list[tuple[int, Feedback]] = []
         self._bounds: pl.DataFrame | None = None
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
         if not len(page):
             return
+        if self.speaks and self.is_impatient:
+            self._wish(port, page)
         rows, known = self._pairer.arrange(port, page)
         preserved = self._sides[port].preserved
         if known is not None:  # a row without a key finds nobody, ever
@@ -88,6 +97,37 @@ class JoinOperator(Operator):
         self._bounds = state.get("bounds")
         left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
         self._frontier.bounds = [left, right]
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._sides[port].remove(wanted)
+
+    def said(self) -> list[tuple[int, Feedback]]:
+        """Of a thrifty join: a side's tuples come too late for all that the other side has or will have. Of an impatient one: partners are desired.
+
+        What is kept is looked at, not only how far the other side has come: with disorder a silent stretch is no empty one.
+        """
+        found, self._wishes = self._wishes, []
+        if not self.is_thrifty:
+            return found
+        for port, extent in enumerate((self._spec.left_extent, self._spec.right_extent)):
+            if self._spec.preserves(port) or extent is None or extent.span is None:
+                continue  # an unmatched tuple of a preserved side must appear
+            other = min((chunk.min_ts for chunk in self._sides[1 - port].chunks()), default=END)
+            before = min(self._frontier.bounds[1 - port], other) - extent.span
+            if max(self._told[port], self._frontier.bounds[port]) < before < END - extent.span:
+                self._told[port] = before
+                found.append((port, Feedback(Intent.ASSUMED, pattern((STAMP, less(before))))))
+        return found
+
+    def _wish(self, port: int, page: Page) -> None:
+        """Ask for the partners of a page's tuples."""
+        terms: list[tuple[Column, Match]] = []
+        for pair in self._spec.keys:
+            own, other = pair[port], pair[1 - port]
+            if isinstance(own, Column) and isinstance(other, Column) and own.type is not Type.BINARY and own.type is other.type:
+                terms.append((other, OneOf(tuple(page.rows[own.name].drop_nulls().unique().sort().to_physical().to_list()))))
+        if terms:
+            self._wishes.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
 
     def held(self) -> int:
         return sum(map(len, self._sides))

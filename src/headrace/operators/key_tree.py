@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from operator import is_not
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -95,12 +96,16 @@ class KeyTree(Generic[ChunkT, PieceT]):
 
     def keep(self, alive: Callable[[ChunkT], bool]) -> None:
         """Forget the chunks that are not alive."""
+        self.replace(lambda node, chunk: chunk if alive(chunk) else None)
+
+    def replace(self, change: Callable[[str, ChunkT], ChunkT | None]) -> None:
+        """Put for each chunk of a node what is left of it; None if that is nothing."""
         changed = False
         for node, chunks in list(self.nodes.items()):
-            kept = [chunk for chunk in chunks if alive(chunk)]
-            if len(kept) < len(chunks):
+            left = [change(node, chunk) for chunk in chunks]
+            if any(map(is_not, left, chunks)):
                 changed = True
-                self._set(node, kept)
+                self._set(node, [chunk for chunk in left if chunk is not None])
         if changed and self._fences:
             roots = set(self.roots())
             self._set_fences({node: fences for node, fences in self._fences.items() if root_of(node) in roots})

@@ -6,13 +6,15 @@ An operator never blocks, reads no clock, draws no chance and knows no neighbour
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Protocol, TypeAlias
 
 import polars as pl
 
 from headrace.elements.expression import Expr
+from headrace.elements.feedback import Feedback
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.time import BEGIN
 
 #: State is immutable chunks of columns by name. A chunk object that is still the same object has not changed, so only
@@ -48,6 +50,8 @@ class Operator(ABC):
     """
 
     merges: ClassVar[bool] = False
+    #: Whether `said` is asked after each element; of a join, that it is thrifty.
+    speaks: bool = False
 
     @abstractmethod
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
@@ -70,6 +74,22 @@ class Operator(ABC):
 
     def due(self) -> int | None:
         """The least bound that would complete something now held, such as the end of an open window; None if no bound alone would."""
+        return None
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        """Forget what is kept of the matching tuples of a port, which nobody needs; returns how many rows went."""
+        return 0
+
+    def said(self) -> Sequence[tuple[int, Feedback]]:
+        """What the operator has to tell those before its ports, since the last call."""
+        return ()
+
+    def settled(self, wanted: Pattern) -> Sequence[Pattern]:
+        """The groups whose results match already, as patterns of the input; asked only where they will match for ever."""
+        return ()
+
+    def partial(self) -> pl.DataFrame | None:
+        """What would come out if the input ended now; changes nothing. None if the operator holds nothing back for later."""
         return None
 
 

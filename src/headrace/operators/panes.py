@@ -7,16 +7,19 @@ gathers partials and, when a punctuation says that a window is complete, merges 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
 from headrace.elements.expression import Column, Expr
+from headrace.elements.match import Between, IsNull, Match, OneOf
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern, matches, pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN, END
+from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Landmark, Range
 from headrace.operators.aggregates import Aggregates, Keys
 from headrace.operators.operator import Operator, State
@@ -135,6 +138,25 @@ class _RangeWindows(Operator):
         least = self._panes.least()
         return None if least == END else self._next_close(least)
 
+    def purge(self, port: int, wanted: Pattern) -> int:
+        count = self._panes.remove(wanted)
+        if count:
+            self._blocks.forget()
+        return count
+
+    def settled(self, wanted: Pattern) -> Sequence[Pattern]:
+        found = self.partial()
+        return () if found is None else groups_of(self._aggregates.keys, found.filter(matches(wanted, found)), self._window)
+
+    def partial(self) -> pl.DataFrame | None:
+        least, size, slide = self._panes.least(), self._window.size, self._window.slide
+        if least == END:
+            return None
+        newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, END))
+        end, overlap = pl.col(_WINDOW_END), -(-size // slide)
+        merged = self._merge_windows([self._spread(self._next_close(least), newest // slide * slide + size, overlap)])
+        return self._aggregates.results(merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end)
+
     def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
 
@@ -232,20 +254,61 @@ class _LandmarkWindows(Operator):
         least = self._panes.least()
         return None if least == END else least + self._window.slide
 
+    def purge(self, port: int, wanted: Pattern) -> int:
+        # a total is of all panes before: it goes only with the whole group
+        return self._panes.remove(wanted) + (self._totals.remove(wanted) if wanted.get(PANE) is None else 0)
+
+    def partial(self) -> pl.DataFrame | None:
+        rows = self._panes.between(BEGIN, END)
+        if not rows:
+            return None
+        end = max(int(part[PANE][-1]) for part in rows) + self._window.slide
+        return self._totals_with(self._merge(pl.concat(rows).with_columns(pl.lit(0, pl.Int64).alias(PANE))), end)
+
     def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
 
     def _close(self, pane: int) -> pl.DataFrame:
-        names, end = self._aggregates.names, pane + self._window.slide
+        end = pane + self._window.slide
         fresh = self._merge(pl.concat(self._panes.between(pane, end))).with_columns(pl.lit(0, pl.Int64).alias(PANE))
-        earlier = self._totals.between(BEGIN, END)
+        results = self._totals_with(fresh, end)
+        self._totals.append(fresh)
+        self._panes.expire(end)
+        return results
+
+    def _totals_with(self, fresh: pl.DataFrame, end: int) -> pl.DataFrame:
+        """Results of the groups of fresh partials, which have the pane 0, with all that came before."""
+        names, earlier = self._aggregates.names, self._totals.between(BEGIN, END)
         if names:
             earlier = [rows.join(fresh, on=names, how="semi", nulls_equal=True) for rows in earlier]
         totals = self._aggregates.merge(pl.concat([fresh, *earlier]), [PANE, *names]).sort(names or PANE)
-        self._totals.append(fresh)
-        self._panes.expire(end)
         start = pl.lit(self._window.start, pl.Int64)
         return self._aggregates.results(totals, start=start, end=pl.lit(end, pl.Int64), stamp=pl.lit(end, pl.Int64))
+
+
+def pane_length(window: Range | Landmark) -> int:
+    """How long a pane of a window is."""
+    return math.gcd(window.size, window.slide) if isinstance(window, Range) else window.slide
+
+
+def groups_of(keys: Keys, results: pl.DataFrame, window: Range) -> list[Pattern]:
+    """The partials that results of windows were made of: for each window one pattern if there is one key, else one for each group."""
+    found: list[Pattern] = []
+    if any(expr.type is Type.BINARY for _, expr in keys):
+        return found
+    columns = [Column(name, expr.type) for name, expr in keys]
+    for (end,), rows in results.group_by(TS, maintain_order=True):
+        assert isinstance(end, int)
+        panes = (Column(PANE, Type.BIGINT), Between(end - window.size, end - pane_length(window)))
+        values = [rows[column.name].to_physical() for column in columns]
+        if len(columns) == 1:
+            present = values[0].drop_nulls()
+            choices: list[list[Match]] = [[OneOf(tuple(present.to_list()))]] if len(present) else []
+            choices += [[IsNull()]] if values[0].null_count() else []
+        else:
+            choices = [[IsNull() if value is None else OneOf((value,)) for value in group] for group in zip(*values, strict=True)] if values else [[]]
+        found += [pattern(panes, *zip(columns, choice, strict=True)) for choice in choices]
+    return found
 
 
 def _last_end(bound: int, size: int, slide: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import TS
 from headrace.elements.time import END
 from headrace.operators.operator import State
@@ -74,6 +75,18 @@ class Pending:
             return None
         self._chunks = left
         return pl.concat(taken)
+
+    def remove(self, wanted: Pattern) -> int:
+        """Drop the tuples that match; returns how many."""
+        before, left = len(self), list[_Chunk]()
+        for chunk in self._chunks:
+            found = matches(wanted, chunk.rows)
+            if not found.any():
+                left.append(chunk)
+            elif not found.all():
+                left.append(_chunk(chunk.number, chunk.rows.filter(~found)))
+        self._chunks = left
+        return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"pending-{chunk.number}": chunk.rows for chunk in self._chunks}

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.operators.operator import Operator, State
 from headrace.operators.pending import Pending
@@ -55,6 +56,9 @@ class ReorderOperator(Operator):
 
     def restore(self, state: State) -> None:
         self._pending.restore(state)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._pending.remove(wanted)
 
     def held(self) -> int:
         return len(self._pending)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from headrace.elements.pattern import Pattern, matches
 from headrace.elements.time import BEGIN, END
 
 #: A run is kept in chunks of this many rows, so that no chunk of state is very large; runs that only grow longer by merging stay below it.
@@ -85,6 +86,21 @@ class Runs:
             else:
                 kept.append(run)
         self._runs = kept
+
+    def remove(self, wanted: Pattern) -> int:
+        """Drop rows that match; returns how many."""
+        self.settle()
+        kept, count = [], 0
+        for run in self._runs:
+            alive = run.rows.slice(run.dead)
+            found = matches(wanted, alive)
+            count += int(found.sum())
+            if not found.any():
+                kept.append(run)
+            elif not found.all():
+                kept.append(self._make(alive.filter(~found)))
+        self._runs = kept
+        return count
 
     def settle(self) -> None:
         """Make a run of the fresh rows and merge runs of like size."""

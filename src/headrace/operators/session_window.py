@@ -69,6 +69,13 @@ class _Sessions(Operator):
     def restore(self, state: State) -> None:
         self._fragments.restore(state)
 
+    def partial(self) -> pl.DataFrame | None:
+        rows = self._fragments.between(BEGIN, END)
+        if not rows:
+            return None
+        end = pl.col(_LAST) + self._gap
+        return self._aggregates.results(self._merge(pl.concat(rows)), start=pl.col(_FIRST), end=end, stamp=end)
+
     def held(self) -> int:
         return len(self._fragments)
 

@@ -13,6 +13,7 @@ from operator import is_not
 import numpy as np
 import polars as pl
 
+from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import EXPIRY, TS
 from headrace.elements.time import BEGIN, END
 from headrace.operators.key_tree import KeyTree
@@ -88,6 +89,12 @@ class SortedSide:
                 chunk.mark(lonely)
                 yield gather(chunk.rows, np.flatnonzero(lonely))
 
+    def remove(self, wanted: Pattern) -> int:
+        """Forget rows that match, also those that have not come out; returns how many."""
+        before = len(self)
+        self._tree.replace(lambda node, chunk: self._without(node, chunk, wanted))
+        return before - len(self)
+
     def oldest_waiting(self) -> int:
         """The smallest timestamp of a row that may still have to come out padded, or END."""
         oldest = END
@@ -139,6 +146,17 @@ class SortedSide:
             self._next = _number(name) + 1
         self._tree.restore(nodes, fences)
         self._index = None if index is None else (tuple(self.chunks()), index)
+
+    def _without(self, node: str, chunk: Chunk, wanted: Pattern) -> Chunk | None:
+        found = matches(wanted, chunk.rows).to_numpy()
+        if not found.any():
+            return chunk
+        if found.all():
+            return None
+        self._next += 1
+        places = np.flatnonzero(~found)
+        done = None if chunk.done is None else chunk.done[places]
+        return Chunk(f"{self.name}/{node}/{self._next - 1}", gather(chunk.rows, places), self.needed, done)
 
     def _cut(self, rows: pl.DataFrame) -> Iterator[tuple[str, np.ndarray | None]]:
         """Which rows go to which slice (None: all of them)."""

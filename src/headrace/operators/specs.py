@@ -10,6 +10,7 @@ from headrace.operators.filter import Filter
 from headrace.operators.join import Join
 from headrace.operators.ordered_join import OrderedJoin
 from headrace.operators.ordered_union import OrderedUnion
+from headrace.operators.pace import Pace
 from headrace.operators.panes import PaneAggregate, PartialAggregate
 from headrace.operators.project import Project
 from headrace.operators.reorder import Reorder
@@ -30,6 +31,7 @@ Spec: TypeAlias = (
     | OrderedJoin
     | OrderedUnion
     | Output
+    | Pace
     | PaneAggregate
     | PartialAggregate
     | Project
@@ -54,6 +56,7 @@ __all__ = [
     "OrderedJoin",
     "OrderedUnion",
     "Output",
+    "Pace",
     "PaneAggregate",
     "PartialAggregate",
     "Project",

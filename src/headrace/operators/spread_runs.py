@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from headrace.elements.pattern import Pattern
 from headrace.elements.time import BEGIN, END
 from headrace.operators.hashing import hash_columns
 from headrace.operators.runs import Runs
@@ -68,6 +69,10 @@ class SpreadRuns:
         for node in self._nodes.values():
             node.expire(horizon)
         self._nodes = {name: node for name, node in self._nodes.items() if len(node) or name == self._prefix}
+
+    def remove(self, wanted: Pattern) -> int:
+        """Drop rows that match; returns how many."""
+        return sum(node.remove(wanted) for node in self._nodes.values())
 
     def state(self) -> dict[str, pl.DataFrame]:
         """All chunks by name; a chunk that is the same object has not changed."""

@@ -15,17 +15,22 @@ import msgspec
 import polars as pl
 from msgspec import Struct
 
+from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Running, decode_command
+from headrace.graph.command import Command, Running, Tell, assumed, decode_command
+from headrace.graph.feedback import Spread, facts_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
+from headrace.operators.feedback.facts import Facts
+from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
+from headrace.runtime.assumptions import Guard
 from headrace.runtime.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.wakeup import upstream_sources
-from headrace.runtime.wire import Control, Kind, Report, Row, Stage, Wait, decode_control, encode
+from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones.
 INLINE_BYTES = 16 * 1024
@@ -56,6 +61,7 @@ class Manifest(Struct):
     bounds: dict[str, int]
     time: int
     ends: dict[str, int] = {}
+    guards: list[Guard] = []
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
@@ -111,6 +117,7 @@ class Bucket:
             name, chunk = full.split("/", 1)
             state.setdefault(name, {})[chunk] = saved.frame
         bucket.engine.restore(state)
+        bucket.engine.restore_guards(manifest.guards)
         return bucket
 
     def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
@@ -118,7 +125,7 @@ class Bucket:
         began = clock.perf_counter_ns()
         ordered = sorted(rows, key=lambda row: (row.kind, row.part))
         controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
-        changed = self._command(controls)
+        commands = self._command(controls)
         self._advance_bounds(controls)
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
@@ -128,7 +135,10 @@ class Bucket:
             self.engine.push(name, Punctuation(bound))
         self.engine.run()
         asked = self._ask(controls)
-        self._save(version, store, queries_changed=changed)
+        for command in commands:
+            if isinstance(command, Tell) and command.feedback.intent is Intent.DEMANDED:
+                self._tell(command)
+        self._save(version, store, queries_changed=bool(commands) or self.version is None)
         out = [row for row in ordered if row.kind is Kind.STAGED]
         for name, pages in self.engine.take_results().items():
             staged = stage(self.number, name, pages) if stage is not None else None
@@ -136,6 +146,8 @@ class Bucket:
                 out.append(staged)
             else:
                 out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
+        for name, pages in self.engine.take_partials().items():
+            out += [Row(self.number, Kind.PARTIAL, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
         out.append(
             Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, asked, clock.perf_counter_ns() - began)))
         )
@@ -162,16 +174,31 @@ class Bucket:
             mapped = self.cache.get(self.number, full, version) or Mapped(decode_chunk(data), len(data))
         return Saved(mapped.frame, None, mapped.size, version)
 
-    def _command(self, controls: list[Control]) -> bool:
+    def _command(self, controls: list[Control]) -> list[Command]:
+        """Take the commands of a micro-batch; what readers demand now is met at its end."""
         commands = [decode_command(data) for control in controls for data in control.commands]
         for command in commands:
             self.running = self.running.after(command)
         if commands:
             self._deploy(placement_of(self.running))
-        return bool(commands) or self.version is None
+        for command in commands:
+            if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
+                self._tell(command)
+        return commands
+
+    def _tell(self, told: Tell) -> None:
+        for query in self.running.queries:
+            if query.query == told.query and query.output in self.engine.operators:
+                self.engine.feedback(query.output, told.feedback)
+        if told.feedback.intent is Intent.ASSUMED and self._exchanges:
+            origins = {name.removeprefix("exchange-"): name for name in self._exchanges}
+            for origin, wanted in spread_in(self.running)[0].unneeded:
+                if origin in origins:
+                    self.engine.feedback(origins[origin], Feedback(Intent.ASSUMED, wanted))
 
     def _deploy(self, placement: Placement) -> None:
         """Run the queries in force, each by the strategy it was given."""
+        self.engine.assumptions.know(facts_of(merge(query.graph for query in self.running.queries), _time_columns(self.running)))
         self.engine.use(placement.keyed)
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
         self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
@@ -185,6 +212,7 @@ class Bucket:
             graphs = (query.graph for query in self.running.queries if query.query == chosen.query)
             own |= {vertex.id: chosen.strategy for graph in graphs for vertex in graph}
         self.engine.use_strategies(whole, own)
+        self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
 
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:
@@ -259,6 +287,7 @@ class Bucket:
             self.bounds,
             self.time,
             {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN},
+            self.engine.guards(),
         )
         yield "manifest", msgspec.msgpack.encode(manifest)
         if queries_changed:
@@ -281,6 +310,10 @@ class Bucket:
             ingest=[control.ingest for control in controls if control.ingest is not None],
             waits=self._waits(),
             asked=asked,
+            guards=[_seen(guard) for guard in self.engine.guards()],
+            ended=[_seen(guard) for guard in self.engine.assumptions.take_ended()],
+            screened=[control.guards for control in controls if control.guards is not None],
+            purged=self.engine.assumptions.take_purged(),
             state_bytes=sum(saved.size for saved in self._saved.values()),
             chunks=len(self._saved),
             restored=self.restored,
@@ -288,11 +321,26 @@ class Bucket:
         )
 
 
+def _time_columns(running: Running) -> dict[str, str]:
+    return {stream.name: stream.time_column for query in running.queries for stream in query.streams if stream.time_column is not None}
+
+
+def _seen(guard: Guard) -> GuardSeen:
+    return GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved)
+
+
 @lru_cache(maxsize=4)
 def _known(queries: bytes) -> tuple[Running, Placement]:
     """Saved queries and where they run; a worker restores buckets of the same deployment again and again."""
     running = _running.decode(queries)
     return running, placement_of(running)
+
+
+def spread_in(running: Running) -> tuple[Spread, dict[VertexId, Facts]]:
+    """What follows, in the graph of all queries, from what was told of them; and what is known of its vertices."""
+    whole = merge(query.graph for query in running.queries)
+    facts = facts_of(whole, _time_columns(running))
+    return spread_all(whole, assumed(running), facts=facts, answer=REACHES[running.feedback.reach]), facts
 
 
 def placement_of(running: Running) -> Placement:

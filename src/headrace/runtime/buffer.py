@@ -43,6 +43,14 @@ class Buffer:
         if not self._carried[reader]:
             del self._carried[reader]
 
+    def swap(self, reader: int, elements: Iterable[Element]) -> None:
+        """Give one reader these elements instead of all that it has not taken."""
+        self._carried.pop(reader, None)
+        self._taken[reader] = self._waiting[reader] = 0
+        while self.unread(reader):
+            self._pass(reader)
+        self.carry(reader, elements)
+
     def unread(self, reader: int) -> int:
         """How many elements the reader has not taken, or not wholly."""
         waiting = self._first + len(self._elements) - self._cursors[reader]

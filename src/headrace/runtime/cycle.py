@@ -33,6 +33,7 @@ class Cycle:
         self._promises = promises
         self.table = Table()
         self.tests = 0  # rules of operators looked at
+        self.preferred: set[tuple[VertexId, int]] = set()  # branches of forks that are served first
         self._at: State | None = None
         self._count = 0  # tuples in this batch
         self._room: int | None = None  # elements present when the batch began
@@ -139,6 +140,9 @@ class Cycle:
     def _successor(self, row: Row) -> State:
         if row.rule != "FORK":
             return row.succ[0]
+        for branch, arc in enumerate(row.arcs):
+            if arc in self.preferred and arc in self._network.ready:
+                return row.succ[branch]
         count, last = len(row.arcs), self._served.get(row.state, -1)
         for step in range(1, count + 1):
             branch = (last + step) % count

@@ -11,13 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, InternalError, OperatorFault
+from headrace.graph.feedback import Respond, arcs_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
+from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
+from headrace.runtime.assumptions import Assumptions, Guard, Saved
 from headrace.runtime.cycle import Cycle, Visit
 from headrace.runtime.dispatch_table import Arc, Table, build_table
 from headrace.runtime.ets import Ets
@@ -27,6 +32,7 @@ from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import next_wakeup, upstream_sources, waits
+from headrace.runtime.wishes import leading_to, move_forward, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
@@ -59,6 +65,7 @@ class Engine:
         absorb: bool = True,
         keep_late: bool = False,
         relaxed: bool = True,
+        answer: Respond = respond,
     ) -> None:
         self.taps = frozenset(taps)  # vertices whose pages are wanted besides being passed on
         self.ets = ets
@@ -74,6 +81,10 @@ class Engine:
         self._strategy = strategy_named(strategy)
         self._strategies: dict[VertexId, Strategy] = {}
         self._breaks: set[Arc] = set()
+        self.partials: dict[VertexId, list[Page]] = {}  # what was demanded before it was final
+        self.assumptions = Assumptions(self.network, self.operators, self.bounds, answer)
+        self.network.screen = self.assumptions.screen
+        self._guards = self.assumptions.by_arc
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
         self.use(graph)
@@ -102,6 +113,9 @@ class Engine:
         self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
         self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
         self._sources = upstream_sources(graph)
+        self._steady = leading_to(graph, self.network.registers)
+        self._cycle.preferred = {arc for arc in self._cycle.preferred if arc[0] in kept}
+        self.assumptions.use(graph, self.taps)
         self._rebuild()
 
     @property
@@ -160,7 +174,7 @@ class Engine:
     def step(self) -> Step | None:
         """Choose and execute one operator; None if there is nothing to do."""
         visit = self._cycle.select()
-        if visit is None and self._promises.send_due(self.operators, self._sources):
+        if visit is None and self._promises.send_due(self.operators, self._sources, self.assumptions.due() if self._guards else {}):
             visit = self._cycle.select()
         if visit is None:
             return None
@@ -196,6 +210,43 @@ class Engine:
     def ask(self, source: VertexId) -> bool:
         """Ask a silent source for a bound and send it on; False if it has none that is new."""
         return self._promises.ask(source)
+
+    def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
+        """Heed what the readers of a vertex's output say of it (of an end: the outside), before anything else is executed; False if nothing was done.
+
+        What is relayed to sources is in `relayed`, demanded results are in `partials`.
+        """
+        match feedback.intent:
+            case Intent.ASSUMED:
+                return self.assumptions.hear(vertex, feedback.pattern)
+            case Intent.DESIRED:
+                return self._prefer(arcs_of(self.graph, vertex, self.taps), feedback.pattern)
+            case Intent.DEMANDED:
+                pages = results_now(self.graph, self.operators, vertex, feedback.pattern)
+                self.partials.setdefault(vertex, []).extend(pages)
+                return bool(pages)
+
+    @property
+    def relayed(self) -> Mapping[VertexId, Sequence[Feedback]]:
+        """What has reached the sources, and so may be told to the outside."""
+        return self.assumptions.relayed
+
+    def saved(self) -> list[Saved]:
+        """What guards have dropped, also those that ended since the last call."""
+        return self.assumptions.observe()
+
+    def take_partials(self) -> dict[VertexId, list[Page]]:
+        """Demanded results that are not final, since the last call; the final ones come in their time."""
+        taken, self.partials = self.partials, {}
+        return taken
+
+    def guards(self) -> list[Guard]:
+        """All guards, as values that can be kept and given to `restore_guards`."""
+        return self.assumptions.guards()
+
+    def restore_guards(self, guards: Iterable[Guard]) -> None:
+        """Continue with guards that were kept, after `restore`."""
+        self.assumptions.restore(guards)
 
     def state(self) -> Mapping[VertexId, State]:
         """The state of every operator, and what is unread at its inputs."""
@@ -242,13 +293,19 @@ class Engine:
         operator, seen = self.operators[name], self.statistics[name]
         merges = name in self.network.registers
         port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, visit.limit)
+        bound = BEGIN  # what a dropped tuple would have told those who wait behind
+        if (name, port) in self._guards and element is not None:
+            element, bound = self.assumptions.let_in((name, port), element, tells_time=name in self._steady)
         began = time.perf_counter_ns()  # a measurement, never an input to a result
         try:
             emitted: list[Element] = []
             if isinstance(element, Page):
                 seen.tuples_in += len(element)
                 seen.pages_in += 1
-                emitted += operator.on_page(port, element)
+                if len(element):
+                    emitted += operator.on_page(port, element)
+                if bound > BEGIN:
+                    emitted += operator.on_punctuation(port, Punctuation(bound))
             elif element is not None and not merges:
                 emitted += operator.on_punctuation(port, element)
             if merges:
@@ -258,6 +315,10 @@ class Engine:
         except Exception as error:
             raise OperatorFault(f"operator {name} failed: {type(error).__name__}: {error}") from error
         seen.busy_ns += time.perf_counter_ns() - began
+        if operator.speaks:
+            self._hear(name, operator.said())
+        if name in self.assumptions.watches and isinstance(element, Page):
+            self.assumptions.look(name)
         if merges:
             self._emit_merged(name, emitted)
         else:
@@ -273,6 +334,8 @@ class Engine:
             if value > found.told[port]:
                 found.told[port] = value
                 emitted += operator.on_punctuation(port, Punctuation(value))
+                if (name, port) in self._guards:
+                    self.assumptions.expire((name, port), value)
         found.passed, found.raised = found.minimum, False
         return emitted
 
@@ -287,8 +350,8 @@ class Engine:
                 useful.append(element)
         for end in self._ends_of[name]:
             self._deliver(end, pages, self.bounds[name])
-        if pages and name in self.taps:
-            self.results.setdefault(name, []).extend(pages)
+        if name in self.taps:
+            self._keep(name, self.assumptions.let_out((tap_of(name), 0), pages, self.bounds[name]))
         if useful:
             self.statistics[name].tuples_out += self.network.append(name, useful)
 
@@ -306,10 +369,34 @@ class Engine:
 
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
+        pages = self.assumptions.let_out((end, 0), pages, bound)
         seen, count = self.statistics[end], sum(map(len, pages))
         self.bounds[end] = max(self.bounds[end], bound)
         seen.tuples_in += count
         seen.pages_in += len(pages)
         seen.tuples_out += count
+        self._keep(end, pages)
+
+    def _keep(self, name: VertexId, pages: Sequence[Page]) -> None:
         if pages:
-            self.results.setdefault(end, []).extend(pages)
+            self.results.setdefault(name, []).extend(pages)
+
+    def _hear(self, name: VertexId, said: Iterable[tuple[int, Feedback]]) -> None:
+        """An operator speaks to those before it."""
+        for port, feedback in said:
+            match feedback.intent:
+                case Intent.ASSUMED:
+                    self.assumptions.hear_reader((name, port), feedback.pattern)
+                case Intent.DESIRED:
+                    self._prefer(((name, port),), feedback.pattern)
+                case Intent.DEMANDED:
+                    raise InternalError(f"{name} demands partial results, which only the outside may")
+
+    def _prefer(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
+        """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
+        found = spread_from(self.graph, arcs, wanted, taps=self.taps)
+        moved = move_forward(self.graph, self.network, found.guards)
+        waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
+        self._cycle.preferred |= waiting
+        self.assumptions.note_wishes(found)
+        return bool(moved or waiting)

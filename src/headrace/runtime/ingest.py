@@ -14,17 +14,19 @@ import polars as pl
 from msgspec import Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
-from headrace.connectors.connector import Chunk, Source
+from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
 from headrace.elements.expression import Expr
 from headrace.elements.page import Page
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.time import BEGIN
+from headrace.graph.command import Running, assumed
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import Placement
 from headrace.operators.evaluate import evaluate
 from headrace.operators.hashing import hash_columns
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.runtime.engine import Engine
+from headrace.runtime.screen import Screen
 from headrace.runtime.statistics import StreamStatistics
 from headrace.runtime.wire import Control, Kind, Row, Stage, encode
 
@@ -54,7 +56,13 @@ class Ingest:
     """Runs ingest tasks for one placement."""
 
     def __init__(
-        self, placement: Placement, streams: Mapping[str, Stream], sources: Mapping[str, Source], buckets: Sequence[int], page: int = PAGE_TUPLES
+        self,
+        placement: Placement,
+        streams: Mapping[str, Stream],
+        sources: Mapping[str, Source],
+        buckets: Sequence[int],
+        page: int = PAGE_TUPLES,
+        running: Running | None = None,
     ) -> None:
         self.placement = placement
         self.streams = streams
@@ -69,16 +77,24 @@ class Ingest:
         for vertex in placement.ingest.vertices:
             if isinstance(vertex.spec, Scan):
                 self.scans.setdefault(vertex.spec.stream, []).append(vertex)
+        self.screen = Screen(self.engine, running) if running is not None and assumed(running) else None
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
         outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage)
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
+        if self.screen is not None:
+            self.screen.expire({work.stream: self._floor(work, task.time) for work in task.work})
         for work in task.work:
             seen = counts.setdefault(work.stream, StreamStatistics())
             newest = work.newest
-            for chunk in self.sources[work.stream].read(work.split, self._columns(work.stream)):
+            for chunk in self._read(work):
+                if isinstance(chunk, Skipped):
+                    seen.skipped += chunk.records
+                    seen.skipped_bytes += chunk.size
+                    newest = max(newest, chunk.newest or BEGIN)
+                    continue
                 newest = self._take(work.stream, chunk, newest, task.time, seen)
                 yield from self._collect(outbox)
             stream = self.streams.get(work.stream)
@@ -98,8 +114,25 @@ class Ingest:
                 base.commands if base else [],
                 counts if first else None,
                 counted if first else None,
+                self.screen.report() if first and self.screen is not None else None,
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
+
+    def _read(self, work: Work) -> Iterator[Chunk | Skipped]:
+        """Read a split, if possible without what nobody needs."""
+        source, columns = self.sources[work.stream], self._columns(work.stream)
+        if self.screen is not None and isinstance(source, SkippingSource) and f"{work.stream}.late" not in self.scans:
+            unneeded = self.screen.of_all([vertex.id for vertex in self.scans.get(work.stream, [])])
+            if unneeded:
+                return source.read_without(work.split, columns, unneeded)
+        return source.read(work.split, columns)
+
+    def _floor(self, work: Work, time: int) -> int:
+        """No tuple below this is in a split."""
+        stream = self.streams.get(work.stream)
+        if stream is None:
+            return BEGIN
+        return time if stream.timing is not Timing.EXTERNAL else work.newest - stream.skew if work.newest > BEGIN else BEGIN
 
     def _columns(self, stream: str) -> tuple[str, ...] | None:
         """The columns that anybody reads of a stream (None: all)."""

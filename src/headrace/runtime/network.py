@@ -5,7 +5,7 @@ Nothing executes here. The network knows who has unread input, who may take it, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
@@ -30,6 +30,7 @@ class Network:
         self.arcs: dict[VertexId, tuple[EtsArc, ...]] = {}
         self.needs_no_echo: set[VertexId] = set()  # whose readers take a tuple for a promise of its timestamp
         self.readers: dict[VertexId, tuple[Arc, ...]] = {}  # the arcs on which a vertex's buffer is read
+        self.screen: Callable[[Arc, Page], Page] = lambda arc, page: page  # what is left of a page that is read there
         self._buffers: dict[VertexId, Buffer] = {}
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
         self._inputs: dict[VertexId, tuple[Arc, ...]] = {}
@@ -74,6 +75,11 @@ class Network:
             buffer, cursor = self._cursors[arc]
             buffer.carry(cursor, elements)
             self.ready[arc] = None
+
+    def swap(self, arc: Arc, elements: Sequence[Element]) -> None:
+        """Let one reader have these elements, of which there is at least one, instead of all that is unread."""
+        buffer, cursor = self._cursors[arc]
+        buffer.swap(cursor, elements)
 
     def elements(self, arc: Arc) -> list[Element]:
         """What is unread on an arc."""
@@ -165,7 +171,7 @@ class Network:
                     last = last.at(first)
                 late = last.stamps[last.first : last.ordered] < found.values[port]
                 if late[0]:
-                    self._set_aside(found, self._remove(arc, int(late.sum())))
+                    self._set_aside(found, arc, self._remove(arc, int(late.sum())))
                     continue
                 found.heads[port] = last
                 found.see(port, last.stamp)
@@ -184,10 +190,11 @@ class Network:
             del self.ready[arc]
         return element
 
-    def _set_aside(self, found: Registers, late: Element) -> None:
+    def _set_aside(self, found: Registers, arc: Arc, late: Element) -> None:
         assert isinstance(late, Page)
+        late = self.screen(arc, late)
         found.late += len(late)
-        if self._keep_late:
+        if self._keep_late and len(late):
             found.side.append(late)
 
 

@@ -69,16 +69,18 @@ class Promises:
         self.asked += 1
         return True
 
-    def send_due(self, operators: Mapping[VertexId, Operator], sources: Mapping[VertexId, Sequence[VertexId]]) -> bool:
-        """Let sources say that the time has come which an operator waits for, such as the end of a window."""
+    def send_due(
+        self, operators: Mapping[VertexId, Operator], sources: Mapping[VertexId, Sequence[VertexId]], guards: Mapping[VertexId, int]
+    ) -> bool:
+        """Let sources say that the time has come which an operator or a guard at its input waits for, such as the end of a window."""
         if self._ets is None:
             return False
         sent = False
-        for name, operator in operators.items():
-            due = operator.due()
-            for source in () if due is None else sources[name]:
+        times = [(name, due) for name, operator in operators.items() if (due := operator.due()) is not None]
+        for name, due in (*times, *guards.items()):
+            for source in sources[name]:
                 bound = self._ets(source)
-                if due is not None and self._bounds[source] < due and bound is not None and bound >= due:
+                if self._bounds[source] < due and bound is not None and bound >= due:
                     self._emit(source, (Punctuation(bound),))
                     self.asked += 1
                     sent = True

@@ -32,6 +32,8 @@ class StreamStatistics(Struct):
     tuples: int = 0
     bad: int = 0
     late: int = 0
+    skipped: int = 0  # records that nobody needed and that were not read
+    skipped_bytes: int = 0
     oldest: int | None = None  # the oldest timestamp of the last micro-batch, microseconds
     newest: int | None = None  # the newest timestamp seen, microseconds
     punctual: bool | None = None  # whether every tuple of the last micro-batch came within the skew of its timestamp by our clock
@@ -69,6 +71,14 @@ class BatchTimes(Struct, frozen=True):
         return BatchTimes(*(getattr(self, name) - getattr(earlier, name) for name in self.__struct_fields__))
 
 
+class GuardStatistics(Struct):
+    """What feedback drops at one place."""
+
+    until: int | None
+    saved: int = 0  # tuples so far
+    active: bool = True
+
+
 class Statistics(Struct):
     """One look at a deployment."""
 
@@ -79,3 +89,5 @@ class Statistics(Struct):
     vertices: dict[str, VertexStatistics] = field(default_factory=dict)
     streams: dict[str, StreamStatistics] = field(default_factory=dict)
     queries: dict[str, QueryStatistics] = field(default_factory=dict)
+    guards: dict[tuple[str, str], GuardStatistics] = field(default_factory=dict)  # by reader and pattern
+    purged: int = 0  # rows of state that feedback removed

@@ -24,6 +24,7 @@ class Kind(IntEnum):
     PAGE = 1  # ingest -> bucket: tuples for the Receive vertex `name`
     RESULT = 2  # bucket -> driver: results of Output or Exchange vertex `name`
     REPORT = 3  # bucket -> driver: what the bucket promises and counted
+    PARTIAL = 5  # bucket -> driver: results of Output vertex `name` that were demanded before they are final
     STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
 
 
@@ -46,6 +47,15 @@ class Wait(Struct, frozen=True, array_like=True):
     streams: tuple[str, ...]
 
 
+class GuardSeen(Struct, frozen=True, array_like=True):
+    """A guard as it is shown: where it drops what, until which bound, and how many tuples it has dropped."""
+
+    reader: str
+    pattern: str
+    until: int | None
+    saved: int
+
+
 class Control(Struct, frozen=True):
     """What every bucket is told in a micro-batch by each ingest task; the first task also gives time, commands and base bounds.
 
@@ -58,6 +68,7 @@ class Control(Struct, frozen=True):
     commands: list[bytes] = []
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
     ingest: dict[str, VertexStatistics] | None = None
+    guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
 
 
 class Report(Struct, frozen=True):
@@ -71,6 +82,10 @@ class Report(Struct, frozen=True):
     ingest: list[dict[str, VertexStatistics]]
     waits: list[Wait]
     asked: int  # bounds that streams were asked for
+    guards: list[GuardSeen]  # in force, with what they have dropped in this bucket
+    ended: list[GuardSeen]  # in this micro-batch
+    screened: list[list[GuardSeen]]  # by the ingest
+    purged: int  # rows of state that feedback removed
     state_bytes: int
     chunks: int
     restored: bool

@@ -13,15 +13,15 @@ from headrace.elements.time import SECOND
 from headrace.graph.command import AddQuery
 from headrace.graph.graph import merge
 from headrace.runtime.statistics import Statistics, VertexStatistics
-from headrace.session.pace import Pace
+from headrace.session.gauge import Measured
 
 _ENOUGH = 100  # tuples that a vertex must have served before its figures count
 
 
-def measured(seen: Statistics, pace: Pace, streams: Iterable[Stream]) -> Facts:
+def measured(seen: Statistics, figures: Measured, streams: Iterable[Stream]) -> Facts:
     """What a deployment's counters say."""
     vertices = {name: _vertex(counts) for name, counts in list(seen.vertices.items())}
-    return replace(_facts(streams, pace.rates), vertices=vertices, reading=pace.reading, elsewhere=pace.elsewhere)
+    return replace(_facts(streams, figures.rates), vertices=vertices, reading=figures.reading, elsewhere=figures.elsewhere)
 
 
 @dataclass(frozen=True, slots=True)

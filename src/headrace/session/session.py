@@ -21,7 +21,9 @@ from headrace.catalog.definitions import Connector, Query, Stream
 from headrace.catalog.journal import Journal
 from headrace.connectors import check_source, infer_schema, push
 from headrace.connectors.memory import MemorySink
+from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
+from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
 from headrace.graph.command import AddQuery, Drain, Running
 from headrace.hosts.host import Deployment
@@ -44,17 +46,22 @@ from headrace.language.syntax import (
     Show,
     Split,
     Statement,
+    Tell,
 )
+from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
+from headrace.session.feedback import tell
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
-from headrace.session.outcome import Message, Outcome
-from headrace.session.pace import Looks, Pace
+from headrace.session.gauge import Gauge, Measured
+from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises
 from headrace.session.show import describe, show
 from headrace.session.staged import Staged
 
+#: How long a DEMAND waits for the micro-batch that answers it.
+DEMAND_SECONDS = 30.0
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 
 
@@ -81,7 +88,7 @@ class Session:
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = self._deployment(host, buckets, limit, page, interval)
         self._started = False
-        self._looks: Looks | None = None
+        self._gauge: Gauge | None = None
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
@@ -135,6 +142,11 @@ class Session:
                 return sink.rows()
         raise NameFault(f"no running query {query!r} with a MEMORY sink", hint="create it with INTO MEMORY")
 
+    def partials(self, query: str) -> list[dict[str, Any]]:
+        """What the last DEMAND of a query gave: rows as they were then, flagged `partial`; the final ones come in their time."""
+        pages = self.deployment.delivery.partials.get(query, [])
+        return [{**row, "partial": True} for page in pages for row in page.visible().iter_rows(named=True)]
+
     def subscribe(self, query: str, take: Subscriber) -> None:
         """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread."""
 
@@ -153,7 +165,7 @@ class Session:
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
-            self._looks = Looks(time.monotonic())
+            self._gauge = Gauge(time.monotonic())
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
@@ -254,6 +266,8 @@ class Session:
                 staged.alter(statement)
             case AlterPromises():
                 staged.promise(statement)
+            case Tell():
+                self._stage_feedback(statement, staged)
             case Show():
                 staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
             case Describe():
@@ -283,8 +297,32 @@ class Session:
     def _measured(self, staged: Staged) -> Facts:
         """What the deployment's counters say now."""
         seen, deployment = self.statistics(), self.deployment
-        pace = Pace({}) if self._looks is None else self._looks.look(time.monotonic(), seen, deployment.cores)
-        return measured(seen, pace, staged.catalog.streams())
+        figures = Measured({}) if self._gauge is None else self._gauge.look(time.monotonic(), seen, deployment.cores)
+        return measured(seen, figures, staged.catalog.streams())
+
+    def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
+        """Tell a query what its readers need; a demand is answered with what there is."""
+        known = staged.running.get(statement.query.text)
+        bound = BEGIN if known is None else self.deployment.delivery.bounds.get(known.output, BEGIN)
+        command = tell(statement, staged.catalog, staged.running, since=bound, now=bound if BEGIN < bound < END else SystemClock().now())
+        staged.commands.append(command)
+        if command.feedback.intent is not Intent.DEMANDED:
+            staged.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
+            return
+        staged.outcomes.append(lambda: self._demanded(command.query))
+
+    def _demanded(self, query: str) -> Outcome:
+        """What the last DEMAND of a query found, once the micro-batch that took it is through."""
+        commands = Deployments(self.directory).count()
+        deadline = time.monotonic() + DEMAND_SECONDS
+        while self.deployment.delivery.commands < commands and time.monotonic() < deadline:
+            if isinstance(self.deployment, LocalDeployment):
+                self.deployment.step()
+            else:
+                time.sleep(0.01)
+        rows = self.partials(query)
+        names = tuple(rows[0]) if rows else ("partial",)
+        return Listing(names, tuple(tuple(row.values()) for row in rows))
 
     def _stage_view(self, statement: CreateView, text: str, staged: Staged) -> None:
         """Name a SELECT that is written in `text`; nothing runs until a query reads it."""

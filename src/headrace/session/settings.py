@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from headrace.elements.promise import OPTIONS
 from headrace.elements.time import MILLISECOND, parse_duration
 from headrace.errors import NameFault, QueryError
-from headrace.graph.command import Command, UseEts, UseStrategy
+from headrace.graph.command import Command, UseEts, UseFeedback, UseStrategy
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Alter
+from headrace.operators.feedback.reach import REACHES
 from headrace.runtime.rules import strategy_named
 
 
@@ -50,4 +51,13 @@ def _ets(statement: Alter) -> UseEts:
     return found
 
 
-SETTINGS: Mapping[str, Callable[[Alter], Command]] = {"strategy": _strategy, "ets": _ets}
+def _feedback(statement: Alter) -> UseFeedback:
+    if statement.query is not None:
+        raise QueryError("how far feedback goes is the same for all queries", span=statement.query.span, hint="write ALTER SYSTEM SET feedback = ...")
+    for reach in REACHES:
+        if reach == statement.value.text.lower():
+            return UseFeedback(reach)
+    raise NameFault(f"feedback cannot go to {statement.value.text!r}", hint=f"choose one of {', '.join(REACHES)}")
+
+
+SETTINGS: Mapping[str, Callable[[Alter], Command]] = {"strategy": _strategy, "ets": _ets, "feedback": _feedback}

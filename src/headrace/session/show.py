@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.elements.promise import Qos, format_qos
+from headrace.elements.time import format_instant
 from headrace.graph.command import Running
 from headrace.runtime.statistics import Statistics, StreamStatistics
 from headrace.session.outcome import Listing
@@ -22,6 +23,8 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
         case "AGGREGATES":
             rows = tuple((each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates())
             return Listing(("aggregate", "argument", "result", "target"), rows)
+        case "FEEDBACK":
+            return _feedback(seen)
         case _:
             return _vertices(seen)
 
@@ -52,6 +55,18 @@ def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
 
 def _promised(qos: Qos) -> str | None:
     return ", ".join(f"{name} {value}" for name, value in format_qos(qos)) or None
+
+
+def _feedback(seen: Statistics) -> Listing:
+    """What is dropped where, because nobody needs it, and what that saved."""
+    rows: list[tuple[str, str, str, int, int | None]] = []
+    for (reader, pattern), guard in seen.guards.items():
+        ends = "ended" if not guard.active else "-" if guard.until is None else format_instant(guard.until)
+        rows.append((reader, pattern, ends, guard.saved, None))
+    for name, stream in seen.streams.items():
+        if stream.skipped:
+            rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
+    return Listing(("at", "not needed", "until", "tuples saved", "bytes saved"), tuple(rows))
 
 
 def _vertices(seen: Statistics) -> Listing:

@@ -104,13 +104,13 @@ def test_overload_is_mended_by_either() -> None:
     assert 1 - 1 / found.speed == pytest.approx(found.shed, abs=0.05)  # setups do not shrink with the rate
 
 
-def paced(rate: float) -> Network:
-    stations = (Station("a", (Feed("s"),), constant(0.01)), Station("w", (Feed("a", 10 / rate),), constant(0.0001), emits="paced"))
+def timed(rate: float) -> Network:
+    stations = (Station("a", (Feed("s"),), constant(0.01)), Station("w", (Feed("a", 10 / rate),), constant(0.0001), emits="timed"))
     return Network({"s": rate}, stations, {"q": "w"}, elsewhere=0.1)
 
 
 def test_windows_that_come_late_for_overload_are_on_time_again_if_enough_is_shed() -> None:
-    network = paced(200)
+    network = timed(200)
     check = only(network, qos_of({"throughput": "8/s"}))
     assert check.predicted == pytest.approx(10 / 2, rel=0.01)
     assert not check.holds
@@ -119,7 +119,7 @@ def test_windows_that_come_late_for_overload_are_on_time_again_if_enough_is_shed
 
 
 def test_no_speed_and_no_shedding_gives_results_that_the_streams_do_not() -> None:
-    network = paced(50)
+    network = timed(50)
     check = only(network, qos_of({"throughput": "11/s"}))
     assert (smallest_speed(network, check), smallest_shed(network, check)) == (None, None)
 

@@ -150,7 +150,7 @@ def test_state_is_what_windows_hold() -> None:
 
 def test_what_if_rates_change_what_joins_and_windows_give() -> None:
     join = Station("j", (Feed("s", 2.0), Feed("t", 1.0)), constant(1e-6), emits="pairs")
-    window = Station("w", (Feed("j", 0.1),), constant(1e-6), emits="paced")
+    window = Station("w", (Feed("j", 0.1),), constant(1e-6), emits="timed")
     network = Network({"s": 100, "t": 50}, (join, window), {"q": "w"})
     before, after = flow(network).out, flow(thinned(network, frozenset({"s"}), 0.5)).out
     assert after["j"] == pytest.approx(before["j"] / 2)  # as many tuples of t, half as many partners

@@ -92,6 +92,10 @@ class Cycles:
         self.last = self.engine(graph, mode, strategy=strategy, **more)
         return Simulation(self.last, self.clock, Costs(cost)).run(arrivals, until)
 
+    def run(self, engine: Engine, arrivals: Iterable[Arrival]) -> Trace:
+        """Go on with the engine that was made last."""
+        return Simulation(engine, self.clock, Costs()).run(arrivals)
+
     def named(self, trace: Trace, end: str | None = None) -> dict[str, int]:
         """When each tuple came out; they have names of their own."""
         return {emission.row["x"]: emission.time for emission in trace.emissions if end in (None, emission.end)}

@@ -119,7 +119,7 @@ def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int)
     known = _kept.get(key)
     if known is None or known[0] != commands:
         deployed = _deployments.setdefault(directory, Deployments(directory)).at(commands)
-        known = _kept[key] = (commands, Ingest(deployed.placement, deployed.streams, deployed.sources, buckets, page))
+        known = _kept[key] = (commands, deployed.ingest(buckets, page))
     return known[1]
 
 

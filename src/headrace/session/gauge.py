@@ -14,7 +14,7 @@ _FEW, _EVEN = 10, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Measured:
     """Tuples a second by stream and side stream; seconds to read a tuple (None: cannot be told), and of a micro-batch besides."""
 
     rates: dict[str, float]
@@ -29,14 +29,14 @@ class _Look:
     times: BatchTimes
 
 
-class Looks:
+class Gauge:
     """Remembers looks of the last minute, and at least one earlier; times in seconds of any clock that only grows."""
 
     def __init__(self, began: float) -> None:
         self._looks = [_Look(began, {}, BatchTimes())]
 
-    def look(self, now: float, seen: Statistics, cores: int = 1) -> Pace:
-        """The pace since the oldest look that is remembered."""
+    def look(self, now: float, seen: Statistics, cores: int = 1) -> Measured:
+        """What was seen since the oldest look that is remembered."""
         streams = {name: (stream.tuples, stream.late, stream.bad) for name, stream in list(seen.streams.items())}
         latest = _Look(now, streams, seen.times)
         while len(self._looks) > 1 and now - self._looks[1].at >= _OLD:
@@ -44,7 +44,7 @@ class Looks:
         first = self._looks[0]
         if now - self._looks[-1].at >= _NEAR:
             self._looks.append(latest)
-        return Pace(_rates(first, latest), *_costs(latest.times.since(first.times), cores)) if now > first.at else Pace({})
+        return Measured(_rates(first, latest), *_costs(latest.times.since(first.times), cores)) if now > first.at else Measured({})
 
 
 def _rates(first: _Look, latest: _Look) -> dict[str, float]:

@@ -1,0 +1,172 @@
+"""How feedback spreads over a graph, against the flow: who may drop what, and what reaches the sources.
+
+All of it follows from the graph alone, except which groups of an aggregate match: those are found while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import islice, product
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.elements.pattern import Pattern, covers, intersect, is_empty
+from headrace.graph.graph import Graph, VertexId
+from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, after, in_time, until
+from headrace.operators.feedback.response import Response, respond
+from headrace.operators.specs import Exchange, Output, Receive, Scan, Spec
+
+#: A reader and the port at which it reads; the reader of a tapped vertex's pages is `tap_of` it.
+Arc: TypeAlias = tuple[VertexId, int]
+Respond: TypeAlias = Callable[[Spec, Pattern, tuple[Facts, ...]], Response]
+
+#: So many ways in which the readers of a fork agree are looked at.
+_MOST_AGREEMENTS = 256
+
+
+class Spread(Struct, frozen=True):
+    """What follows from an assumption, in the order in which it is to be done.
+
+    `guards` drop tuples where they are read, `watches` are vertices whose groups are to be looked for, and `unneeded` says of which vertex's output
+    all readers can do without what; of a vertex without inputs this is for the source.
+    """
+
+    guards: tuple[tuple[Arc, Pattern], ...] = ()
+    watches: tuple[tuple[VertexId, Pattern], ...] = ()
+    unneeded: tuple[tuple[VertexId, Pattern], ...] = ()
+
+    def of_sources(self, graph: Graph) -> dict[VertexId, tuple[Pattern, ...]]:
+        """What the sources may leave out."""
+        found: dict[VertexId, tuple[Pattern, ...]] = {vertex.id: () for vertex in graph if not vertex.inputs}
+        for name, wanted in self.unneeded:
+            if name in found:
+                found[name] = (*found[name], wanted)
+        return {name: patterns for name, patterns in found.items() if patterns}
+
+
+def spread(
+    graph: Graph,
+    vertex: VertexId,
+    wanted: Pattern,
+    *,
+    known: Mapping[Arc, Sequence[Pattern]] | None = None,
+    taps: Collection[VertexId] = (),
+    facts: Mapping[VertexId, Facts] | None = None,
+    answer: Respond = respond,
+) -> Spread:
+    """What follows if nobody needs the tuples of a vertex's output (of an end: what reaches it) that match; `known` was said before."""
+    return spread_from(graph, arcs_of(graph, vertex, taps), wanted, known=known, taps=taps, facts=facts, answer=answer)
+
+
+def spread_all(
+    graph: Graph, told: Iterable[tuple[VertexId, Pattern]], *, facts: Mapping[VertexId, Facts] | None = None, answer: Respond = respond
+) -> Spread:
+    """What follows from several assumptions together."""
+    found = _Spreading(graph, {}, (), facts_of(graph) if facts is None else facts, answer)
+    for vertex, wanted in told:
+        for arc in arcs_of(graph, vertex):
+            found.hear(arc, wanted)
+    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
+
+
+def spread_from(
+    graph: Graph,
+    arcs: Iterable[Arc],
+    wanted: Pattern,
+    *,
+    known: Mapping[Arc, Sequence[Pattern]] | None = None,
+    taps: Collection[VertexId] = (),
+    facts: Mapping[VertexId, Facts] | None = None,
+    answer: Respond = respond,
+) -> Spread:
+    """The same, said by the readers at these arcs."""
+    found = _Spreading(graph, known or {}, taps, facts_of(graph) if facts is None else facts, answer)
+    for arc in arcs:
+        found.hear(arc, wanted)
+    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
+
+
+def arcs_of(graph: Graph, vertex: VertexId, taps: Collection[VertexId] = ()) -> tuple[Arc, ...]:
+    """Where a vertex's output is read; of an end, where it reads."""
+    spec = graph.by_id()[vertex].spec
+    if isinstance(spec, Output | Exchange):
+        return ((vertex, 0),)
+    return (*graph.readers()[vertex], *(((tap_of(vertex), 0),) if vertex in taps else ()))
+
+
+def tap_of(vertex: VertexId) -> VertexId:
+    """Who reads a tapped vertex's pages from outside."""
+    return f"tap:{vertex}"
+
+
+def facts_of(graph: Graph, times: Mapping[str, str] | None = None, given: Mapping[VertexId, Facts] | None = None) -> dict[VertexId, Facts]:
+    """What is known of each vertex's output; `times` names the columns that hold the timestamps of streams.
+
+    `given` are the facts of another graph, from which this one's `Receive` vertices get their input.
+    """
+    found: dict[VertexId, Facts] = {}
+    for vertex in graph:
+        spec = vertex.spec
+        if isinstance(spec, Scan) and times and times.get(spec.stream) in spec.columns:
+            found[vertex.id] = Facts(clocks=(Clock(times[spec.stream], 0, 0),))
+        elif isinstance(spec, Receive) and given:
+            found[vertex.id] = given.get(spec.origin) or given.get(spec.origin.removeprefix("scan-"), NO_FACTS)  # an exchange brings it back
+        else:
+            found[vertex.id] = after(vertex.spec, tuple(found[origin] for origin in vertex.inputs))
+    return found
+
+
+def supportable(graph: Graph, vertex: VertexId, wanted: Pattern, times: Mapping[str, str] | None = None) -> str | None:
+    """Why an assumption would have to be kept for ever; None if progress in time will end it."""
+    if is_empty(wanted):
+        return "no tuple can match it"
+    if until(wanted, facts_of(graph, times)[vertex]) is not None:
+        return None
+    return f"nothing in [{wanted}] ends with time: say up to when it holds, or change the query"
+
+
+def stamped(graph: Graph, vertex: VertexId, wanted: Pattern, times: Mapping[str, str] | None = None) -> Pattern:
+    """The pattern with the timestamp instead of columns that tell it, so that everybody on the way can see it end."""
+    return in_time(wanted, facts_of(graph, times).get(vertex, NO_FACTS))
+
+
+class _Spreading:
+    def __init__(
+        self, graph: Graph, known: Mapping[Arc, Sequence[Pattern]], taps: Collection[VertexId], facts: Mapping[VertexId, Facts], answer: Respond
+    ) -> None:
+        self.vertices, self.facts, self.answer = graph.by_id(), facts, answer
+        self.arcs: dict[VertexId, tuple[Arc, ...]] = {
+            name: (*arcs, *(((tap_of(name), 0),) if name in taps else ())) for name, arcs in graph.readers().items()
+        }
+        self.origins = {arc: name for name, arcs in self.arcs.items() for arc in arcs}
+        self.known = {arc: list(patterns) for arc, patterns in known.items()}
+        self.guards: list[tuple[Arc, Pattern]] = []
+        self.watches: list[tuple[VertexId, Pattern]] = []
+        self.unneeded: list[tuple[VertexId, Pattern]] = []
+
+    def hear(self, arc: Arc, wanted: Pattern) -> None:
+        """A reader does not need this; what all readers of its origin can do without goes on."""
+        before = self.known.setdefault(arc, [])
+        if is_empty(wanted) or any(covers(other, wanted) for other in before):
+            return
+        before.append(wanted)
+        self.guards.append((arc, wanted))
+        origin = self.origins[arc]
+        others = [self.known.get(other, []) for other in self.arcs[origin] if other != arc]
+        for choice in islice(product(*others), _MOST_AGREEMENTS):
+            agreed = reduce(intersect, choice, wanted)
+            if not is_empty(agreed):
+                self.tell(origin, agreed)
+
+    def tell(self, name: VertexId, wanted: Pattern) -> None:
+        """Nobody needs this of a vertex's output."""
+        vertex = self.vertices[name]
+        self.unneeded.append((name, wanted))
+        response = self.answer(vertex.spec, wanted, tuple(self.facts[origin] for origin in vertex.inputs))
+        if response.watch:
+            self.watches.append((name, wanted))
+        for port, mine in enumerate(response.inputs):
+            if mine is not None:
+                self.hear((name, port), mine)

@@ -1,0 +1,124 @@
+"""What joins need not take in.
+
+An output row has a left part, a key part (in columns of both sides) and a right part. A side's tuple is not needed if all rows that it is part of are
+assumed; and it may only be missing if that makes no tuple of the other side lonely which comes out padded then.
+"""
+
+from __future__ import annotations
+
+from headrace.elements.expression import Cast, Column, Expr
+from headrace.elements.match import Match
+from headrace.elements.pattern import STAMP, Pattern, pattern
+from headrace.elements.schema import TS
+from headrace.elements.types import Type
+from headrace.operators.feedback.preimage import preimage
+from headrace.operators.feedback.spans import ending_before
+from headrace.operators.specs import Join, OrderedJoin, RowsJoin, SequenceJoin, TableJoin
+
+
+def join_inputs(spec: Join | OrderedJoin | RowsJoin, wanted: Pattern) -> tuple[Pattern | None, Pattern | None]:
+    """For each side the tuples that are part of assumed rows only."""
+    if isinstance(spec, RowsJoin) and spec.kind != "inner":
+        return None, None
+    return _side(spec, wanted, 0), _side(spec, wanted, 1)
+
+
+def sequence_inputs(spec: SequenceJoin, wanted: Pattern) -> tuple[Pattern | None, Pattern | None]:
+    """Whole keys are not needed on either side.
+
+    Otherwise a right tuple alone, where it uses up no left one; a left one never: the next best left tuple would take its place.
+    """
+    own, keys = _own(spec), _keys(spec)
+    if all(term.column.name in keys[0] or term.column.name in keys[1] for term in wanted.terms):
+        return _of_side(wanted, own, keys, 0), _of_side(wanted, own, keys, 1)
+    if spec.mode == "chronicle":
+        return None, None
+    return None, _of_side(wanted, own, keys, 1, stamp=wanted.get(TS))
+
+
+def table_input(spec: TableJoin, wanted: Pattern) -> Pattern | None:
+    """A tuple is not needed if all rows made of it are assumed: by its own columns, or by a key that it shares with every table row it meets."""
+    shared: dict[str, Expr] = {}
+    if spec.kind == "inner":
+        names = dict(zip(spec.schema.names, spec.table_names, strict=True))
+        types = {field.name: field.type for field in spec.schema}
+        shared = {names[name]: expr for expr, name in spec.keys if _comparable(expr.type, types[name])}
+    terms: list[tuple[Column, Match]] = []
+    for term in wanted.terms:
+        found: tuple[tuple[Column, Match], ...] | None = ((term.column, term.match),)
+        if term.column.name in spec.table_names:
+            found = preimage(shared[term.column.name], term.match) if term.column.name in shared else None
+        if found is None:
+            return None
+        terms += found
+    return pattern(*terms)
+
+
+def _side(spec: Join | OrderedJoin | RowsJoin, wanted: Pattern, port: int) -> Pattern | None:
+    own, keys = _own(spec), _keys(spec)
+    if spec.preserves(1 - port) and not all(term.column.name in keys[1 - port] for term in wanted.terms):
+        return None  # its partners must be unneeded as well, or they would come out padded
+    if spec.preserves(port):
+        keys = ({}, {})  # padded, it has NULL and not its own key in the other side's columns
+    extent, stamp = spec.extent(port), wanted.get(TS)
+    if stamp is not None:
+        stamp = ending_before(stamp, None if extent is None or extent.rows is not None else extent.span)
+        if stamp is None:
+            return None
+    found = _of_side(wanted, own, keys, port, stamp=stamp)
+    if extent is not None and extent.rows is not None and found is not None:
+        # others of its group would stay in the window instead, so only whole groups will do
+        groups = {expr.name for expr in extent.by if isinstance(expr, Column)}
+        return found if found.names <= groups and stamp is None else None
+    return found
+
+
+def _of_side(
+    wanted: Pattern,
+    own: tuple[dict[str, Column], dict[str, Column]],
+    keys: tuple[dict[str, Column], dict[str, Column]],
+    port: int,
+    *,
+    stamp: Match | None = None,
+) -> Pattern | None:
+    """The pattern in terms of one side, `stamp` standing for what it says of the timestamp; None if it speaks of the other side alone."""
+    terms: list[tuple[Column, Match]] = [] if stamp is None else [(STAMP, stamp)]
+    for term in wanted.terms:
+        name = term.column.name
+        if name == TS and stamp is not None:
+            continue
+        column = own[port].get(name) or keys[1 - port].get(name)
+        if column is None:
+            return None
+        terms.append((column, term.match))
+    return pattern(*terms)
+
+
+def _own(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, Column], dict[str, Column]]:
+    """The columns of each side by their names in the output."""
+    left = {field.name: Column(field.name, field.type) for field in spec.left}
+    return left, {name: Column(field.name, field.type) for name, field in zip(spec.right_names, spec.right, strict=True)}
+
+
+def _keys(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, Column], dict[str, Column]]:
+    """For each side, by output name, the key columns that the other side has too, as they are called there."""
+    renamed = dict(zip(spec.right.names, spec.right_names, strict=True))
+    found: tuple[dict[str, Column], dict[str, Column]] = ({}, {})
+    for left, right in spec.keys:
+        one, other = _column(left), _column(right)
+        if one is None or other is None or TS in (one.name, other.name) or not _comparable(one.type, other.type):
+            continue
+        found[0][one.name] = other
+        found[1][renamed[other.name]] = one
+    return found
+
+
+def _column(expr: Expr) -> Column | None:
+    if isinstance(expr, Cast) and expr.type is Type.BIGINT and isinstance(expr.arg, Column) and expr.arg.type is Type.INT:
+        return expr.arg
+    return expr if isinstance(expr, Column) else None
+
+
+def _comparable(left: Type, right: Type) -> bool:
+    """Whether equal values are the same value; a DOUBLE may equal several BIGINTs."""
+    return left is right or (left.is_integer and right.is_integer)

@@ -1,0 +1,50 @@
+"""Which values of a column make an expression match: only where the answer is exact, for a guess would lose tuples that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.elements.expression import Call, Cast, Column, Expr, Literal
+from headrace.elements.match import IsNull, Match, contains, shifted, turned
+from headrace.elements.pattern import Pattern, Term, pattern
+from headrace.elements.types import Type
+
+
+def preimage(expr: Expr, match: Match) -> tuple[tuple[Column, Match], ...] | None:
+    """Terms over the input that hold exactly where the expression's value matches; None if there are none or they are not known.
+
+    Carried columns, constants, INT made BIGINT, and INT plus, minus or times -1: these cannot overflow and round nothing.
+    """
+    match expr:
+        case Column():
+            return ((expr, match),)
+        case Literal(value=None):
+            return () if isinstance(match, IsNull) else None
+        case Literal(value=value, type=type_):
+            return () if value is not None and contains(match, value, type_) else None
+        case Cast(arg=Column(type=Type.INT) as column, type=Type.BIGINT):
+            return ((column, match),)
+        case Call("neg", (Column(type=Type.INT) as column,)):
+            return ((column, turned(match, 0)),)
+        case Call("+", (Column(type=Type.INT) as column, Literal(value=int(by)))) | Call(
+            "+", (Literal(value=int(by)), Column(type=Type.INT) as column)
+        ):
+            return ((column, shifted(match, -by)),)
+        case Call("-", (Column(type=Type.INT) as column, Literal(value=int(by)))):
+            return ((column, shifted(match, by)),)
+        case Call("-", (Literal(value=int(by)), Column(type=Type.INT) as column)):
+            return ((column, turned(match, by)),)
+        case _:
+            return None
+
+
+def through(terms: Iterable[Term], exprs: dict[str, Expr]) -> Pattern | None:
+    """A pattern over the columns that `exprs` compute, as one over what they are computed from; None if that is not exact."""
+    found: list[tuple[Column, Match]] = []
+    for term in terms:
+        expr = exprs.get(term.column.name)
+        one = None if expr is None else preimage(expr, term.match)
+        if one is None:
+            return None
+        found += one
+    return pattern(*found)

@@ -1,0 +1,30 @@
+"""How far feedback may go; less than as far as possible is for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+from headrace.elements.pattern import Pattern
+from headrace.operators.feedback.facts import Facts
+from headrace.operators.feedback.response import Response, respond
+from headrace.operators.specs import Filter, Spec, TableJoin, Union
+
+Reach: TypeAlias = Literal["results", "operator", "sources"]
+
+
+def _not_at_all(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
+    """Results are dropped when they are ready; nobody else hears of it."""
+    return Response((None,) * len(facts))
+
+
+def _to_the_operator(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
+    """The operator that makes the results does not take what it need not; those before it do not hear of it."""
+    return _not_at_all(spec, wanted, facts) if isinstance(spec, Filter | Union | TableJoin) else respond(spec, wanted, facts)
+
+
+REACHES: Mapping[Reach, Callable[[Spec, Pattern, tuple[Facts, ...]], Response]] = {
+    "results": _not_at_all,
+    "operator": _to_the_operator,
+    "sources": respond,
+}

@@ -1,0 +1,94 @@
+"""How each operator answers an assumption about its output: what it need not take in.
+
+The tuples of the output that match are dropped where they leave, in any case; that alone is always right. Where more is safe, a port gets a pattern
+of its input. Such a pattern is used three times: to drop what comes in, to forget what is kept, and as an assumption about the vertex before.
+It is safe if, whatever part of the matching tuples is missing from now on, the output is right except for what was assumed.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headrace.elements.expression import Expr
+from headrace.elements.match import Between
+from headrace.elements.pattern import STAMP, Pattern
+from headrace.elements.schema import TS
+from headrace.operators.feedback.facts import Facts
+from headrace.operators.feedback.join_response import join_inputs, sequence_inputs, table_input
+from headrace.operators.feedback.pane_response import group_input, pane_input, partial_input, watches
+from headrace.operators.feedback.preimage import through
+from headrace.operators.feedback.spans import shortened
+from headrace.operators.specs import (
+    Distinct,
+    Exchange,
+    Filter,
+    Join,
+    OrderedJoin,
+    OrderedUnion,
+    Output,
+    Pace,
+    PaneAggregate,
+    PartialAggregate,
+    Project,
+    Receive,
+    Reorder,
+    RowsAggregate,
+    RowsJoin,
+    Scan,
+    SequenceJoin,
+    SessionAggregate,
+    SlidingAggregate,
+    Spec,
+    TableJoin,
+    Union,
+    WhileAggregate,
+)
+
+
+class Response(Struct, frozen=True):
+    """For each port what of its input is not needed (None: nothing is known to be safe).
+
+    `watch` says that groups which match now will match for ever, so the operator is to be asked for them after each page that it takes.
+    """
+
+    inputs: tuple[Pattern | None, ...]
+    watch: bool = False
+
+
+def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
+    """What an operator need not take in if nobody needs the tuples of its output that match; `facts` are known of its inputs."""
+    match spec:
+        case Filter() | Reorder() | Output() | Exchange():
+            return Response((wanted,))
+        case Union(ports=ports) | OrderedUnion(ports=ports):
+            return Response((wanted,) * ports)
+        case Pace(ports=ports):
+            # a tuple that is dropped for its other attributes would no longer make older ones late
+            return Response(((wanted if _is_past(wanted) else None),) * ports)
+        case Project(columns=columns):
+            return Response((through(wanted.terms, {**dict[str, Expr](columns), TS: STAMP}),))
+        case Distinct(span=span):
+            return Response((shortened(wanted, span),))
+        case TableJoin():
+            return Response((table_input(spec, wanted),))
+        case Join() | OrderedJoin() | RowsJoin():
+            return Response(join_inputs(spec, wanted))
+        case SequenceJoin():
+            return Response(sequence_inputs(spec, wanted))
+        case PartialAggregate():
+            return Response((partial_input(spec, wanted, facts[0]),))
+        case PaneAggregate():
+            return Response((pane_input(spec, wanted, facts[0]),), watches(spec, wanted, facts[0]))
+        case SessionAggregate() | SlidingAggregate():
+            return Response((group_input(wanted, dict(spec.keys)),))
+        case RowsAggregate() | WhileAggregate():
+            # a partition is on its own; a group within one is not, since the others' tuples count or end the run as well
+            return Response((group_input(wanted, {name: expr for name, expr in spec.keys if expr in spec.window.by}),))
+        case Scan() | Receive():
+            return Response(())
+
+
+def _is_past(wanted: Pattern) -> bool:
+    """Whether a pattern is all before a time, and nothing else."""
+    match = wanted.get(TS)
+    return len(wanted.terms) == 1 and isinstance(match, Between) and match.low is None and not match.but

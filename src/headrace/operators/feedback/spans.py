@@ -1,0 +1,29 @@
+"""Assumptions that end: what of them an operator may use whose output reaches beyond the timestamps of its input."""
+
+from __future__ import annotations
+
+from headrace.elements.match import Between, Match
+from headrace.elements.pattern import STAMP, Pattern, Term
+from headrace.elements.schema import TS
+from headrace.elements.time import END
+
+
+def shortened(wanted: Pattern, span: int) -> Pattern | None:
+    """The part of a pattern that lies more than `span` before its end: what comes behind the end does not see it any more."""
+    match = wanted.get(TS)
+    if match is None:
+        return wanted
+    found = ending_before(match, span)
+    return None if found is None else Pattern(tuple(term if term.column.name != TS else Term(STAMP, found) for term in wanted.terms))
+
+
+def ending_before(match: Match, span: int | None) -> Match | None:
+    """A range of timestamps without its last `span` (None: endless); None if nothing is known to be left."""
+    if not isinstance(match, Between) or match.but:
+        return None
+    if match.high is None or span == 0:
+        return match
+    if span is None or span >= END:
+        return None
+    assert isinstance(match.high, int)
+    return Between(match.low, match.high - span, match.open_low, match.open_high)

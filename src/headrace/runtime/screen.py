@@ -1,0 +1,52 @@
+"""Feedback in the ingest: drops what nobody behind the cut needs, and says what the sources may leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headrace.elements.pattern import Pattern, covers, intersect, is_empty
+from headrace.elements.time import BEGIN
+from headrace.graph.command import Running
+from headrace.graph.graph import VertexId, merge
+from headrace.operators.specs import Scan
+from headrace.runtime.assumptions import guards_of
+from headrace.runtime.bucket import spread_in
+from headrace.runtime.engine import Engine
+from headrace.runtime.wakeup import upstream_sources
+from headrace.runtime.wire import GuardSeen
+
+
+class Screen:
+    """The guards of an ingest engine. They end by what is known of the streams, since no promise passes through the ingest."""
+
+    def __init__(self, engine: Engine, running: Running) -> None:
+        self._engine = engine
+        found, facts = spread_in(running)
+        engine.restore_guards(guards_of(engine.graph, engine.taps, found, facts))
+        self._left_out = found.of_sources(merge(query.graph for query in running.queries))
+        streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
+        self._streams = {name: tuple(streams[source] for source in sources) for name, sources in upstream_sources(engine.graph).items()}
+
+    def expire(self, floors: Mapping[str, int]) -> None:
+        """Forget guards of which no tuple can come any more, now that the streams are so far."""
+        assumptions = self._engine.assumptions
+        for arc in list(assumptions.by_arc):
+            bound = min((floors.get(stream, BEGIN) for stream in self._streams[assumptions.origin(arc)]), default=BEGIN)
+            assumptions.expire(arc, bound)
+
+    def of_all(self, scans: Sequence[VertexId]) -> list[Pattern]:
+        """What none of these scans need; those of one stream want different columns, but they are the same tuples."""
+        said = [list(self._left_out.get(scan, ())) for scan in scans]
+        agreed = said[0] if said else []
+        for others in said[1:]:
+            both = [intersect(one, other) for one in agreed for other in others]
+            agreed = [wanted for i, wanted in enumerate(both) if not is_empty(wanted) and not any(covers(other, wanted) for other in both[:i])]
+        return agreed
+
+    def report(self) -> list[GuardSeen]:
+        """What each guard dropped since the last report."""
+        seen = []
+        for guard in [*self._engine.guards(), *self._engine.assumptions.take_ended()]:
+            seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved))
+            guard.saved = 0
+        return seen

@@ -1,0 +1,87 @@
+"""Tuples that are wanted first, and results that are wanted now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from headrace.elements.page import Element, Page
+from headrace.elements.pattern import Pattern, matches
+from headrace.graph.feedback import Arc
+from headrace.graph.graph import Graph, VertexId
+from headrace.operators.operator import Operator
+from headrace.operators.specs import Exchange, Filter, Output, PartialAggregate, Project, Receive, Scan, TableJoin, Union
+from headrace.runtime.network import Network
+
+
+def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
+    """Where tuples may overtake each other: nobody put them in order, and nobody behind takes their order for time."""
+    steady = leading_to(graph, merging)
+    in_order: set[VertexId] = set()
+    free: set[Arc] = set()
+    for vertex in graph:
+        match vertex.spec:
+            case Filter() | Project() | TableJoin() | Output() | Exchange():
+                if vertex.inputs[0] in in_order:
+                    in_order.add(vertex.id)
+            case Scan() | Receive() | Union() | PartialAggregate():
+                pass
+            case _:
+                in_order.add(vertex.id)  # what they emit comes in an order of their own
+        for port, origin in enumerate(vertex.inputs):
+            if vertex.id not in merging and vertex.id not in steady and origin not in in_order:
+                free.add((vertex.id, port))
+    return free
+
+
+def leading_to(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
+    """The vertices before merging ones that keep the order of their input: it must be that of time."""
+    readers = graph.readers()
+    found: set[VertexId] = set()
+    for vertex in reversed(graph.vertices):
+        keeps_order = isinstance(vertex.spec, Filter | Project | TableJoin | Scan | Receive)
+        if keeps_order and any(reader in merging or reader in found for reader, _ in readers[vertex.id]):
+            found.add(vertex.id)
+    return found
+
+
+def move_forward(graph: Graph, network: Network, wanted: Iterable[tuple[Arc, Pattern]]) -> int:
+    """Let waiting tuples that match be read first where order is free; the others stay before and behind promises as they were."""
+    free = order_free_arcs(graph, network.registers)
+    return sum(_overtake(network, arc, mine) for arc, mine in wanted if arc in free and arc in network.ready)
+
+
+def _overtake(network: Network, arc: Arc, wanted: Pattern) -> int:
+    first: list[Element] = []
+    rest: list[Element] = []
+    count = 0
+    for element in network.elements(arc):
+        found = matches(wanted, element.rows) if isinstance(element, Page) else None
+        if found is None or not isinstance(element, Page) or not found.any():
+            rest.append(element)
+            continue
+        count += int(found.sum())
+        first.append(Page(element.rows.filter(found)))
+        if not found.all():
+            rest.append(Page(element.rows.filter(~found)))
+    if count:
+        network.swap(arc, [*first, *rest])
+    return count
+
+
+def results_now(graph: Graph, operators: Mapping[VertexId, Operator], vertex: VertexId, wanted: Pattern) -> list[Page]:
+    """What would come out of a vertex if the input ended now, from the nearest operators that hold results back; nothing changes."""
+    vertices = graph.by_id()
+
+    def now(name: VertexId) -> list[Page]:
+        found = operators[name].partial()
+        if found is not None:
+            return [Page(found)]
+        spec = vertices[name].spec
+        if not spec.is_stateless:
+            return []
+        fresh = spec.build()
+        inputs = [(port, page) for port, origin in enumerate(vertices[name].inputs) for page in now(origin)]
+        return [out for port, page in inputs for out in fresh.on_page(port, page) if isinstance(out, Page)]
+
+    pages = [Page(page.rows.filter(matches(wanted, page.rows))) for page in now(vertex)]
+    return [page for page in pages if len(page)]

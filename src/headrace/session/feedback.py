@@ -1,0 +1,54 @@
+"""ASSUME, DESIRE and DEMAND: what the readers of a running query tell it, as commands."""
+
+from __future__ import annotations
+
+from headrace.catalog.catalog import Catalog
+from headrace.elements.condition import pattern_of
+from headrace.elements.expression_text import format_expr
+from headrace.elements.feedback import Feedback, Intent
+from headrace.elements.match import Between
+from headrace.elements.pattern import STAMP, Pattern, intersect, is_empty, pattern
+from headrace.errors import NameFault, NotSupported, QueryError
+from headrace.graph.command import AddQuery, Tell
+from headrace.graph.feedback import facts_of, stamped, supportable
+from headrace.language.names import did_you_mean
+from headrace.language.syntax import Tell as Statement
+from headrace.operators.feedback.facts import until
+from headrace.optimizer.folding import fold
+from headrace.plan.bind_expression import ExpressionBinder
+from headrace.plan.scope import Scope, relation_of
+
+_INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent.DEMANDED}
+
+
+def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], *, since: int, now: int) -> Tell:
+    """Check a statement and make the command; `since` is how far the query's results are known to be, and a duration counts from `now`."""
+    query = running.get(statement.query.text)
+    if query is None:
+        raise NameFault(
+            f"no running query {statement.query.text!r}", span=statement.query.span, hint=did_you_mean(statement.query.text, list(running))
+        )
+    wanted = _pattern(statement, query, catalog)
+    intent = _INTENTS[statement.intent]
+    times = {stream.name: stream.time_column for stream in query.streams if stream.time_column is not None}
+    if statement.duration is not None:
+        # what is said of a stretch of time ends by itself: nothing need be taken back
+        wanted = intersect(wanted, pattern((STAMP, Between(low=now, high=now + statement.duration, open_high=True))))
+    wanted = stamped(query.graph, query.output, wanted, times)
+    if intent is Intent.ASSUMED:
+        reason = supportable(query.graph, query.output, wanted, times)
+        if reason is not None:
+            raise NotSupported(reason, span=statement.span, hint=f"{statement.text.rstrip('; ')} FOR 2 MINUTES")
+    return Tell(query.query, Feedback(intent, wanted), since, until(wanted, facts_of(query.graph, times)[query.output]))
+
+
+def _pattern(statement: Statement, query: AddQuery, catalog: Catalog) -> Pattern:
+    scope = Scope((relation_of((query.query,), query.schema),))
+    found = pattern_of(fold(ExpressionBinder(scope, catalog, "in feedback").predicate(statement.condition)))
+    if not isinstance(found, Pattern):
+        raise NotSupported(
+            f"feedback cannot say {format_expr(found)}", span=statement.span, hint="compare columns of the query with constants, and join with AND"
+        )
+    if is_empty(found):
+        raise QueryError("no result can be so", span=statement.span)
+    return found

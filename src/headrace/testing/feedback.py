@@ -1,0 +1,169 @@
+"""Checks exhaustively, for small inputs, that heeding an assumption loses nothing that is needed and adds nothing.
+
+All inputs of some length over a small domain, with every choice of which unneeded tuples the sources leave out, run side by side in one engine: a
+column `case` keeps them apart. So it must be a key, or part of one, of every operator that brings tuples together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from headrace.elements.feedback import Feedback, Intent
+from headrace.elements.page import Page, Punctuation
+from headrace.elements.pattern import Pattern, matches
+from headrace.elements.schema import SEQ, TS, Schema
+from headrace.elements.time import END
+from headrace.graph.feedback import Respond
+from headrace.graph.graph import Graph, VertexId
+from headrace.operators.feedback.response import respond
+from headrace.runtime.engine import Engine
+
+#: A tuple of a source at a time, its values being any of the domain, or a bound that all sources promise.
+Script: TypeAlias = Sequence[tuple[VertexId, int] | int]
+Told: TypeAlias = Mapping[VertexId, Pattern]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A result that is there too often, or not often enough, when feedback came before entry `position` of the script."""
+
+    kind: str
+    position: int
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The columns of a source and all the values that a tuple of it may have; `key` columns hold the case and the value in one number."""
+
+    schema: Schema
+    rows: tuple[tuple[Any, ...], ...]
+    key: str | None = None
+
+
+class Trial:
+    """All inputs of a script; what comes out of the graph without feedback is computed once. Operators that are `speaking` give feedback too."""
+
+    def __init__(self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script, speaking: Collection[VertexId] = ()) -> None:
+        self.graph, self.script, self._speaking = graph, script, speaking
+        self._pages = _pages(domains, script)
+        self._expected = _run(Engine(graph), graph, script, self._pages, {}, len(script))
+
+    def violations(self, told: Told, answer: Respond = respond, positions: Iterable[int] | None = None) -> Iterator[Violation]:
+        """Everything that is wrong if the readers at these ends tell their patterns before these entries of the script; nothing, if all is right.
+
+        Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may be there that was not before.
+        """
+        for position in range(len(self.script) + 1) if positions is None else positions:
+            engine = Engine(self.graph, answer=answer)
+            for name in self._speaking:
+                engine.operators[name].speaks = True
+            found = _run(engine, self.graph, self.script, self._pages, told, position)
+            for end, rows in self._expected.items():
+                yield from _compare(rows, found[end], told.get(end), position)
+
+
+def key_of(value: int, values: int, cases: int) -> tuple[int, ...]:
+    """All keys that stand for one of `values` values, in so many cases."""
+    return tuple(case * values + value for case in range(cases))
+
+
+def cases_of(domains: Mapping[VertexId, Domain], script: Script) -> int:
+    """How many inputs a script has, with every choice of tuples that are left out."""
+    count = 1
+    for entry in script:
+        if not isinstance(entry, int):
+            count *= 2 * len(domains[entry[0]].rows)
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    page: Page
+    droppable: np.ndarray[Any, np.dtype[np.bool_]]  # in which cases the source leaves the tuple out if it may
+
+
+def _pages(domains: Mapping[VertexId, Domain], script: Script) -> list[_Step | None]:
+    """For each entry of the script the tuple of all cases, as one page."""
+    choices = [range(2 * len(domains[entry[0]].rows)) for entry in script if not isinstance(entry, int)]
+    chosen = np.array(list(product(*choices)), dtype=np.int64).reshape(-1, len(choices))
+    found: list[_Step | None] = []
+    place = 0
+    for number, entry in enumerate(script):
+        if isinstance(entry, int):
+            found.append(None)
+            continue
+        source, ts = entry
+        domain = domains[source]
+        which, drop = chosen[:, place] // 2, chosen[:, place] % 2 == 1
+        place += 1
+        table = pl.DataFrame(list(domain.rows), schema=domain.schema.polars(), orient="row")
+        case = pl.int_range(len(which), dtype=pl.Int64)
+        rows = table[which.tolist()]
+        if domain.key is None:
+            rows = rows.with_columns(case.alias("case"))
+        else:
+            values = len({row[domain.schema.names.index(domain.key)] for row in domain.rows})
+            rows = rows.with_columns((case * values + pl.col(domain.key)).cast(domain.schema.polars()[domain.key]).alias(domain.key))
+        stamped = rows.with_columns(pl.lit(ts, pl.Int64).alias(TS), pl.lit(number, pl.Int64).alias(SEQ))
+        found.append(_Step(Page(stamped), drop))
+    return found
+
+
+def _run(
+    engine: Engine, graph: Graph, script: Script, pages: Sequence[_Step | None], told: Told, position: int
+) -> dict[VertexId, pl.DataFrame | None]:
+    sources = [vertex.id for vertex in graph if not vertex.inputs]
+    for number, (entry, step) in enumerate(zip(script, pages, strict=True)):
+        if number == position:
+            _tell(engine, told)
+        if step is None or isinstance(entry, int):
+            for source in sources:
+                engine.push(source, Punctuation(entry if isinstance(entry, int) else END))
+        else:
+            engine.push(entry[0], _left_out(engine, entry[0], step))
+        engine.run()
+    if position == len(script):
+        _tell(engine, told)
+    for source in sources:
+        engine.push(source, Punctuation(END))
+    engine.run()
+    taken = engine.take_results()
+    return {name: pl.concat([page.rows for page in taken[name]]) if name in taken else None for name in engine.ends}
+
+
+def _tell(engine: Engine, told: Told) -> None:
+    for end, wanted in told.items():
+        engine.feedback(end, Feedback(Intent.ASSUMED, wanted))
+
+
+def _left_out(engine: Engine, source: VertexId, step: _Step) -> Page:
+    """The page without what the source may leave out, where it does."""
+    said = engine.assumptions.relayed.get(source, ())
+    unneeded = np.zeros(len(step.page), np.bool_)
+    for one in (one for one in said if one.intent is Intent.ASSUMED):
+        unneeded |= matches(one.pattern, step.page.rows).to_numpy()
+    return Page(step.page.rows.filter(pl.Series(~(unneeded & step.droppable))))
+
+
+def _compare(expected: pl.DataFrame | None, found: pl.DataFrame | None, wanted: Pattern | None, position: int) -> Iterator[Violation]:
+    some = expected if expected is not None else found
+    if some is None:
+        return
+    columns = some.columns
+    counts = [
+        (frame if frame is not None else some.clear()).select(columns).group_by(columns).agg(pl.len().cast(pl.Int64).alias(name))
+        for frame, name in ((expected, "__expected"), (found, "__found"))
+    ]
+    both = counts[0].join(counts[1], on=columns, how="full", nulls_equal=True, coalesce=True)
+    both = both.with_columns(pl.col("__expected", "__found").fill_null(0))
+    needed = pl.Series(np.ones(both.height, np.bool_)) if wanted is None else ~matches(wanted, both)
+    for kind, wrong in (("foreign", both["__found"] > both["__expected"]), ("lost", (both["__found"] < both["__expected"]) & needed)):
+        for row in both.filter(wrong).sort(columns).head(1).to_dicts():
+            yield Violation(kind, position, row)

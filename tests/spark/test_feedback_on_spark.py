@@ -1,0 +1,72 @@
+"""Feedback from outside to a deployment on Spark, through the command log to buckets, ingest and source readers, and over a restart."""
+
+import datetime as dt
+import time
+
+import polars as pl
+import pytest
+
+from headrace.session import Session
+
+pytestmark = pytest.mark.spark
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+
+
+def until(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def write(folder, number):
+    """Ten seconds of readings, a group of rows for each of nine segments."""
+    rows = [
+        {"at": START + dt.timedelta(seconds=number * 10 + second), "segment": segment, "speed": 50.0} for segment in range(9) for second in range(10)
+    ]
+    frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "segment": pl.Int32, "speed": pl.Float64})
+    frame.write_parquet(folder / f".{number}.parquet", row_group_size=10, statistics=True)
+    (folder / f".{number}.parquet").rename(folder / f"{number:03d}.parquet")
+
+
+def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+
+    def read(session):
+        seen = session.statistics().streams.get("detectors")
+        return 0 if seen is None else seen.tuples + seen.skipped
+
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute(f"""
+            CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at SKEW 10 SECONDS
+              FROM FILES (path '{data}', format 'parquet');
+            CREATE QUERY speeds AS SELECT segment, avg(speed) AS speed, count(*) AS n, window_end
+              FROM detectors [RANGE 10 SECONDS] WHERE speed < 200 GROUP BY segment INTO FILES (path '{tmp_path}/out', format 'parquet')""")
+        for number in range(3):
+            write(data, number)
+        until(lambda: read(session) == 270)
+        session.execute("ASSUME speeds WHERE segment <> 3 FOR 60 SECONDS")
+        write(data, 3)
+        until(lambda: read(session) == 360)
+        assert session.statistics().streams["detectors"].skipped == 80
+        (listing,) = session.execute("DEMAND speeds WHERE segment = 3")
+        demanded = [dict(zip(listing.columns, row, strict=True)) for row in listing.rows]
+        assert demanded
+        assert all(row["partial"] and row["segment"] == 3 for row in demanded)
+    with Session(tmp_path / "checkpoint") as session:
+        session.start()
+        write(data, 4)
+        until(lambda: read(session) == 90)
+        assert session.statistics().streams["detectors"].skipped == 80, "the feedback is in force after the restart"
+        rows = session.execute("SHOW FEEDBACK")[0].rows
+        assert any("segment <> 3" in str(row[1]) for row in rows)
+        for number in range(5, 12):
+            write(data, number)
+        session.drain(60)
+    results = pl.read_parquet(tmp_path / "out" / "*.parquet")
+    by_end = {
+        second: sorted(results.filter(pl.col("window_end") == START + dt.timedelta(seconds=second))["segment"]) for second in (10, 40, 70, 90, 120)
+    }
+    assert by_end == {10: list(range(9)), 40: [3], 70: [3], 90: list(range(9)), 120: list(range(9))}
+    assert results.filter(pl.col("segment") == 3)["n"].to_list() == [10] * 12, "what is needed is whole, each once"

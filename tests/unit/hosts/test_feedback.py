@@ -1,0 +1,171 @@
+"""Feedback from outside to a running deployment: what is dropped where, what is not even read, and what the results are."""
+
+import datetime as dt
+
+import polars as pl
+import pytest
+
+from headrace.errors import NameFault, NotSupported
+from headrace.session import Session
+
+EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+AVERAGES = """CREATE QUERY speeds AS SELECT segment, avg(speed) AS speed, count(*) AS n, window_end
+              FROM detectors [RANGE 10 SECONDS] WHERE speed < 200 GROUP BY segment INTO MEMORY"""
+
+
+def reading(second, segment, speed=50.0):
+    return {"at": EPOCH + dt.timedelta(seconds=second), "segment": segment, "speed": speed}
+
+
+@pytest.fixture
+def session():
+    with Session(host="local", buckets=2) as made:
+        made.execute("CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES)
+        yield made
+
+
+def push(session, seconds, segments=range(9)):
+    session.push("detectors", [reading(second, segment) for second in seconds for segment in segments])
+    while session.deployment.step():
+        pass
+
+
+def segments(session, after=0):
+    return sorted({row["segment"] for row in session.results("speeds") if row["window_end"] > EPOCH + dt.timedelta(seconds=after)})
+
+
+def ended(session, second):
+    """The segments of the window that ends then."""
+    return sorted(row["segment"] for row in session.results("speeds") if row["window_end"] == EPOCH + dt.timedelta(seconds=second))
+
+
+def test_what_is_assumed_is_neither_computed_nor_delivered_and_comes_back_by_itself(session):
+    push(session, range(21))
+    session.execute("ASSUME speeds WHERE segment NOT IN (3, 4) FOR 20 SECONDS")
+    push(session, range(21, 60))
+    session.drain()
+    assert {second: ended(session, second) for second in (20, 30, 50, 60)} == {20: list(range(9)), 30: [3, 4], 50: list(range(9)), 60: list(range(9))}
+    needed = [row["n"] for row in session.results("speeds") if row["window_end"] == EPOCH + dt.timedelta(seconds=30)]
+    assert needed == [10, 10], "what is needed is whole"
+
+
+def test_the_guards_of_the_ingest_save_the_work_of_the_aggregate(session):
+    push(session, range(21))
+    session.execute("ASSUME speeds WHERE segment <> 3 FOR 20 SECONDS")
+    push(session, range(21, 38))
+    aggregated = sum(seen.tuples_in for name, seen in session.statistics().vertices.items() if name.startswith("partialaggregate"))
+    assert aggregated == 21 * 9 + 17, "of the later tuples only those of segment 3"
+    listing = session.execute("SHOW FEEDBACK")[0]
+    assert any(row[3] > 0 for row in listing.rows), "somebody dropped something"
+    assert any("segment <> 3" in row[1] for row in listing.rows)
+
+
+def test_what_is_said_of_several_stretches_of_old_time_all_holds(session):
+    for start in (0, 10, 20):
+        times = f"window_end > TIMESTAMP '2026-01-01 00:00:{start:02d}' AND window_end <= TIMESTAMP '2026-01-01 00:00:{start + 10}'"
+        session.execute(f"ASSUME speeds WHERE segment <> {start // 10} AND {times}")
+    push(session, range(45))
+    assert {second: ended(session, second) for second in (10, 20, 30, 40)} == {10: [0], 20: [1], 30: [2], 40: list(range(9))}
+
+
+def test_guards_end_and_are_forgotten(session):
+    push(session, range(11))
+    for number in range(30):
+        session.execute(f"ASSUME speeds WHERE segment = {number % 9} FOR 10 SECONDS")
+        push(session, range(11 + number * 10, 21 + number * 10))
+        active = [seen for seen in session.statistics().guards.values() if seen.active]
+        assert len(active) < 40, "they do not add up"
+    assert len(session._running().told) <= 3
+
+
+@pytest.mark.parametrize("reach", ["results", "operator", "sources"])
+def test_how_far_feedback_goes_changes_the_work_and_not_the_results(reach):
+    with Session(host="local", buckets=2) as session:
+        session.execute("CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES)
+        session.execute(f"ALTER SYSTEM SET feedback = '{reach}'")
+        push(session, range(21))
+        session.execute("ASSUME speeds WHERE segment > 0 FOR 20 SECONDS")
+        push(session, range(21, 45))
+        vertices = session.statistics().vertices
+        work = {kind: sum(seen.tuples_in for name, seen in vertices.items() if name.startswith(kind)) for kind in ("filter", "partialaggregate")}
+        session.drain()
+        assert segments(session, 45) == list(range(9))
+        assert ended(session, 30) == [0]
+    everything = 45 * 9
+    assert (work["filter"] < everything) == (reach == "sources")
+    assert (work["partialaggregate"] < everything) == (reach != "results")
+
+
+def test_row_groups_that_nobody_needs_are_not_read_and_time_goes_on(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    clause = f"TIMESTAMP BY at SKEW 10 SECONDS FROM FILES (path '{data}', format 'parquet');"
+    with Session(host="local", buckets=1) as session:
+        session.execute(f"CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) {clause}" + AVERAGES)
+
+        def write(number):
+            seconds = range(number * 10, number * 10 + 10)
+            rows = [reading(second, segment) for segment in range(9) for second in seconds]  # a group of rows for each segment
+            frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "segment": pl.Int32, "speed": pl.Float64})
+            frame.write_parquet(data / f"{number}.parquet", row_group_size=10, statistics=True)
+            while session.deployment.step():
+                pass
+
+        for number in range(3):
+            write(number)
+        session.execute("ASSUME speeds WHERE segment <> 3 FOR 40 SECONDS")  # from second 20 on, up to which results are
+        for number in range(3, 8):
+            write(number)
+        seen = session.statistics().streams["detectors"]
+        assert seen.skipped == 2 * 80, "seconds 30 to 50; of later ones results come after the time that was named"
+        assert seen.skipped_bytes > 0
+        session.drain()
+        assert {second: ended(session, second) for second in (10, 40, 70)} == {10: list(range(9)), 40: [3], 70: list(range(9))}
+
+
+def test_what_is_demanded_comes_at_once_and_again_when_it_is_final(session):
+    push(session, range(5))
+    (listing,) = session.execute("DEMAND speeds WHERE segment = 3")
+    rows = [dict(zip(listing.columns, row, strict=True)) for row in listing.rows]
+    assert [(row["segment"], row["n"], row["partial"]) for row in rows] == [(3, 5, True)]
+    assert session.results("speeds") == []
+    push(session, range(5, 11))
+    assert [row["n"] for row in session.results("speeds") if row["segment"] == 3] == [10]
+
+
+def test_what_is_desired_comes_first(session):
+    session.execute("DESIRE speeds WHERE segment = 7")
+    push(session, range(11))
+    assert session.results("speeds")[0]["segment"] == 7
+    assert segments(session) == list(range(9))
+
+
+def test_a_restarted_deployment_goes_on_with_its_guards(tmp_path):
+    from headrace.hosts.local import LocalDeployment
+
+    with Session(tmp_path, host="local", buckets=2) as session:
+        assert isinstance(session.deployment, LocalDeployment)
+        session.deployment.forgetful = True
+        session.execute("CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES)
+        push(session, range(11))
+        session.execute("ASSUME speeds WHERE segment <> 3 FOR 30 SECONDS")
+        push(session, range(11, 31))
+        assert segments(session, 20) == [3]
+        session.drain()
+    assert segments(session, 20) == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "complaint"),
+    [
+        ("ASSUME speed WHERE segment = 3 FOR 1 MINUTE", NameFault, "no running query 'speed'"),
+        ("ASSUME speeds WHERE segments = 3 FOR 1 MINUTE", NameFault, "no column 'segments'"),
+        ("ASSUME speeds WHERE segment = 3", NotSupported, "nothing in .* ends with time"),
+        ("ASSUME speeds WHERE segment + n = 3 FOR 1 MINUTE", NotSupported, "feedback cannot say"),
+        ("ASSUME speeds WHERE segment = 3 OR n = 2 FOR 1 MINUTE", NotSupported, "feedback cannot say"),
+    ],
+)
+def test_feedback_that_makes_no_sense_is_refused(session, text, error, complaint):
+    with pytest.raises(error, match=complaint) as refused:
+        session.execute(text)
+    assert "^" in refused.value.render(text)
