@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from headrace.elements.promise import Qos, qos_of
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 
@@ -59,6 +60,11 @@ class Query(Struct, frozen=True, tag="query"):
     @property
     def is_view(self) -> bool:
         return not self.sinks
+
+    @property
+    def qos(self) -> Qos:
+        """What it promised when it was created."""
+        return qos_of(self.options)
 
 
 class Aggregate(Struct, frozen=True, tag="aggregate"):

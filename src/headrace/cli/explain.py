@@ -15,6 +15,7 @@ from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
 from headrace.language.syntax import (
     Alter,
+    AlterPromises,
     CreateAggregate,
     CreateQuery,
     CreateStream,
@@ -70,7 +71,9 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
             case Select() | Explain():
                 unnamed += 1
                 title = f"query {unnamed}"
-            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Alter() | Tell() | Drop() | Show() | Describe():
+            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Drop() | Show() | Describe():
+                continue
+            case Alter() | AlterPromises() | Tell():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, demo, experiment, explain, run, shell, test
+from headrace.cli import bench, demo, experiment, explain, plan, run, shell, test
 from headrace.cli.report import DEBUG
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.add_typer(experiment.app, name="experiment")

@@ -16,6 +16,7 @@ from msgspec import Struct
 from headrace.catalog.definitions import Connector, Stream
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.pattern import Pattern
+from headrace.elements.promise import Qos
 from headrace.elements.schema import Schema
 from headrace.errors import HostFault
 from headrace.graph.graph import Graph, VertexId
@@ -23,13 +24,14 @@ from headrace.operators.feedback.reach import Reach
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query: its graph (ending in Output), the streams it reads, and where its results go."""
+    """Run a query: its graph (ending in Output), the streams it reads, where its results go, and what it promises."""
 
     query: str
     graph: Graph
     streams: tuple[Stream, ...]
     sinks: tuple[Connector, ...]
     schema: Schema
+    qos: Qos = Qos()
 
     @property
     def output(self) -> VertexId:
@@ -61,6 +63,13 @@ class UseEts(Struct, frozen=True, tag="use_ets"):
     period: int = 0
 
 
+class SetPromises(Struct, frozen=True, tag="set_promises"):
+    """A running query promises this from now on, and nothing else."""
+
+    query: str
+    qos: Qos
+
+
 class Tell(Struct, frozen=True, tag="tell"):
     """What the readers of a query tell it about its results; `since` is how far these were then, `until` the bound that ends it."""
 
@@ -76,7 +85,7 @@ class UseFeedback(Struct, frozen=True, tag="use_feedback"):
     reach: Reach = "sources"
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts | Tell | UseFeedback
+Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts | SetPromises | Tell | UseFeedback
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -162,10 +171,17 @@ class Running(Struct, frozen=True):
                 return msgspec.structs.replace(taken, strategies=(*strategies, command))
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
+            case SetPromises(query=name, qos=qos):
+                queries = tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in self.queries)
+                return msgspec.structs.replace(taken, queries=queries)
             case Tell():
                 return msgspec.structs.replace(taken, told=_with(self.told, command))
             case UseFeedback():
                 return msgspec.structs.replace(taken, feedback=command)
+
+    def promises(self) -> dict[str, Qos]:
+        """What each query promises now."""
+        return {query.query: query.qos for query in self.queries}
 
 
 def _with(told: tuple[Tell, ...], new: Tell) -> tuple[Tell, ...]:

@@ -5,6 +5,7 @@ Runs on the driver, once per micro-batch, perhaps again after a crash: everythin
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +61,7 @@ class Delivery:
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
         """Hand out one micro-batch; returns True if every query of a draining deployment has given its last result."""
+        began = time.perf_counter_ns()
         self.open(running)
         pages: dict[str, list[Page]] = {}
         staged: dict[str, list[Row]] = {}
@@ -98,6 +100,9 @@ class Delivery:
         for written in writing:
             written.result()
         self._remember(reports, bounds)
+        if milliseconds is not None:
+            took = milliseconds / 1e3 + (time.perf_counter_ns() - began) / 1e9
+            self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
         self.reports, self.commands = reports, running.commands
@@ -175,6 +180,15 @@ class Delivery:
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
         for name in alive:
             total.queries.setdefault(name, QueryStatistics()).latency_ms = milliseconds
+
+
+def _tuples(reports: list[Report]) -> int:
+    return sum(stream.tuples for report in reports for counts in report.streams for stream in counts.values())
+
+
+def _busy(reports: list[Report]) -> float:
+    """Seconds of all operators."""
+    return sum(seen.busy_ns for report in reports for counts in (report.vertices, *report.ingest) for seen in counts.values()) / 1e9
 
 
 def _ahead(pages: list[Page], wanted: Pattern) -> list[Page]:

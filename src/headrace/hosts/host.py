@@ -12,6 +12,7 @@ class Deployment(Protocol):
     """A running set of queries on one checkpoint directory."""
 
     delivery: Delivery
+    cores: int  # how many tasks run at the same time
 
     def start(self) -> None:
         """Begin, or continue from the checkpoint."""

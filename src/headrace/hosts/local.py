@@ -68,6 +68,7 @@ class LocalDeployment:
         self.offset: Offset = START
         self.batch = 0
         self.ended = False
+        self.cores = 1
 
     def start(self) -> None:
         try:

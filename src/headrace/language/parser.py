@@ -12,9 +12,11 @@ from headrace.errors import HeadraceError, Span, SyntaxFault
 from headrace.language.create import read_connector, read_create
 from headrace.language.dialect import parse_expressions, parse_select, tokenize
 from headrace.language.names import did_you_mean
+from headrace.language.options import read_options, read_promises
 from headrace.language.reader import Reader
 from headrace.language.syntax import (
     Alter,
+    AlterPromises,
     ConnectorClause,
     CreateQuery,
     CreateView,
@@ -22,7 +24,6 @@ from headrace.language.syntax import (
     Drop,
     Explain,
     Name,
-    Option,
     Select,
     Show,
     Statement,
@@ -116,10 +117,10 @@ def _create(reader: Reader, offset: int) -> Statement:
         return read_create(reader, offset)
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the query's name")
-    options = _options(reader) if reader.accept("WITH") else {}
+    options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
     reader.expect("AS", hint="CREATE QUERY name [WITH (options)] AS SELECT ... [INTO KIND (options)]")
     select, span, sinks = _query(reader)
-    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists)
+    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans)
 
 
 def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
@@ -145,33 +146,15 @@ def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]
     return select, Span(tokens[0].start, tokens[-1].end + 1), tuple(sinks)
 
 
-def _options(reader: Reader) -> dict[str, Option]:
-    """`(latency '500 ms' MUST, ordered, shed RANDOM)`; how strictly a value is meant is kept under `name.class`."""
-    options: dict[str, Option] = {}
-    reader.expect("(")
-    while not reader.accept(")"):
-        name = reader.name("the name of an option")
-        key = name.text.lower()
-        if key in options:
-            raise SyntaxFault(f"option {key!r} is given twice", span=name.span)
-        reader.accept("=")
-        value = reader.option()
-        options[key] = True if value is None else value
-        for words in (("MUST",), ("BEST", "EFFORT"), ("DONT", "CARE")):
-            if reader.accept(*words):
-                options[f"{key}.class"] = " ".join(words)
-        if reader.word() != ")":
-            reader.expect(",")
-    return options
-
-
-def _alter(reader: Reader, offset: int) -> Alter:
+def _alter(reader: Reader, offset: int) -> Alter | AlterPromises:
     reader.expect("ALTER")
     query = None
     if not reader.accept("SYSTEM"):
         reader.expect("QUERY", hint="ALTER SYSTEM SET strategy = 'bfs', or ALTER QUERY name SET strategy = 'bfs'")
         query = reader.name("the query's name")
     reader.expect("SET")
+    if query is not None and reader.word() == "(":
+        return AlterPromises(reader.text, offset, query, *read_promises(reader))
     setting = reader.name("the name of a setting")
     reader.accept("=")
     span = reader.here()
@@ -216,6 +199,7 @@ def _show(reader: Reader, offset: int) -> Show:
 def _explain(reader: Reader, offset: int) -> Explain:
     reader.expect("EXPLAIN")
     analyze = reader.accept("ANALYZE")
+    capacity = not analyze and reader.word() == "CAPACITY" and reader.position + 1 < len(reader.tokens) and reader.accept("CAPACITY")
     json = reader.accept("(", "FORMAT", "JSON", ")") or (reader.word() == "JSON" and reader.word(1) != "" and reader.accept("JSON"))
     if not json:
         reader.accept("(", "FORMAT", "TEXT", ")")
@@ -224,7 +208,7 @@ def _explain(reader: Reader, offset: int) -> Explain:
         target, _, _ = _query(reader)
     else:
         target = reader.name("a SELECT or the name of a query")
-    return Explain(reader.text, offset, target, "json" if json else "text", analyze)
+    return Explain(reader.text, offset, target, "json" if json else "text", analyze, capacity)
 
 
 def dotted(reader: Reader) -> Name:

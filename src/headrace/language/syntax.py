@@ -5,7 +5,7 @@ Positions (`Span`) count from the start of the statement's own `text`; `offset` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 from typing import TypeAlias
 
@@ -91,6 +91,7 @@ class CreateQuery:
     sinks: tuple[ConnectorClause, ...]
     or_replace: bool
     if_not_exists: bool
+    option_spans: dict[str, Span] = field(default_factory=dict)
 
     @property
     def select_text(self) -> str:
@@ -161,6 +162,17 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterPromises:
+    """ALTER QUERY query SET (latency '200 ms' MUST, ...): other promises stay; the value NONE takes one back."""
+
+    text: str
+    offset: int
+    query: Name
+    options: dict[str, Option]
+    option_spans: dict[str, Span]
+
+
+@dataclass(frozen=True, slots=True)
 class Tell:
     """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration]: what its readers tell a running query."""
 
@@ -193,17 +205,31 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN [ANALYZE] [JSON] query name or SELECT."""
+    """EXPLAIN [ANALYZE | CAPACITY] [JSON] query name or SELECT."""
 
     text: str
     offset: int
     target: Name | exp.Expr
     form: OneOf["text", "json"]
     analyze: bool
+    capacity: bool = False
 
 
 Statement: TypeAlias = (
-    CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | Split | Select | Drop | Alter | Tell | Show | Describe | Explain
+    CreateStream
+    | CreateTable
+    | CreateAggregate
+    | CreateQuery
+    | CreateView
+    | Split
+    | Select
+    | Drop
+    | Alter
+    | AlterPromises
+    | Tell
+    | Show
+    | Describe
+    | Explain
 )
 
 

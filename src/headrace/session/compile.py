@@ -68,7 +68,7 @@ def command_for(query: Query, plan: Node, catalog: Catalog) -> AddQuery:
         check_sink(query.name, sink, query.schema)
     bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
     streams = tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
-    return AddQuery(query.name, graph_of(plan, query.name, catalog), streams, query.sinks, query.schema)
+    return AddQuery(query.name, graph_of(plan, query.name, catalog), streams, query.sinks, query.schema, query.qos)
 
 
 def graph_of(plan: Node, name: str, catalog: Catalog) -> Graph:

@@ -11,6 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
+from headrace.analysis.facts import Facts
+from headrace.analysis.report import CapacityReport, format_report
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_aggregate, define_connector, define_query, define_stream, define_table, define_view
 from headrace.catalog.definitions import Connector, Query, Stream
@@ -28,6 +32,7 @@ from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.syntax import (
     Alter,
+    AlterPromises,
     CreateAggregate,
     CreateQuery,
     CreateStream,
@@ -36,6 +41,7 @@ from headrace.language.syntax import (
     Describe,
     Drop,
     Explain,
+    Name,
     Select,
     Show,
     Split,
@@ -47,7 +53,10 @@ from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.compile import command_for, explain, plan_select, plan_target
 from headrace.session.feedback import tell
+from headrace.session.forecast import Stated, declared_rate, foretell, measured
+from headrace.session.gauge import Gauge, Measured
 from headrace.session.outcome import Listing, Message, Outcome
+from headrace.session.promises import check_promises
 from headrace.session.show import describe, show
 from headrace.session.staged import Staged
 
@@ -79,20 +88,12 @@ class Session:
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = self._deployment(host, buckets, limit, page, interval)
         self._started = False
+        self._gauge: Gauge | None = None
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
         """Run statements in order, all or none; an error points into `text`."""
-        staged = Staged(copy.deepcopy(self.catalog), self._running())
-        for statement in parse(text):
-            try:
-                self._stage(statement, staged)
-            except HeadraceError as error:
-                if error.span is not None and error.text is None:
-                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
-                    error.text = text
-                raise
-        return self._commit(staged)
+        return self._commit(self._staged(text))
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
         """Show how the statements' queries would run: plan, optimised plan, graph."""
@@ -116,6 +117,16 @@ class Session:
                     error.text = text
                 raise
         return "\n\n".join(shown)
+
+    def foretell(self, text: str, stated: Stated, *, speed: float = 1.0) -> CapacityReport:
+        """Predict what the queries of a text would do beside those that run, without running them, on a processor `speed` times as fast."""
+        staged = self._staged(text)
+        return foretell(staged.running.values(), stated.facts(staged.catalog.streams()), speed=speed)
+
+    def streams_of(self, text: str) -> dict[str, float | None]:
+        """The streams that the queries of a text read, with the rates of those that say how fast they come."""
+        read = {stream.name: stream for query in self._staged(text).running.values() for stream in query.streams}
+        return {name: declared_rate(stream) for name, stream in sorted(read.items())}
 
     def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a MEMORY stream; durable when it returns."""
@@ -154,6 +165,7 @@ class Session:
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
+            self._gauge = Gauge(time.monotonic())
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
@@ -205,6 +217,19 @@ class Session:
         deployments = Deployments(self.directory)
         return deployments.at(deployments.count()).running
 
+    def _staged(self, text: str) -> Staged:
+        """Check statements in order, as if they were run."""
+        staged = Staged(copy.deepcopy(self.catalog), self._running())
+        for statement in parse(text):
+            try:
+                self._stage(statement, staged)
+            except HeadraceError as error:
+                if error.span is not None and error.text is None:
+                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
+                    error.text = text
+                raise
+        return staged
+
     def _stage(self, statement: Statement, staged: Staged) -> None:
         """Check a statement and note what it would do."""
         match statement:
@@ -221,8 +246,10 @@ class Session:
             case CreateQuery():
                 plan = plan_select(statement.select, statement.text, staged.catalog, ordered=bool(statement.options.get("ordered")))
                 query = define_query(statement, plan.schema)
+                command = command_for(query, plan, staged.catalog)
+                check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
-                    staged.start(command_for(query, plan, staged.catalog))
+                    staged.start(command)
             case CreateView():
                 self._stage_view(statement, statement.text, staged)
             case Split(views=views):
@@ -237,17 +264,41 @@ class Session:
                 staged.drop(statement)
             case Alter():
                 staged.alter(statement)
+            case AlterPromises():
+                staged.promise(statement)
             case Tell():
                 self._stage_feedback(statement, staged)
             case Show():
                 staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found))
+                staged.outcomes.append(lambda: describe(found, self._running()))
+            case Explain(capacity=True):
+                self._stage_capacity(statement, staged)
             case Explain():
                 plan = plan_target(statement.target, statement.text, staged.catalog)
                 shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
+
+    def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
+        """Predict a query beside all that run; one that does not run yet is taken as if it did."""
+        known = staged.catalog.get(statement.target.text) if isinstance(statement.target, Name) else None
+        queries = dict(staged.running)
+        if known is not None and known.name in queries:
+            name = known.name
+        else:
+            plan = plan_target(statement.target, statement.text, staged.catalog)
+            name, options = (known.name, known.options) if isinstance(known, Query) else ("this query", {})
+            queries[name] = command_for(Query(name, "", plan.schema, (), options), plan, staged.catalog)
+        found = foretell(queries.values(), self._measured(staged), speed=self.deployment.cores, only=name)
+        shown = msgspec.json.format(msgspec.json.encode(found)).decode() if statement.form == "json" else format_report(found)
+        staged.outcomes.append(lambda: Message(shown))
+
+    def _measured(self, staged: Staged) -> Facts:
+        """What the deployment's counters say now."""
+        seen, deployment = self.statistics(), self.deployment
+        figures = Measured({}) if self._gauge is None else self._gauge.look(time.monotonic(), seen, deployment.cores)
+        return measured(seen, figures, staged.catalog.streams())
 
     def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
         """Tell a query what its readers need; a demand is answered with what there is."""

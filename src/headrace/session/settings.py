@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from headrace.elements.promise import OPTIONS
 from headrace.elements.time import MILLISECOND, parse_duration
 from headrace.errors import NameFault, QueryError
 from headrace.graph.command import Command, UseEts, UseFeedback, UseStrategy
@@ -18,7 +19,9 @@ def command_of(statement: Alter) -> Command:
     setting = statement.setting
     make = SETTINGS.get(setting.text.lower())
     if make is None:
-        raise NameFault(f"no setting {setting.text!r}", span=setting.span, hint=did_you_mean(setting.text, list(SETTINGS)))
+        promised = f"promises stand in parentheses: SET ({setting.text} ...)" if setting.text.lower() in OPTIONS else None
+        hint = promised or did_you_mean(setting.text, list(SETTINGS))
+        raise NameFault(f"no setting {setting.text!r}", span=setting.span, hint=hint)
     try:
         return make(statement)
     except QueryError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
+from headrace.elements.promise import Qos, format_qos
 from headrace.elements.time import format_instant
 from headrace.graph.command import Running
 from headrace.runtime.statistics import Statistics, StreamStatistics
@@ -28,9 +29,11 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
             return _vertices(seen)
 
 
-def describe(found: Stream | Table | Query) -> Listing:
-    """The columns of a stream, table or query."""
-    return Listing(("column", "type"), tuple((field.name, field.type.value) for field in found.schema))
+def describe(found: Stream | Table | Query, running: Running) -> Listing:
+    """The columns of a stream, table or query; below them, what the query promises now."""
+    columns = tuple((field.name, field.type.value) for field in found.schema)
+    promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
+    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)))
 
 
 def _streams(catalog: Catalog, seen: Statistics) -> Listing:
@@ -43,9 +46,15 @@ def _streams(catalog: Catalog, seen: Statistics) -> Listing:
 
 def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
     results = {name: counts.results for name, counts in seen.queries.items()}
-    listed = tuple((query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0)) for query in running.queries)
-    views = tuple((query.name, "view", None) for query in catalog.queries() if query.is_view)
-    return Listing(("query", "sinks", "results"), listed + views)
+    listed = tuple(
+        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos)) for query in running.queries
+    )
+    views = tuple((query.name, "view", None, None) for query in catalog.queries() if query.is_view)
+    return Listing(("query", "sinks", "results", "promises"), listed + views)
+
+
+def _promised(qos: Qos) -> str | None:
+    return ", ".join(f"{name} {value}" for name, value in format_qos(qos)) or None
 
 
 def _feedback(seen: Statistics) -> Listing:

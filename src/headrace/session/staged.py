@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Aggregate, Definition, Query
 from headrace.catalog.journal import Entry
+from headrace.elements.promise import format_qos
 from headrace.errors import NameFault
 from headrace.graph.command import AddQuery, Command, DropQuery, Running
 from headrace.language.names import did_you_mean
-from headrace.language.syntax import Alter, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView, Drop
+from headrace.language.syntax import Alter, AlterPromises, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView, Drop, Name
 from headrace.session.outcome import Message, Outcome, Started
+from headrace.session.promises import promises_of
 from headrace.session.settings import command_of
 
 
@@ -50,10 +54,24 @@ class Staged:
     def alter(self, statement: Alter) -> None:
         """Set something of a query or of all."""
         query, setting = statement.query, statement.setting.text.lower()
-        if query is not None and query.text not in self.running:
-            raise NameFault(f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running)))
+        if query is not None:
+            self._check_running(query)
         self.commands.append(command_of(statement))
         self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}"))
+
+    def promise(self, statement: AlterPromises) -> None:
+        """Change what a running query promises."""
+        self._check_running(statement.query)
+        query = self.running[statement.query.text]
+        command = promises_of(statement, query)
+        self.commands.append(command)
+        self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
+        said = ", ".join(f"{name} {value}" for name, value in format_qos(command.qos)) or "nothing"
+        self.outcomes.append(lambda: Message(f"{query.query} promises {said}"))
+
+    def _check_running(self, query: Name) -> None:
+        if query.text not in self.running:
+            raise NameFault(f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running)))
 
     def drop(self, statement: Drop) -> None:
         """Forget a definition, and stop it if it is a running query."""

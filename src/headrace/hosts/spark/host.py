@@ -63,6 +63,7 @@ class SparkDeployment:
         self.directory = directory.resolve()
         self.limit, self.page, self.interval = limit, page, interval
         self.wanted_buckets = buckets
+        self.cores = 1  # until Spark has started
         self.delivery = Delivery(self.directory)
         self.deployments = Deployments(self.directory)
         self.query: StreamingQuery | None = None
@@ -77,6 +78,7 @@ class SparkDeployment:
         resume(self.directory)
         shutil.rmtree(self.directory / "cache", ignore_errors=True)
         spark = spark_session()
+        self.cores = spark.sparkContext.defaultParallelism
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         pages = (

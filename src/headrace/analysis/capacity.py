@@ -1,0 +1,70 @@
+"""Capacities of operators, paths and segments: how many source tuples a second they can take, how many bytes a second they free."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """An operator of a path: tuples a second it can serve, outputs per tuple, and the sizes of both (any unit)."""
+
+    name: str
+    capacity: float
+    selectivity: float = 1.0
+    size_in: float = 1.0
+    size_out: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Stages from the leaf to the root, or to where several paths go on with the same tuples."""
+
+    stages: tuple[Stage, ...]
+    branches: tuple[Path, ...] = ()
+
+    def run(self) -> tuple[Stage, ...]:
+        """All stages, each once, depth first."""
+        return self.stages + tuple(stage for branch in self.branches for stage in branch.run())
+
+
+def path_cost(path: Path) -> float:
+    """Processor seconds for one tuple that enters, all that comes of it included: 1 / C^P."""
+    reach, cost = 1.0, 0.0
+    for stage in path.stages:
+        cost += reach / stage.capacity  # (6.2)
+        reach *= stage.selectivity
+    return cost + reach * sum(path_cost(branch) for branch in path.branches)  # (6.4, E-14)
+
+
+def path_capacity(path: Path) -> float:
+    """Tuples a second that a path can take if it has the processor for itself."""
+    cost = path_cost(path)
+    return 1 / cost if cost else math.inf
+
+
+def operator_release(stage: Stage, *, consumers: int = 1) -> float:
+    """Bytes a second that an operator frees while it runs; a result is stored once for each consumer."""
+    return stage.capacity * (stage.size_in - consumers * stage.size_out * stage.selectivity)  # (6.1)
+
+
+def path_release(path: Path) -> float:
+    """Bytes a second that a whole path frees: its results leave the system."""
+    return path_capacity(path) * path.stages[0].size_in  # (6.5)
+
+
+def segment_release(segment: Path, *, last: bool = False) -> float:
+    """Bytes a second that a segment frees; what leaves the `last` one of a path occupies nothing."""
+    left = 0.0 if last else _output_size(segment)
+    return path_capacity(segment) * (segment.stages[0].size_in - left)  # (6.6), (6.7)
+
+
+def _output_size(segment: Path) -> float:
+    """Bytes that leave a segment for each tuple that enters it."""
+    share = 1.0
+    for stage in segment.stages:
+        share *= stage.selectivity
+    if segment.branches:
+        return share * sum(_output_size(branch) for branch in segment.branches)
+    return share * segment.stages[-1].size_out

@@ -1,0 +1,101 @@
+"""`headrace plan`: whether the promises of queries would hold, without running them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import msgspec
+import typer
+
+from headrace.analysis.facts import GROUPS, SERVICE
+from headrace.analysis.report import CapacityReport, format_report
+from headrace.cli.report import faults, out
+from headrace.cli.running import beside
+from headrace.elements.promise import parse_rate
+from headrace.language.names import did_you_mean
+from headrace.session import Session
+from headrace.session.forecast import Stated
+
+#: Exit code: a promise that MUST hold would be broken.
+BROKEN = 3
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headrace plan examples/promises.sql   (streams that are generated have a rate of their own)\n\n"
+    "headrace plan traffic.sql --rate probes=20000/s --rate detectors=500/s\n\n"
+    "headrace plan traffic.sql --rate probes=20000/s --service join=5us --selectivity filter=0.1 --speedup 2 --json plan.json\n\n"
+    "The exit code is 0 if all that MUST hold would hold, 3 if not."
+)
+_TIME = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(ns|us|ms|s)\s*", re.IGNORECASE)
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def plan(
+    file: Path = typer.Argument(..., exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."),
+    rate: list[str] = typer.Option([], "--rate", metavar="STREAM=N/s", help="How fast a stream comes; once for each."),
+    service: list[str] = typer.Option([], "--service", metavar="KIND=TIME", help="Time a tuple for a kind of operator, such as join=5us."),
+    selectivity: list[str] = typer.Option([], "--selectivity", metavar="KIND=N", help="Outputs a tuple for a kind of operator, such as filter=0.1."),
+    groups: float = typer.Option(GROUPS, "--groups", min=1, help="How many different keys a window with GROUP BY sees."),
+    overhead: str = typer.Option("50ms", "--overhead", metavar="TIME", help="What a micro-batch costs beside its operators."),
+    speedup: float = typer.Option(1.0, "--speedup", min=1e-6, help="What if the processor were so many times as fast?"),
+    json: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the forecast here as well, as JSON."),
+) -> None:
+    """Predict latency, memory and load of the queries of a file, and whether their promises would hold. Needs no Java."""
+    text = file.read_text()
+    beside(file)
+    with faults(text), Session(host="local") as session:
+        streams = session.streams_of(text)
+        rates = {name: known for name, known in streams.items() if known is not None}
+        rates |= dict(_pair(each, "--rate", "2000/s", streams, parse_rate) for each in rate)
+        services = dict(_pair(each, "--service", "5us", SERVICE, _seconds) for each in service)
+        selectivities = dict(_pair(each, "--selectivity", "0.1", SERVICE, _share) for each in selectivity)
+        if missing := [name for name in streams if name not in rates]:
+            options = " ".join(f"--rate {name}=1000/s" for name in missing)
+            raise typer.BadParameter(f"how fast does {', '.join(missing)} come? Add {options}")
+        stated = Stated(rates, services, selectivities, _time(overhead, "--overhead"), groups)
+        found = session.foretell(text, stated, speed=speedup)
+    out.print(format_report(found), markup=False)
+    if json is not None:
+        json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
+    _leave(found)
+
+
+def _leave(found: CapacityReport) -> None:
+    if not found.kept:
+        raise typer.Exit(BROKEN)
+
+
+def _pair(text: str, option: str, example: str, known: Collection[str], parse: Callable[[str], float]) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"write {option} {name}={example}")
+    if name not in known:
+        near = did_you_mean(name, list(known), otherwise=f"known are {', '.join(sorted(known))}")
+        raise typer.BadParameter(f"{option}: nothing is named {name!r}; {near}")
+    try:
+        return name, parse(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
+
+
+def _time(text: str, option: str) -> float:
+    try:
+        return _seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if value < 0:
+        raise ValueError("a selectivity is not negative")
+    return value
+
+
+def _seconds(text: str) -> float:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a time such as 5us or 0.3ms")
+    return float(found[1]) * _UNITS[found[2].lower()]

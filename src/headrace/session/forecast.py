@@ -1,0 +1,70 @@
+"""Will the promises hold? Counters of a running deployment, or stated rates, to a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.analysis.facts import GROUPS, Facts, VertexFacts
+from headrace.analysis.model import model
+from headrace.analysis.report import CapacityReport, report
+from headrace.catalog.definitions import Stream
+from headrace.elements.time import SECOND
+from headrace.graph.command import AddQuery
+from headrace.graph.graph import merge
+from headrace.runtime.statistics import Statistics, VertexStatistics
+from headrace.session.gauge import Measured
+
+_ENOUGH = 100  # tuples that a vertex must have served before its figures count
+
+
+def measured(seen: Statistics, figures: Measured, streams: Iterable[Stream]) -> Facts:
+    """What a deployment's counters say."""
+    vertices = {name: _vertex(counts) for name, counts in list(seen.vertices.items())}
+    return replace(_facts(streams, figures.rates), vertices=vertices, reading=figures.reading, elsewhere=figures.elsewhere)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What somebody says without measuring: rates by stream, seconds and outputs a tuple by kind of operator.
+
+    `elsewhere` are the seconds that a micro-batch takes beside the operators, `groups` the different keys of a window.
+    """
+
+    rates: Mapping[str, float]
+    services: Mapping[str, float] = field(default_factory=dict)
+    selectivities: Mapping[str, float] = field(default_factory=dict)
+    elsewhere: float = 0.0
+    groups: float = GROUPS
+
+    def facts(self, streams: Iterable[Stream]) -> Facts:
+        """With what is known of the streams."""
+        known = _facts(streams, self.rates)
+        return replace(known, services=self.services, selectivities=self.selectivities, elsewhere=self.elsewhere, groups=self.groups)
+
+
+def declared_rate(stream: Stream) -> float | None:
+    """Tuples a second that a stream's own definition says; only generated streams do."""
+    if stream.connector.kind != "GENERATOR":
+        return None
+    options = stream.connector.options
+    return float(options.get("rate", 10)) * float(options.get("speed", 1))
+
+
+def foretell(queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, only: str | None = None) -> CapacityReport:
+    """What these queries would do together."""
+    running = tuple(queries)
+    made = model(merge(query.graph for query in running), facts)
+    return report(made, {query.query: query.qos for query in running}, speed=speed, only=only)
+
+
+def _facts(streams: Iterable[Stream], rates: Mapping[str, float]) -> Facts:
+    known = tuple(streams)
+    skews = {stream.name: stream.skew / SECOND for stream in known}
+    return Facts(rates, schemas={stream.name: stream.schema for stream in known}, skews=skews)
+
+
+def _vertex(counts: VertexStatistics) -> VertexFacts:
+    if counts.tuples_in < _ENOUGH or counts.service_us is None:
+        return VertexFacts()
+    return VertexFacts(counts.service_us / 1e6, counts.selectivity, float(counts.held), float(counts.state_bytes))

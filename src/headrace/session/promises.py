@@ -1,0 +1,38 @@
+"""What a query promises, beside the streams that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from headrace.catalog.definitions import Stream
+from headrace.elements.promise import OPTIONS, Qos, qos_of
+from headrace.errors import NameFault, Span, TypeFault
+from headrace.graph.command import AddQuery, SetPromises
+from headrace.language.names import did_you_mean
+from headrace.language.options import NONE
+from headrace.language.syntax import AlterPromises
+
+
+def promises_of(statement: AlterPromises, query: AddQuery) -> SetPromises:
+    """The command that changes what a running query promises: what is not named stays."""
+    given = qos_of({name: value for name, value in statement.options.items() if value != NONE})
+    check_promises(given, query.streams, statement.option_spans)
+    named = {name: getattr(given, name) for name in OPTIONS if name in statement.options}
+    return SetPromises(query.query, msgspec.structs.replace(query.qos, **named))
+
+
+def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span]) -> None:
+    """Tuples can be shed by a number that one of the query's streams has."""
+    if qos.shed is None or qos.shed.attribute is None:
+        return
+    fields = [field for stream in streams for field in stream.schema]
+    found = [field for field in fields if field.name.lower() == qos.shed.attribute.lower()]
+    if not found:
+        hint = did_you_mean(
+            qos.shed.attribute, [field.name for field in fields], otherwise=f"columns are {', '.join(field.name for field in fields)}"
+        )
+        raise NameFault(f"no stream of the query has a column {qos.shed.attribute!r}", span=spans.get("shed"), hint=hint)
+    if not any(field.type.is_numeric for field in found):
+        raise TypeFault(f"{found[0].name!r} is {found[0].type.value}, not a number", span=spans.get("shed"), hint="shed by a number, or RANDOM")
