@@ -1,0 +1,1 @@
+"""Detection of complex events: the spec `Detect` and what runs it."""

@@ -1,0 +1,139 @@
+"""From an event expression to the nodes that detect it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.elements.event import (
+    Absent,
+    And,
+    AnyOf,
+    Aperiodic,
+    AperiodicStar,
+    Context,
+    Event,
+    Mode,
+    Not,
+    Or,
+    Periodic,
+    PeriodicStar,
+    Plus,
+    Primitive,
+    Times,
+    Within,
+    operands,
+    primitives,
+    reaches,
+)
+from headrace.elements.event import (
+    Sequence as Following,
+)
+from headrace.elements.expression import Expr, columns
+from headrace.errors import InternalError
+from headrace.operators.events.bracket import (
+    AbsentNode,
+    AperiodicNode,
+    AperiodicStarNode,
+    NotNode,
+    PeriodicNode,
+    PeriodicStarNode,
+    PlusNode,
+)
+from headrace.operators.events.combine import AndNode, AnyNode, OrNode, SequenceNode, TimesNode
+from headrace.operators.events.conditions import Parts, Test
+from headrace.operators.events.node import Leaf, Node, Setting
+from headrace.operators.events.waiting import Keeping
+
+
+def compile_event(event: Event, context: Context, parts: Parts, conditions: Sequence[Expr]) -> tuple[Node, int]:
+    """The node of an expression, and how many stores it and those below it need; each condition is tested at the lowest node that covers it."""
+    compiler = _Compiler(context, parts)
+    node, left = compiler.compile(event, None, list(conditions))
+    if left:
+        raise InternalError(f"conditions name parts that the event does not have: {left}")
+    return node, compiler.stores
+
+
+class _Compiler:
+    def __init__(self, context: Context, parts: Parts) -> None:
+        self.context, self.parts = context, parts
+        self.stores = 0
+
+    def compile(self, event: Event, span: int | None, conditions: list[Expr]) -> tuple[Node, list[Expr]]:
+        """The node of an event that may last `span`, and the conditions that were for others."""
+        if isinstance(event, Primitive):
+            return Leaf(self.parts.names.index(event.name)), conditions
+        spans = reaches(event, span)
+        if isinstance(event, Within):
+            return self.compile(event.event, spans[0], conditions)
+        below: list[Node] = []
+        for operand, reach in zip(operands(event), spans, strict=True):
+            node, conditions = self.compile(operand, reach, conditions)
+            below.append(node)
+        own = frozenset(part.name for part in primitives(event))
+        mine = [term for term in conditions if _named(term) <= own]
+        apart = _apart(event)
+        blocks = [term for term in mine if _named(term) & apart]
+        setting = Setting(
+            self.context.mode,
+            self.context.point,
+            span,
+            tuple(self._keeping(event, place, operand, span) for place, operand in enumerate(operands(event))),
+            Test(self.parts, [term for term in mine if term not in blocks]),
+            Test(self.parts, blocks),
+        )
+        made = _node(event, setting, below, self.stores)
+        self.stores += made.stores
+        return made, [term for term in conditions if term not in mine]
+
+    def _keeping(self, event: Event, place: int, operand: Event, span: int | None) -> Keeping:
+        """What is kept of an operand; only one that begins something is kept once where the latest counts."""
+        begins = place == 0 or isinstance(event, And | AnyOf)
+        latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
+        own = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
+        by = [self.parts.by(found) for part in primitives(operand) if (found := self.context.retention(part.name)) is not None]
+        count = own.keep if own is not None and own.keep is not None else 1 if latest else None
+        return Keeping(count, tuple(column for columns_ in by for column in columns_), None if own is None else own.age, span)
+
+
+def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> Node:
+    match event:
+        case Or():
+            return OrNode(setting, below, base)
+        case And():
+            return AndNode(setting, below, base)
+        case Following():
+            return SequenceNode(setting, below, base)
+        case Not():
+            return NotNode(setting, below, base)
+        case Absent(span=length):
+            return AbsentNode(length, setting, below, base)
+        case AnyOf(count=count):
+            return AnyNode(count, setting, below, base)
+        case Times(count=count):
+            return TimesNode(count, setting, below, base)
+        case Aperiodic():
+            return AperiodicNode(setting, below, base)
+        case AperiodicStar():
+            return AperiodicStarNode(setting, below, base)
+        case Periodic(span=length):
+            return PeriodicNode(length, setting, below, base)
+        case PeriodicStar(span=length):
+            return PeriodicStarNode(length, setting, below, base)
+        case Plus(span=length):
+            return PlusNode(length, setting, below, base)
+        case Primitive() | Within():
+            raise InternalError(f"{type(event).__name__} has no node of its own")
+
+
+def _apart(event: Event) -> frozenset[str]:
+    """The parts on which a condition does not say who makes an occurrence, but who prevents, fills or ends it."""
+    match event:
+        case Not(middle=other) | Absent(middle=other) | AperiodicStar(middle=other) | Aperiodic(end=other) | Periodic(end=other):
+            return frozenset(part.name for part in primitives(other))
+        case _:
+            return frozenset()
+
+
+def _named(term: Expr) -> frozenset[str]:
+    return frozenset(name.rpartition(".")[0] for name in columns(term))

@@ -1,0 +1,69 @@
+"""Detect a complex event in several inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headrace.elements.event import Context, Event, primitives
+from headrace.elements.expression import Expr, columns
+from headrace.elements.schema import Field, Schema
+from headrace.elements.types import Type
+from headrace.operators.events.detector import Detector
+from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
+from headrace.operators.operator import Operator
+
+
+class Detect(Struct, frozen=True, tag="detect"):
+    """The occurrences of an event, each when nothing more can come that would precede its end.
+
+    Tuples that differ in `keys` (expressions over each port's columns; NULL equals nothing) belong to histories of their own: modes apply to each by
+    itself. `conditions` are over `part.column` (`part.__ts` too) and are tested while pairing. Inputs are in order of arrival; where order of equal
+    timestamps matters, they must come in it.
+    """
+
+    event: Event
+    context: Context
+    schemas: tuple[Schema, ...]
+    keys: tuple[tuple[Expr, ...], ...]
+    conditions: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def build(self) -> Operator:
+        return Detector(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return self.keys[port]
+
+    @property
+    def schema(self) -> Schema:
+        return output_schema(self.event, self.schemas, self.outputs)
+
+    def needed(self) -> frozenset[str]:
+        """The qualified columns that somebody reads after the masks."""
+        tested = frozenset(name for term in self.conditions for name in columns(term))
+        divided = {f"{each.part}.{column}" for each in self.context.retentions for column in each.by}
+        return tested | divided | {f"{each.part}.{each.column}" for each in self.outputs if isinstance(each, Pick)}
+
+
+def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Output]) -> Schema:
+    """The visible columns of detections."""
+    ports = {part.name: part.port for part in primitives(event)}
+
+    def type_of(output: Output) -> Type:
+        match output:
+            case Pick(part=part, column=column):
+                field = schemas[ports[part]].find(column)
+                assert field is not None, f"no column {column!r} in {part}"
+                return field.type
+            case Count():
+                return Type.BIGINT
+            case Started() | Ended():
+                return Type.TIMESTAMP
+
+    return Schema(tuple(Field(output.name, type_of(output)) for output in outputs))

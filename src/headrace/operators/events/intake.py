@@ -1,0 +1,91 @@
+"""Tuples of several inputs, held back until the frontier of all has passed them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from headrace.elements.event import primitives
+from headrace.elements.expression import Column, Expr, columns, transform
+from headrace.elements.page import Page
+from headrace.elements.schema import TS
+from headrace.elements.time import BEGIN
+from headrace.operators.evaluate import compile_expr, compile_predicate
+from headrace.operators.operator import Frontier, State
+from headrace.operators.pending import Pending
+
+if TYPE_CHECKING:
+    from headrace.operators.events.detect import Detect
+
+#: The n-th key of a tuple.
+KEYS = "__key{}"
+
+
+class Intake:
+    """For each port what waits: columns that somebody needs, and the keys; what no mask lets through and what has no whole key is dropped at once."""
+
+    def __init__(self, spec: Detect) -> None:
+        ports = range(len(spec.schemas))
+        needed = spec.needed()
+        events = tuple(primitives(spec.event))
+        self.key_names = [KEYS.format(i) for i in range(len(spec.keys[0]))]
+        self._pending = [Pending() for _ in ports]
+        self._frontier = Frontier(len(ports))
+        self._bounds: pl.DataFrame | None = None
+        self._masks: list[pl.Expr | None] = []
+        self._columns: list[list[pl.Expr]] = []
+        for port in ports:
+            mine = [part for part in events if part.port == port]
+            masks = [own_names(part.mask) for part in mine if part.mask is not None]
+            self._masks.append(pl.any_horizontal(map(compile_predicate, masks)) if mine and len(masks) == len(mine) else None)
+            # A mask is asked again if not all parts of the port have the same.
+            read = {name.rpartition(".")[2] for part in mine for name in needed if name.rpartition(".")[0] == part.name}
+            read |= {name for mask in masks for name in columns(mask) if len(mine) > 1}
+            kept = [pl.col(field.name) for field in spec.schemas[port] if field.name in read]
+            keys = [compile_expr(expr).alias(KEYS.format(i)) for i, expr in enumerate(spec.keys[port])]
+            self._columns.append([*kept, pl.col(TS), *keys])
+
+    def add(self, port: int, page: Page) -> None:
+        """Take in a page."""
+        mask = self._masks[port]
+        rows = page.rows if mask is None else page.rows.filter(mask)
+        rows = rows.select(self._columns[port])
+        if self.key_names:
+            rows = rows.drop_nulls(self.key_names)
+        self._pending[port].add(rows)
+
+    def advance(self, port: int, bound: int) -> int | None:
+        """Raise a port's bound; returns the frontier if it rose."""
+        if bound > self._frontier.bounds[port]:
+            self._bounds = None
+        return self._frontier.advance(port, bound)
+
+    def take(self, port: int, bound: int) -> pl.DataFrame | None:
+        """Remove and return a port's tuples below the bound, in the order of arrival; None if there are none."""
+        return self._pending[port].take(bound)
+
+    def held(self) -> int:
+        return sum(map(len, self._pending))
+
+    def oldest(self) -> int:
+        """The smallest timestamp of a tuple that waits; END if none does."""
+        return min(pending.oldest() for pending in self._pending)
+
+    def state(self) -> dict[str, pl.DataFrame]:
+        if self._bounds is None:
+            self._bounds = pl.DataFrame({"bound": self._frontier.bounds}, schema={"bound": pl.Int64})
+        chunks = {f"{port}/{name}": chunk for port, pending in enumerate(self._pending) for name, chunk in pending.state().items()}
+        return {"bounds": self._bounds} | chunks
+
+    def restore(self, state: State) -> None:
+        self._bounds = state.get("bounds")
+        self._frontier.bounds = [BEGIN] * len(self._pending) if self._bounds is None else self._bounds["bound"].to_list()
+        for port, pending in enumerate(self._pending):
+            head = f"{port}/"
+            pending.restore({name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)})
+
+
+def own_names(expr: Expr) -> Expr:
+    """An expression over the columns of one part, without the part's name."""
+    return transform(expr, lambda each: Column(each.name.rpartition(".")[2], each.type) if isinstance(each, Column) else each)

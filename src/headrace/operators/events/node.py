@@ -1,0 +1,104 @@
+"""An operator of an event expression: looks at one instant at a time, for one key."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.elements.event import Mode
+from headrace.elements.time import BEGIN, END
+from headrace.operators.events.conditions import Test
+from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences, merge
+from headrace.operators.events.waiting import Keeping
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all operators of an expression are told: the mode, what is kept of each operand, and which conditions are theirs.
+
+    `test` is about those that make an occurrence, `blocks` about those that only prevent or end it, together with the former.
+    """
+
+    mode: Mode
+    point: bool
+    span: int | None
+    keeping: tuple[Keeping, ...]
+    test: Test
+    blocks: Test
+
+
+class Node(ABC):
+    """One operator; what it remembers is in the stores `base`, `base` + 1, ... of a memory."""
+
+    stores: int = 1
+
+    def __init__(self, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        self.mode, self.point, self.span = setting.mode, setting.point, setting.span
+        self.keeping, self.test, self.blocks = setting.keeping, setting.test, setting.blocks
+        self.operands = tuple(operands)
+        self.base = base
+
+    @abstractmethod
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        """What ends now, given what ended now at each operand; called for every instant at which something happens."""
+
+    def timer(self, memory: Memory, last: int) -> int:
+        """The next instant at which something happens by itself; END if none. What has no end of its own is not awaited after `last`."""
+        return END
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        """How long what is in each store can be used; None: only as long as what is in the others."""
+        return self.keeping[: self.stores]
+
+    def merge(self, parts: Sequence[Occurrence], now: int, mark: int = 0) -> Occurrence:
+        return merge(parts, now, point=self.point, mark=mark)
+
+    def pairs(self, waiting: Sequence[Occurrence], other: Occurrence, fits: list[bool], test: Test) -> list[bool]:
+        """Who of those that fit passes the test together with another."""
+        if not test or not any(fits):
+            return fits
+        places = [i for i, fit in enumerate(fits) if fit]
+        passed = test([waiting[i].rows + other.rows for i in places])
+        result = [False] * len(fits)
+        for i, holds in zip(places, passed, strict=True):
+            result[i] = holds
+        return result
+
+
+class Leaf(Node):
+    """A primitive event."""
+
+    stores = 0
+
+    def __init__(self, part: int) -> None:
+        self.part = part
+        self.operands = ()
+        self.base = 0
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        return []
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        return ()
+
+
+def run(node: Node, memory: Memory, now: int, arrivals: Mapping[int, Occurrences]) -> Occurrences:
+    """What ends now at a node, given the tuples of each part that came now."""
+    if isinstance(node, Leaf):
+        return arrivals.get(node.part, [])
+    return node.step(memory, now, [run(operand, memory, now, arrivals) for operand in node.operands])
+
+
+def next_timer(node: Node, memory: Memory, last: int) -> int:
+    """The next instant at which something happens by itself in a node or below it; END if none."""
+    return min([node.timer(memory, last), *(next_timer(operand, memory, last) for operand in node.operands)])
+
+
+def death(node: Node, memory: Memory) -> int:
+    """The last instant at which anything remembered by a node or below it can be used; END if that is not known."""
+    latest = max((death(operand, memory) for operand in node.operands), default=BEGIN)
+    for place, keeping in enumerate(node.limits() if latest < END else ()):
+        if keeping is not None:
+            latest = max([latest, *map(keeping.death, memory[node.base + place])])
+    return latest

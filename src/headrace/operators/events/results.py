@@ -1,0 +1,45 @@
+"""Occurrences as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from headrace.elements.schema import TS
+from headrace.elements.types import Type
+from headrace.operators.events.conditions import Parts, series
+from headrace.operators.events.occurrence import Occurrence, newest
+from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
+
+if TYPE_CHECKING:
+    from headrace.operators.events.detect import Detect
+
+
+class Results:
+    """Builds the output columns of detections."""
+
+    def __init__(self, spec: Detect, parts: Parts) -> None:
+        self._outputs = spec.outputs
+        self._parts = parts
+
+    def rows(self, found: Sequence[Occurrence]) -> pl.DataFrame:
+        """One row for each occurrence, stamped with its end."""
+        stamps = pl.Series(TS, [each.end for each in found], dtype=pl.Int64)
+        return pl.DataFrame([*(self._column(output, found) for output in self._outputs), stamps])
+
+    def _column(self, output: Output, found: Sequence[Occurrence]) -> pl.Series:
+        match output:
+            case Pick(name=name, part=part_name, column=column):
+                part = self._parts.names.index(part_name)
+                place = self._parts.place(part, column)
+                rows = [newest(each.rows, part) for each in found]
+                return series(name, [None if row is None else row.values[place] for row in rows], self._parts.type(part, column))
+            case Count(name=name, part=part_name):
+                part = self._parts.names.index(part_name)
+                return pl.Series(name, [sum(row.part == part for row in each.rows) for each in found], dtype=pl.Int64)
+            case Started(name=name):
+                return series(name, [each.begin for each in found], Type.TIMESTAMP)
+            case Ended(name=name):
+                return series(name, [each.end for each in found], Type.TIMESTAMP)

@@ -1,0 +1,203 @@
+"""Every event operator in every mode gives what its definition gives over the whole history."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.elements.event import (
+    Absent,
+    And,
+    AnyOf,
+    Aperiodic,
+    AperiodicStar,
+    Context,
+    Event,
+    Mode,
+    Not,
+    Or,
+    Periodic,
+    PeriodicStar,
+    Plus,
+    Primitive,
+    Retention,
+    Sequence,
+    Times,
+    Within,
+    primitives,
+)
+from headrace.elements.expression import Call, Column, Expr, Literal
+from headrace.elements.page import Element, Page, Punctuation, page_of
+from headrace.elements.schema import TS, Schema
+from headrace.elements.time import END
+from headrace.elements.types import Type
+from headrace.operators.events.detect import Detect
+from headrace.operators.events.outputs import Count, Output, Pick, Started
+from headrace.testing.contract import check_operator
+from headrace.testing.oracle_events import Found, detections
+from headrace.testing.oracle_rows import Row
+
+SCHEMA = Schema.of(id=Type.BIGINT, k=Type.BIGINT, v=Type.BIGINT)
+LAST = 14  # of the instants of a history
+UNTIL = 20
+NAMES = "abcdef"
+
+Tuples = list[tuple[int, int, int | None, int]]  # port, instant, k, v
+
+SHAPES: dict[str, Any] = {
+    "or": lambda a, b, c, n: Or(a, b),
+    "and": lambda a, b, c, n: And(a, b),
+    "sequence": lambda a, b, c, n: Sequence(a, b),
+    "not": lambda a, b, c, n: Not(b, a, c),
+    "absent": lambda a, b, c, n: Absent(b, a, n),
+    "any": lambda a, b, c, n: AnyOf(2, (a, b, c)),
+    "all": lambda a, b, c, n: AnyOf(3, (a, b, c)),
+    "times": lambda a, b, c, n: Times(1 + n % 3, a),
+    "aperiodic": lambda a, b, c, n: Aperiodic(a, b, c),
+    "aperiodic star": lambda a, b, c, n: AperiodicStar(a, b, c),
+    "periodic": lambda a, b, c, n: Periodic(a, n, c),
+    "periodic star": lambda a, b, c, n: PeriodicStar(a, n, c),
+    "plus": lambda a, b, c, n: Plus(a, n),
+}
+
+
+@st.composite
+def histories(draw: st.DrawFn, ports: int, most: int = 14) -> Tuples:
+    one = st.tuples(st.integers(0, ports - 1), st.integers(0, LAST), st.none() | st.integers(0, 1), st.integers(0, 3))
+    return draw(st.lists(one, max_size=most))
+
+
+@st.composite
+def leaves(draw: st.DrawFn) -> list[Primitive]:
+    """Six primitive events, some of them with a mask."""
+    masks = [None, None, "<="]
+    found = []
+    for port, name in enumerate(NAMES):
+        mask = draw(st.sampled_from(masks))
+        found.append(Primitive(name, port, None if mask is None else compare(f"{name}.v", mask, 2)))
+    return found
+
+
+@st.composite
+def events(draw: st.DrawFn, shape: str, *, nested: bool) -> Event:
+    """An operator over primitive events, or over one that is composed itself, perhaps with a limit."""
+    parts: list[Event] = list(draw(leaves()))
+    a, b, c = parts[:3]
+    if nested:
+        inner = SHAPES[draw(st.sampled_from(sorted(SHAPES)))](parts[3], parts[4], parts[5], draw(st.integers(1, 6)))
+        place = draw(st.integers(0, 2))
+        a, b, c = [inner if i == place else part for i, part in enumerate((a, b, c))]
+    made: Event = SHAPES[shape](a, b, c, draw(st.integers(1, 6)))
+    return Within(made, draw(st.integers(0, 8))) if draw(st.booleans()) else made
+
+
+@st.composite
+def contexts(draw: st.DrawFn, mode: Mode, event: Event) -> Context:
+    names = [part.name for part in primitives(event)]
+    retentions = []
+    for name in draw(st.lists(st.sampled_from(names), max_size=2, unique=True)):
+        # a number of what waits is a statement about the history only if nothing is used up
+        keeps = st.none() | st.integers(1, 2) if mode in (Mode.RECENT, Mode.UNRESTRICTED) and plain(event) else st.none()
+        by = draw(st.sampled_from([(), ("k",)])) if plain(event) else ()
+        retentions.append(Retention(name, by, draw(keeps), draw(st.none() | st.integers(0, 6)) if plain(event) else None))
+    return Context(mode, tuple(retentions), point=draw(st.booleans()))
+
+
+@st.composite
+def conditions(draw: st.DrawFn, event: Event) -> tuple[Expr, ...]:
+    names = [part.name for part in primitives(event)]
+    if len(names) < 2 or isinstance(event.event if isinstance(event, Within) else event, Aperiodic):
+        return ()
+    pairs = draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)).filter(lambda pair: pair[0] != pair[1]), max_size=1))
+    operator = draw(st.sampled_from(["=", "<", "<>"]))
+    return tuple(Call(operator, (Column(f"{a}.v", Type.BIGINT), Column(f"{b}.v", Type.BIGINT)), Type.BOOLEAN) for a, b in pairs)
+
+
+def plain(event: Event) -> bool:
+    """Whether retention means here what the definition says: SEQUENCE, AND and what lies between a start and an end; the middle of A* aside."""
+    inner = event.event if isinstance(event, Within) else event
+    return isinstance(inner, Sequence | And | Not | Absent | Aperiodic | Periodic | PeriodicStar)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_an_operator_gives_what_its_definition_gives(mode: Mode, shape: str, data: st.DataObject) -> None:
+    event = data.draw(events(shape, nested=False))
+    check(event, data.draw(contexts(mode, event)), data.draw(conditions(event)), data.draw(histories(3)), data.draw(st.booleans()))
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
+    event = data.draw(events(shape, nested=True))
+    check(event, Context(mode, point=data.draw(st.booleans())), (), data.draw(histories(6)), data.draw(st.booleans()))
+
+
+def check(event: Event, context: Context, terms: tuple[Expr, ...], tuples: Tuples, keyed: bool) -> None:
+    """The operator's results, however it is fed, are the oracle's."""
+    names = [part.name for part in primitives(event)]
+    outputs: list[Output] = [output for name in names for output in (Pick(f"{name}.id", name, "id"), Count(f"{name}.n", name))]
+    keys = (Column("k", Type.BIGINT),) if keyed else ()
+    ports = len(NAMES)
+    spec = Detect(event, context, (SCHEMA,) * ports, (keys,) * ports, terms, (*outputs, Started("began")))
+    results = check_operator(spec, script(tuples, ports), ports=ports, sizes=(1, 10_000))
+    found = Counter((row.ts, *(row.values[name] for name in sorted(row.values))) for row in results)
+    expected: Counter[Any] = Counter()
+    for key in {row[2] for row in tuples} if keyed else {0}:
+        if key is None:
+            continue  # NULL equals nothing
+        mine = {part.name: rows_of(tuples, part.port, key if keyed else None) for part in primitives(event)}
+        every = detections(event, context, mine, terms, until=END if ends_by_itself(event) else UNTIL)
+        expected += Counter(visible(one, names) for one in every)
+    assert found == expected
+
+
+def script(tuples: Tuples, ports: int) -> list[tuple[int, Element]]:
+    """Each tuple in a page of its own, the frontier following at its distance."""
+    made: list[tuple[int, Element]] = []
+    bound = 0
+    for number, (port, ts, k, v) in enumerate(tuples):
+        made.append((port, page_of(SCHEMA, [{"id": number, "k": k, "v": v}], [ts])))
+        ahead = min((later[1] for later in tuples[number + 1 :]), default=LAST)
+        if ahead > bound:
+            bound = ahead
+            made += [(each, Punctuation(bound)) for each in range(ports)]
+    return [*made, *((port, Punctuation(UNTIL)) for port in range(ports))]
+
+
+def rows_of(tuples: Tuples, port: int, key: int | None) -> list[Row]:
+    numbered = list(enumerate(tuples))
+    rows = [Row(ts, {"id": number, "k": k, "v": v}) for number, (at, ts, k, v) in numbered if at == port and key in (None, k)]
+    return sorted(rows, key=lambda row: row.ts)
+
+
+def visible(one: Found, names: list[str]) -> tuple[Any, ...]:
+    values: dict[str, Any] = {"began": one.begin}
+    for name in names:
+        newest = one.newest(name)
+        values[f"{name}.id"] = None if newest is None else newest.values["id"]
+        values[f"{name}.n"] = sum(part == name for part, _ in one.rows)
+    return (one.end, *(values[name] for name in sorted(values)))
+
+
+def ends_by_itself(event: Event) -> bool:
+    """Whether nothing ticks for ever."""
+    from headrace.elements.event import operands
+
+    return not isinstance(event, Periodic) and all(map(ends_by_itself, operands(event)))
+
+
+def compare(name: str, operator: str, value: int) -> Expr:
+    return Call(operator, (Column(name, Type.BIGINT), Literal(value, Type.BIGINT)), Type.BOOLEAN)
+
+
+def test_pages_hold_the_time() -> None:
+    assert TS in Page(page_of(SCHEMA, [], []).rows).rows.columns
