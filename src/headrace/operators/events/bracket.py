@@ -155,7 +155,7 @@ class PeriodicNode(_Bracket):
         store = memory[self.base]
         self.keeping[0].expire(store, now)
         self.close(store, ends)
-        due = [each for each in store if self._next(each) == now]
+        due = [each for each in store if self._next(each) == now and self.keeping[0].alive(each, now)]
         if due and self.mode is Mode.PROXIMAL:
             store[:] = [each for each in store if self._next(each) != now]
         elif due:

@@ -33,6 +33,7 @@ class Intake:
         self._pending = [Pending() for _ in ports]
         self._frontier = Frontier(len(ports))
         self._bounds: pl.DataFrame | None = None
+        self._read = [any(part.port == port for part in events) for port in ports]
         self._masks: list[pl.Expr | None] = []
         self._columns: list[list[pl.Expr]] = []
         for port in ports:
@@ -48,6 +49,8 @@ class Intake:
 
     def add(self, port: int, page: Page) -> None:
         """Take in a page."""
+        if not self._read[port]:
+            return
         mask = self._masks[port]
         rows = page.rows if mask is None else page.rows.filter(mask)
         rows = rows.select(self._columns[port])
