@@ -31,11 +31,12 @@ from headrace.elements.event import (
     operands,
     primitives,
 )
-from headrace.elements.expression import Call, Column, Expr, Literal
+from headrace.elements.expression import Call, Cast, Column, Expr, Literal
 from headrace.elements.page import Element, Page, Punctuation, page_of
 from headrace.elements.schema import Schema
 from headrace.elements.time import END
 from headrace.elements.types import Type
+from headrace.operators.events.chain import is_chain
 from headrace.operators.events.detect import Detect
 from headrace.operators.events.outputs import Count, Output, Pick, Started
 from headrace.operators.operator import Operator
@@ -143,11 +144,26 @@ def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
     check(event, Context(mode, point=data.draw(st.booleans())), (), data.draw(histories(6)), data.draw(st.booleans()))
 
 
-def check(event: Event, context: Context, terms: tuple[Expr, ...], tuples: Tuples, keyed: bool) -> None:
+@pytest.mark.parametrize("mode", [Mode.UNRESTRICTED, Mode.RECENT, Mode.CHRONICLE])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_chain_on_columns_gives_what_its_definition_gives(mode: Mode, data: st.DataObject) -> None:
+    a, b, c, *_ = data.draw(leaves())
+    first: Event = Sequence(a, b)
+    first = Within(first, data.draw(st.integers(0, 8))) if data.draw(st.booleans()) else first
+    event: Event = Sequence(first, c) if data.draw(st.booleans()) else first
+    event = Within(event, data.draw(st.integers(0, 8))) if data.draw(st.booleans()) else event
+    texts = data.draw(st.booleans())
+    spec = check(event, Context(mode), data.draw(conditions(event)), data.draw(histories(3, 20)), data.draw(st.booleans()), texts=texts)
+    assert is_chain(spec)
+
+
+def check(event: Event, context: Context, terms: tuple[Expr, ...], tuples: Tuples, keyed: bool, *, texts: bool = False) -> Detect:
     """The operator's results are the oracle's."""
     names = [part.name for part in primitives(event)]
     outputs: list[Output] = [output for name in names for output in (Pick(f"{name}.id", name, "id"), Count(f"{name}.n", name))]
-    keys = (Column("k", Type.BIGINT),) if keyed else ()
+    key = Column("k", Type.BIGINT)
+    keys: tuple[Expr, ...] = (Cast(key, Type.STRING) if texts else key,) if keyed else ()
     ports = len(NAMES)
     spec = Detect(event, context, (SCHEMA,) * ports, (keys,) * ports, terms, (*outputs, Started("began")))
     until = END if ends_by_itself(event) else UNTIL
@@ -160,6 +176,7 @@ def check(event: Event, context: Context, terms: tuple[Expr, ...], tuples: Tuple
         every = detections(event, context, mine, terms, until=until)
         expected += Counter(visible(one, names) for one in every)
     assert found == expected
+    return spec
 
 
 def results(spec: Detect, elements: list[tuple[int, Element]], until: int, *, restart: int) -> Counter[Any]:

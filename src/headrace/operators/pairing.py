@@ -33,7 +33,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 _SIDE_TS = ("__ts_left", "__ts_right")
 #: One key of these types is its own number; no two different values share it.
-_EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
+EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
 
 
 class Pairing(Struct, frozen=True):
@@ -75,7 +75,7 @@ class Pairer:
         self.names = (spec.left.names, spec.right.names)
         self._keys = tuple(tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1))
         #: Whether the number of a key is the key itself, and not a hash of it.
-        self.is_exact = len(spec.keys) == 1 and all(expr.type in _EXACT for expr in spec.keys[0])
+        self.is_exact = len(spec.keys) == 1 and all(expr.type in EXACT for expr in spec.keys[0])
         self._predicate = self._compile_predicate()
         #: The columns of a side's rows that `join` reads.
         self.needed = tuple(self._needed(port) for port in (0, 1))

@@ -52,7 +52,7 @@ def earliest_unused(start: Ints, stop: Ints) -> Ints:
 def last_come(start: Ints, stop: Ints, accept: Accept) -> Ints:
     """For each right tuple the last place that is accepted, or -1."""
     taken = np.full(len(start), -1)
-    for rights, lefts in _candidates(start, stop):
+    for rights, lefts in candidates(start, stop):
         matched = accept(rights, lefts)
         taken[rights[matched]] = lefts[matched]  # candidates of one right tuple are in order, so the last one stays
     return taken
@@ -62,7 +62,7 @@ def first_come(start: Ints, stop: Ints, accept: Accept, places: int) -> Ints:
     """For each right tuple, one after the other, the first place that is accepted and that nobody took before; -1 if there is none."""
     taken = np.full(len(start), -1)
     used = np.zeros(places, np.bool_)
-    for rights, lefts in _candidates(start, stop):
+    for rights, lefts in candidates(start, stop):
         free = ~used[lefts]
         rights, lefts = rights[free], lefts[free]
         matched = accept(rights, lefts)
@@ -80,7 +80,7 @@ def number_rows(keys: pl.DataFrame) -> Ints:
     return numbered["__number"].cast(pl.Int64).to_numpy()
 
 
-def _candidates(start: Ints, stop: Ints) -> Iterator[tuple[Ints, Ints]]:
+def candidates(start: Ints, stop: Ints) -> Iterator[tuple[Ints, Ints]]:
     """All pairs (right place, left place) in order, in portions of bounded size unless one right tuple has more."""
     counts = np.maximum(stop - start, 0)
     ends = np.cumsum(counts)

@@ -10,6 +10,7 @@ from headrace.elements.event import Context, Event, primitives
 from headrace.elements.expression import Expr, columns
 from headrace.elements.schema import Field, Schema
 from headrace.elements.types import Type
+from headrace.operators.events.chain import Chain, is_chain
 from headrace.operators.events.detector import Detector
 from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
 from headrace.operators.operator import Operator
@@ -35,7 +36,7 @@ class Detect(Struct, frozen=True, tag="detect"):
         return False
 
     def build(self) -> Operator:
-        return Detector(self)
+        return Chain(self) if is_chain(self) else Detector(self)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.keys[port]

@@ -1,0 +1,139 @@
+"""The common case, on columns: tuples that follow one another, with a key, in UNRESTRICTED, RECENT or CHRONICLE mode.
+
+a SEQUENCE b SEQUENCE c is a chain of stages; each pairs what came out of the stage before with the tuples of one more part. All tuples that the
+frontier has passed are taken at once, sorted by key and time, and found by searching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from headrace.elements.event import Event, Mode, Primitive, Within, primitives, reaches
+from headrace.elements.event import Sequence as Following
+from headrace.elements.expression import columns
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.schema import TS
+from headrace.elements.time import END
+from headrace.operators.evaluate import compile_predicate
+from headrace.operators.events.intake import Intake
+from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
+from headrace.operators.events.stage import BEGIN_TS, Stage
+from headrace.operators.hashing import hash_columns
+from headrace.operators.operator import Operator, State
+from headrace.operators.pairing import EXACT, KEY
+
+if TYPE_CHECKING:
+    from headrace.operators.events.detect import Detect
+
+
+def is_chain(spec: Detect) -> bool:
+    """Whether an event is a sequence of tuples of different inputs that the chain can detect."""
+    parts = tuple(primitives(spec.event))
+    modes = (Mode.UNRESTRICTED, Mode.RECENT, Mode.CHRONICLE)
+    simple = spec.context.mode in modes and not spec.context.retentions and len({part.port for part in parts}) == len(parts)
+    return simple and len(parts) > 1 and _spans(spec.event, None) is not None
+
+
+class Chain(Operator):
+    """Tuples that wait for the frontier, and at each stage what waits for a next part."""
+
+    def __init__(self, spec: Detect) -> None:
+        self._spec = spec
+        self._parts = tuple(primitives(spec.event))
+        self._intake = Intake(spec)
+        self._is_exact = len(spec.keys[0]) == 1 and all(keys[0].type in EXACT for keys in spec.keys)
+        spans = _spans(spec.event, None) or ()
+        names = [part.name for part in self._parts]
+        tests: list[list[pl.Expr]] = [[] for _ in spans]
+        read: list[set[str]] = [set() for _ in spans]
+        for term in spec.conditions:
+            last = max(names.index(name.rpartition(".")[0]) for name in columns(term))
+            tests[max(last - 1, 0)].append(compile_predicate(term))
+            read[max(last - 1, 0)] |= columns(term)
+        self._stages = [
+            Stage(spec.context.mode, span, test, frozenset(named), self._intake.key_names if not self._is_exact else [], plain=not any(tests[:i]))
+            for i, (span, test, named) in enumerate(zip(spans, tests, read, strict=True))
+        ]
+        self._timed = {name for term in spec.conditions for name in columns(term) if name.endswith(f".{TS}")}
+
+    def on_page(self, port: int, page: Page) -> Iterator[Element]:
+        self._intake.add(port, page)
+        return iter(())
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterator[Element]:
+        bound = self._intake.advance(port, mark.bound)
+        if bound is None:
+            return
+        found = self._rows(0, bound)
+        found = None if found is None else found.with_columns(pl.col(TS).alias(BEGIN_TS))
+        for number, stage in enumerate(self._stages):
+            found = stage.pair(found, self._rows(number + 1, bound), bound)
+        if found is not None:
+            yield Page(found.select(*map(_column, self._spec.outputs), TS))
+        yield Punctuation(bound)
+
+    def state(self) -> State:
+        stages = {f"stage{i}/{name}": chunk for i, stage in enumerate(self._stages) for name, chunk in stage.before.state().items()}
+        return stages | self._intake.state()
+
+    def restore(self, state: State) -> None:
+        self._intake.restore(state)
+        for i, stage in enumerate(self._stages):
+            head = f"stage{i}/"
+            stage.before.restore({name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)})
+
+    def held(self) -> int:
+        return self._intake.held() + sum(len(stage.before) for stage in self._stages)
+
+    def due(self) -> int | None:
+        oldest = self._intake.oldest()
+        return None if oldest >= END else oldest + 1
+
+    def _rows(self, number: int, bound: int) -> pl.DataFrame | None:
+        """A part's tuples below the bound in order, its columns by qualified names, with the number of the key."""
+        part = self._parts[number]
+        rows = self._intake.take(part.port, bound)
+        if rows is None:
+            return None
+        keys = self._intake.key_names
+        if not keys:
+            number_of = pl.zeros(rows.height, pl.Int64, eager=True)
+        elif self._is_exact:
+            number_of = rows[keys[0]].to_physical().cast(pl.Int64)
+        else:
+            number_of = pl.Series(hash_columns([rows[name] for name in keys]))
+        own = {TS, *keys}
+        named = [column.alias(column.name if column.name in own else f"{part.name}.{column.name}") for column in rows.get_columns()]
+        named += [rows[TS].alias(f"{part.name}.{TS}")] if f"{part.name}.{TS}" in self._timed else []
+        if self._is_exact:
+            named = [column for column in named if column.name not in keys]
+        return pl.DataFrame([*named, number_of.alias(KEY)]).sort(TS, maintain_order=True)
+
+
+def _spans(event: Event, span: int | None) -> list[int | None] | None:
+    """How long each stage's pairs may last, if the event is a chain of primitive events nested to the left; else None."""
+    match event:
+        case Within(event=inner):
+            return _spans(inner, reaches(event, span)[0])
+        case Primitive():
+            return []
+        case Following(left=left, right=Primitive()):
+            before = _spans(left, span)
+            return None if before is None else [*before, span]
+        case _:
+            return None
+
+
+def _column(output: Output) -> pl.Expr:
+    match output:
+        case Pick(name=name, part=part, column=column):
+            return pl.col(f"{part}.{column}").alias(name)
+        case Count(name=name):
+            return pl.lit(1, pl.Int64).alias(name)
+        case Started(name=name):
+            return pl.col(BEGIN_TS).cast(pl.Datetime("us")).alias(name)
+        case Ended(name=name):
+            return pl.col(TS).cast(pl.Datetime("us")).alias(name)
