@@ -31,6 +31,7 @@ from headrace.elements.event import (
     operands,
     primitives,
 )
+from headrace.elements.event_output import Count, Output, Pick, Started
 from headrace.elements.expression import Call, Cast, Column, Expr, Literal
 from headrace.elements.page import Element, Page, Punctuation, page_of
 from headrace.elements.schema import Schema
@@ -38,7 +39,6 @@ from headrace.elements.time import END
 from headrace.elements.types import Type
 from headrace.operators.events.chain import is_chain
 from headrace.operators.events.detect import Detect
-from headrace.operators.events.outputs import Count, Output, Pick, Started
 from headrace.operators.operator import Operator
 from headrace.testing.oracle_events import Found, detections
 from headrace.testing.oracle_rows import Row

@@ -7,10 +7,12 @@ from math import gcd
 from typing import Literal
 
 from headrace.analysis.facts import ENDING, MATCHES, PASSING, STAMP, Facts, row_width, width
+from headrace.elements.event import reach
 from headrace.elements.schema import Schema
 from headrace.elements.time import SECOND
 from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.operators.specs import (
+    Detect,
     Distinct,
     Exchange,
     Filter,
@@ -86,6 +88,10 @@ def behaviour(spec: Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
         case SequenceJoin():
             span = (spec.span or 0) / SECOND
             return Behaviour((0.0, MATCHES), _joined(spec.left, spec.right), windows=(span, 0.0))
+        case Detect():
+            span = (reach(spec.event) or 0) / SECOND
+            size = STAMP + sum(width(field.type) for field in spec.schema)
+            return Behaviour((0.0,) * (ports - 1) + (MATCHES,), size, windows=(span,) * ports)
         case PartialAggregate() | PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
             return _aggregate(spec, inputs[0], facts)
 

@@ -202,6 +202,28 @@ def constituents(event: Event) -> Iterator[Primitive]:
                 yield from constituents(operand)
 
 
+def always(event: Event) -> Iterator[Primitive]:
+    """The primitive events of which every occurrence has a tuple."""
+    match event:
+        case Or():
+            return
+        case AnyOf(count=count, events=events) if count < len(events):
+            return
+        case Primitive():
+            yield event
+        case Not(start=start, end=end) | PeriodicStar(start=start, end=end):
+            yield from always(start)
+            yield from always(end)
+        case Absent(start=start) | Periodic(start=start):
+            yield from always(start)
+        case Aperiodic(start=start, middle=middle):
+            yield from always(start)
+            yield from always(middle)
+        case And() | Sequence() | AnyOf() | Times() | AperiodicStar() | Plus() | Within():
+            for operand in operands(event):
+                yield from always(operand)
+
+
 def reaches(event: Event, span: int | None) -> tuple[int | None, ...]:
     """How long each operand of an event may last if the event may last `span`; None: as long as it likes.
 
@@ -220,6 +242,11 @@ def reaches(event: Event, span: int | None) -> tuple[int | None, ...]:
             return (span, None)
         case _:
             return (span,) * len(operands(event))
+
+
+def reach(event: Event) -> int | None:
+    """How long an occurrence may last as the outermost WITHIN says; None: as long as it likes."""
+    return event.span if isinstance(event, Within) else None
 
 
 def unbounded(event: Event, context: Context) -> str | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from headrace.elements.event_text import format_context, format_event
 from headrace.elements.expression import Expr
 from headrace.elements.expression_text import format_expr
 from headrace.elements.time import format_duration
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import place
 from headrace.operators.specs import (
+    Detect,
     Distinct,
     Exchange,
     Filter,
@@ -90,6 +92,10 @@ def describe(spec: Spec) -> str:
         case SequenceJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             return f"{spec.mode} sequence join on {_equalities(spec.keys)}{residual}"
+        case Detect():
+            by = ", ".join(" = ".join(map(format_expr, each)) for each in zip(*spec.keys, strict=True)) or "nothing"
+            tested = "".join(f" and {format_expr(term)}" for term in spec.conditions)
+            return f"detect {format_event(spec.event)} by {by}{tested}, context {format_context(spec.context)}"
         case PartialAggregate():
             return "partial aggregates per pane of " + ", ".join(call.name for call in spec.calls)
         case PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():

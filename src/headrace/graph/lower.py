@@ -10,6 +10,7 @@ from headrace.elements.schema import SEQ, Schema
 from headrace.elements.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.operators.specs import (
+    Detect,
     Distinct,
     Filter,
     Join,
@@ -86,6 +87,8 @@ class _Lowering:
             case nodes.Distinct():
                 columns = _columns(node.schema)
                 return self.add(Distinct(columns, node.span), self.lower(node.input))
+            case nodes.Detect():
+                return self._detect(node)
             case nodes.Order():
                 return self._ordered(node.input, ())
 
@@ -121,6 +124,10 @@ class _Lowering:
         if node.mode == "chronicle":
             return self.add(spec, left, self._ordered(node.right, spec.partition_by(1)))
         return self.add(spec, left, self.lower(node.right))  # each right tuple is on its own, so none waits for another
+
+    def _detect(self, node: nodes.Detect) -> Vertex:
+        spec = Detect(node.event, node.context, tuple(part.schema for part in node.parts), node.keys, node.conditions, node.outputs)
+        return self.add(spec, *(self._ordered(part, spec.partition_by(port)) for port, part in enumerate(node.parts)))
 
     def _aggregate(self, node: nodes.Aggregate) -> Vertex:
         seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)

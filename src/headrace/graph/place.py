@@ -13,11 +13,14 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from headrace.elements.event import always
+from headrace.elements.event_output import Pick
 from headrace.elements.expression import Cast, Column, Expr
 from headrace.elements.types import Type
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.operators.edges import exchange_stream
 from headrace.operators.specs import (
+    Detect,
     Distinct,
     Exchange,
     Filter,
@@ -193,10 +196,23 @@ def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
             return tuple(spec.columns[i] for i in positions)
         case Reorder():
             return tuple(spec.by[i] for i in positions)
+        case Detect():
+            return _detected_keys(spec, positions)
         case Filter() | Project() | Union() | OrderedUnion() | Pace() | TableJoin() | PartialAggregate():
             return None
         case Scan() | Receive() | Output() | Exchange():
             return None
+
+
+def _detected_keys(spec: Detect, positions: tuple[int, ...]) -> Partitioning:
+    """Detections lie by the keys of a part that they always have and show."""
+    shown = {(output.part, output.column): output.name for output in spec.outputs if isinstance(output, Pick)}
+    for part in always(spec.event):
+        keys = [spec.keys[part.port][i] for i in positions]
+        names = [shown.get((part.name, key.name)) if isinstance(key, Column) else None for key in keys]
+        if None not in names:
+            return tuple(Column(name, key.type) for name, key in zip(names, keys, strict=True) if name is not None)
+    return None
 
 
 def _join_keys(spec: Join | OrderedJoin | RowsJoin, positions: tuple[int, ...]) -> Partitioning:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from headrace.operators.distinct import Distinct
 from headrace.operators.edges import Exchange, Output, Receive, Scan
+from headrace.operators.events.detect import Detect
 from headrace.operators.filter import Filter
 from headrace.operators.join import Join
 from headrace.operators.ordered_join import OrderedJoin
@@ -24,7 +25,8 @@ from headrace.operators.union import Union
 from headrace.operators.while_window import WhileAggregate
 
 Spec: TypeAlias = (
-    Distinct
+    Detect
+    | Distinct
     | Exchange
     | Filter
     | Join
@@ -49,6 +51,7 @@ Spec: TypeAlias = (
 )
 
 __all__ = [
+    "Detect",
     "Distinct",
     "Exchange",
     "Filter",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.elements.event import primitives
 from headrace.elements.expression import Call, Column, Expr
 from headrace.elements.expression import walk as parts
 from headrace.elements.functions import FUNCTIONS
-from headrace.elements.schema import TS, Schema
+from headrace.elements.schema import TS, Field, Schema
 from headrace.elements.types import Type
 from headrace.elements.window import Extent, While
 from headrace.errors import InternalError
 from headrace.plan.explain import describe
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import walk, window_expressions
 
 
@@ -47,6 +48,8 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _join_faults(node)
         case TableJoin():
             yield from _table_join_faults(node)
+        case Detect():
+            yield from _detect_faults(node)
         case Aggregate(input=below, window=window, keys=keys, calls=calls):
             arguments = tuple(call.arg for call in calls if call.arg is not None)
             for expr in (*(expr for _, expr in keys), *arguments, *window_expressions(window)):
@@ -84,6 +87,20 @@ def _table_join_faults(join: TableJoin) -> Iterator[str]:
             yield f"a key joins {expr.type.value} with {field.type.value}"
     if join.residual is not None:
         yield from _predicate_faults(join.residual, join.schema)
+
+
+def _detect_faults(node: Detect) -> Iterator[str]:
+    for part, keys in zip(node.parts, node.keys, strict=True):
+        for key in keys:
+            yield from _faults_of(key, part.schema)
+    for keys in zip(*node.keys, strict=True):
+        if len({key.type for key in keys}) > 1:
+            yield f"a key joins {' with '.join(sorted({key.type.value for key in keys}))}"
+    every = (Field(f"{part.name}.{field.name}", field.type) for part in primitives(node.event) for field in node.parts[part.port].schema)
+    times = (Field(f"{part.name}.{TS}", Type.BIGINT) for part in primitives(node.event))
+    named = Schema((*every, *times))
+    for term in (*node.conditions, *(part.mask for part in primitives(node.event) if part.mask is not None)):
+        yield from _predicate_faults(term, named)
 
 
 def _extent_faults(extent: Extent | None, schema: Schema) -> Iterator[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.elements.event_text import format_context, format_event
 from headrace.elements.expression import Column, Expr
 from headrace.elements.expression_text import format_expr, format_name
 from headrace.elements.schema import Schema
 from headrace.elements.time import format_duration, format_instant
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import outline
 
 
@@ -47,6 +48,10 @@ def describe(node: Node) -> str:
             return f"Distinct within {format_duration(span)}"
         case Order():
             return "Order"
+        case Detect(event=event, context=context, keys=keys, conditions=conditions):
+            by = ", ".join(" = ".join(map(format_expr, each)) for each in zip(*keys, strict=True))
+            tested = " AND ".join(map(format_expr, conditions))
+            return f"Detect {format_event(event)}{_clause(' BY ', by)}{_clause(' IF ', tested)} CONTEXT {format_context(context)}"
 
 
 def format_window(window: Window) -> str:

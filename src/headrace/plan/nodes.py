@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from headrace.elements.event import Context, Event
+from headrace.elements.event_output import Output, output_schema
 from headrace.elements.expression import Expr
 from headrace.elements.schema import Field, Schema
 from headrace.elements.types import Type
@@ -162,7 +164,26 @@ class Order(Struct, frozen=True, tag="order"):
         return self.input.schema
 
 
-Node: TypeAlias = Scan | Filter | Project | Union | Join | SequenceJoin | TableJoin | Aggregate | Distinct | Order
+class Detect(Struct, frozen=True, tag="detect"):
+    """The occurrences of a complex event, stamped with their ends; each primitive event is the input at its port.
+
+    Tuples that differ in `keys` (for each input, over its columns) belong to histories of their own. `conditions` are over `part.column` and are
+    tested while pairing. Inputs are in order by timestamp, ties by arrival in a base stream, else by content.
+    """
+
+    parts: tuple[Node, ...]
+    event: Event
+    context: Context
+    keys: tuple[tuple[Expr, ...], ...]
+    conditions: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return output_schema(self.event, tuple(part.schema for part in self.parts), self.outputs)
+
+
+Node: TypeAlias = Scan | Filter | Project | Union | Join | SequenceJoin | TableJoin | Aggregate | Distinct | Order | Detect
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -170,7 +191,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan():
             return ()
-        case Union(inputs=nodes):
+        case Union(inputs=nodes) | Detect(parts=nodes):
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)

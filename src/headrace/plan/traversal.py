@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headrace.elements.expression import Expr
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union, inputs
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union, inputs
 
 C = TypeVar("C")
 Rebuild = Callable[[tuple[Node, ...]], Node]
@@ -50,6 +50,8 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             return node
         case Union():
             return Union(new)
+        case Detect():
+            return replace(node, parts=new)
         case Join() | SequenceJoin():
             return replace(node, left=new[0], right=new[1])
         case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
@@ -68,6 +70,9 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
     match node:
         case Scan() | Union() | Distinct() | Order():
             return node
+        case Detect(keys=parts, conditions=conditions):
+            changed_keys = tuple(tuple(map(change, part)) for part in parts)
+            return replace(node, keys=changed_keys, conditions=tuple(map(change, conditions)))
         case Filter(input=below, predicate=predicate):
             return Filter(below, change(predicate))
         case Project(input=below, columns=columns):

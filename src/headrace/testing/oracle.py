@@ -12,7 +12,8 @@ from headrace.elements.expression import Expr
 from headrace.elements.schema import TS, Schema
 from headrace.elements.time import END
 from headrace.elements.window import Extent
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.testing.oracle_events import detect
 from headrace.testing.oracle_expressions import value_of
 from headrace.testing.oracle_rows import Row, as_multiset, ordered, rows_of, split_late
 from headrace.testing.oracle_values import compare, identity, plain
@@ -48,6 +49,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return aggregate(node, _rows(source, streams, tables))
         case Distinct(input=source, span=span):
             return _distinct(_rows(source, streams, tables), span)
+        case Detect(parts=sources):
+            return detect(node, [ordered(_rows(source, streams, tables)) for source in sources])
         case Order(input=source):
             return ordered(_rows(source, streams, tables))
 

@@ -30,10 +30,14 @@ from headrace.elements.event import (
     primitives,
 )
 from headrace.elements.event import Sequence as Following
+from headrace.elements.event_output import Count, Ended, Output, Pick, Started
 from headrace.elements.expression import Expr, columns
 from headrace.elements.schema import TS
+from headrace.elements.time import END
+from headrace.plan.nodes import Detect
 from headrace.testing.oracle_expressions import value_of
 from headrace.testing.oracle_rows import Row
+from headrace.testing.oracle_values import identity
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,40 @@ def detections(event: Event, context: Context, histories: Mapping[str, Sequence[
     """All occurrences that end before `until`, given the tuples of each part (of one key) in order of arrival."""
     found = _Oracle(context, histories, conditions, until).all(event, None)
     return [each for each in found if each.end < until]
+
+
+def detect(node: Detect, parts: Sequence[Sequence[Row]]) -> list[Row]:
+    """The results of a plan node, given the tuples of each input in order; what ticks for ever ends with the last tuple."""
+    until = END if not _ticks(node.event) else max((row.ts for rows in parts for row in rows), default=0) + 1
+    histories: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
+    for port, rows in enumerate(parts):
+        for row in rows:
+            key = tuple(value_of(expr, row.scope) for expr in node.keys[port])
+            if None not in key:  # NULL equals nothing
+                histories.setdefault(tuple(map(identity, key)), {}).setdefault(port, []).append(row)
+    results: list[Row] = []
+    for history in histories.values():
+        mine = {part.name: history.get(part.port, []) for part in primitives(node.event)}
+        for one in detections(node.event, node.context, mine, node.conditions, until=until):
+            results.append(Row(one.end, {output.name: _shown(output, one) for output in node.outputs}))
+    return results
+
+
+def _shown(output: Output, one: Found) -> Any:
+    match output:
+        case Pick(part=part, column=column):
+            row = one.newest(part)
+            return None if row is None else row.values[column]
+        case Count(part=part):
+            return sum(name == part for name, _ in one.rows)
+        case Started():
+            return one.begin
+        case Ended():
+            return one.end
+
+
+def _ticks(event: Event) -> bool:
+    return isinstance(event, Periodic) or any(map(_ticks, _operands(event)))
 
 
 class _Oracle:

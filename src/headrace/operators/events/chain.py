@@ -13,13 +13,13 @@ import polars as pl
 
 from headrace.elements.event import Event, Mode, Primitive, Within, primitives, reaches
 from headrace.elements.event import Sequence as Following
+from headrace.elements.event_output import Count, Ended, Output, Pick, Started
 from headrace.elements.expression import columns
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
 from headrace.elements.time import END
 from headrace.operators.evaluate import compile_predicate
 from headrace.operators.events.intake import Intake
-from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
 from headrace.operators.events.stage import BEGIN_TS, Stage
 from headrace.operators.hashing import hash_columns
 from headrace.operators.operator import Operator, State

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
-from headrace.elements.event import Context, Event, primitives
+from headrace.elements.event import Context, Event
+from headrace.elements.event_output import Output, Pick, output_schema
 from headrace.elements.expression import Expr, columns
-from headrace.elements.schema import Field, Schema
-from headrace.elements.types import Type
+from headrace.elements.schema import Schema
 from headrace.operators.events.chain import Chain, is_chain
 from headrace.operators.events.detector import Detector
-from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
 from headrace.operators.operator import Operator
 
 
@@ -50,21 +47,3 @@ class Detect(Struct, frozen=True, tag="detect"):
         tested = frozenset(name for term in self.conditions for name in columns(term))
         divided = {f"{each.part}.{column}" for each in self.context.retentions for column in each.by}
         return tested | divided | {f"{each.part}.{each.column}" for each in self.outputs if isinstance(each, Pick)}
-
-
-def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Output]) -> Schema:
-    """The visible columns of detections."""
-    ports = {part.name: part.port for part in primitives(event)}
-
-    def type_of(output: Output) -> Type:
-        match output:
-            case Pick(part=part, column=column):
-                field = schemas[ports[part]].find(column)
-                assert field is not None, f"no column {column!r} in {part}"
-                return field.type
-            case Count():
-                return Type.BIGINT
-            case Started() | Ended():
-                return Type.TIMESTAMP
-
-    return Schema(tuple(Field(output.name, type_of(output)) for output in outputs))

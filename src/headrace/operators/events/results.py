@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from headrace.elements.event_output import Count, Ended, Output, Pick, Started
 from headrace.elements.schema import TS
 from headrace.elements.types import Type
 from headrace.operators.events.conditions import Parts, series
 from headrace.operators.events.occurrence import Occurrence, newest
-from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
 
 if TYPE_CHECKING:
     from headrace.operators.events.detect import Detect

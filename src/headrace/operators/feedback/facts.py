@@ -16,6 +16,7 @@ from headrace.elements.window import Range
 from headrace.operators.aggregates import Aggregates
 from headrace.operators.panes import PANE, pane_length
 from headrace.operators.specs import (
+    Detect,
     Distinct,
     Exchange,
     Filter,
@@ -113,7 +114,7 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             return Facts(restrict(inputs[0].holds, frozenset(name for name, _ in spec.keys)), (Clock("window_end", 0, 0), *start))
         case SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
             return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0),))
-        case Scan() | Receive():
+        case Scan() | Receive() | Detect():
             return NO_FACTS
 
 

@@ -19,6 +19,7 @@ from headrace.operators.feedback.pane_response import group_input, pane_input, p
 from headrace.operators.feedback.preimage import through
 from headrace.operators.feedback.spans import shortened
 from headrace.operators.specs import (
+    Detect,
     Distinct,
     Exchange,
     Filter,
@@ -75,6 +76,8 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             return Response(join_inputs(spec, wanted))
         case SequenceJoin():
             return Response(sequence_inputs(spec, wanted))
+        case Detect(schemas=schemas):
+            return Response((None,) * len(schemas))  # what is left out might have prevented or replaced something
         case PartialAggregate():
             return Response((partial_input(spec, wanted, facts[0]),))
         case PaneAggregate():

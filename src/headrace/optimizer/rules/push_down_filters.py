@@ -11,7 +11,7 @@ from headrace.elements.schema import HIDDEN, TS
 from headrace.elements.types import Type
 from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_narrowed_scan
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import Rebuild, descend, replace_inputs
 
 Terms = tuple[Expr, ...]
@@ -60,6 +60,8 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return _push_into_join(node, terms)
         case SequenceJoin():
             return _push_into_sequence(node, terms)
+        case Detect(parts=parts):
+            return ((),) * len(parts), _keep(node, terms)  # what is filtered early no longer replaces or prevents
 
 
 def _push_into_aggregate(node: Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headrace.elements.expression import Expr, columns
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import Rebuild, descend, replace_inputs, window_expressions
 
 Names = frozenset[str]
@@ -53,6 +53,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return _narrow_join(node, needed)
         case SequenceJoin():
             return _narrow_sequence(node, needed)
+        case Detect(parts=parts):
+            return tuple(frozenset(part.schema.names) for part in parts), lambda new: replace_inputs(node, new)
 
 
 def _narrow_project(node: Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:

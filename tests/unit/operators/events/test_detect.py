@@ -28,13 +28,13 @@ from headrace.elements.event import (
     primitives,
     unbounded,
 )
+from headrace.elements.event_output import Count, Ended, Output, Pick, Started
 from headrace.elements.expression import Call, Column, Expr, Literal
 from headrace.elements.page import Page, Punctuation, page_of
 from headrace.elements.schema import Schema
 from headrace.elements.time import END
 from headrace.elements.types import Type
 from headrace.operators.events.detect import Detect
-from headrace.operators.events.outputs import Count, Ended, Output, Pick, Started
 from headrace.testing.contract import Script, check_operator
 from headrace.testing.oracle_rows import Row
 
