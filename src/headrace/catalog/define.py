@@ -9,7 +9,7 @@ from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import NameFault, TypeFault
 from headrace.language.names import did_you_mean
-from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView
+from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateEvent, CreateQuery, CreateStream, CreateTable, CreateView, Detection
 
 
 def define_stream(statement: CreateStream, schema: Schema) -> Stream:
@@ -45,6 +45,12 @@ def define_query(statement: CreateQuery, schema: Schema) -> Query:
 def define_view(statement: CreateView, schema: Schema) -> Query:
     """The view that a statement declares: a query without sinks, which runs only where others read it."""
     return Query(statement.name.text, statement.select_text, schema, ())
+
+
+def define_event(statement: CreateEvent, schema: Schema) -> Query:
+    """The event that a statement declares: a view, known as an event."""
+    text = statement.body.event_text if isinstance(statement.body, Detection) else statement.body.select_text
+    return Query(statement.name.text, text, schema, (), {"event": True})
 
 
 def define_connector(clause: ConnectorClause) -> Connector:

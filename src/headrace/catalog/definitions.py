@@ -62,6 +62,11 @@ class Query(Struct, frozen=True, tag="query"):
         return not self.sinks
 
     @property
+    def is_event(self) -> bool:
+        """Whether it was created as an event: a view whose tuples are occurrences; its text is a SELECT or begins with DETECT."""
+        return bool(self.options.get("event"))
+
+    @property
     def qos(self) -> Qos:
         """What it promised when it was created."""
         return qos_of(self.options)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, RowsClause, Select, WhileClause, unions_of, window_of
+from headrace.language.syntax import CreateQuery, Detection, RowsClause, Select, WhileClause, unions_of, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,14 @@ class References:
 @lru_cache(maxsize=4096)
 def references(text: str) -> References:
     """Find the streams, tables, queries and functions that a SELECT mentions."""
-    trees = [part for statement in parse(text) if isinstance(statement, Select | CreateQuery) for part in _trees(statement.select)]
+    statements = parse(text)
+    trees = [part for statement in statements if isinstance(statement, Select | CreateQuery) for part in _trees(statement.select)]
     own = {cte.alias.lower() for tree in trees for cte in tree.find_all(exp.CTE)}
     nodes = [node for tree in trees for node in tree.walk()]
     named = {".".join(part.name for part in node.parts).lower() for node in nodes if isinstance(node, exp.Table)}
     called = {node.name.lower() for node in nodes if isinstance(node, exp.Anonymous)}
-    return References(frozenset(named - own), frozenset(called))
+    detected = {part.source.text.lower() for statement in statements if isinstance(statement, Detection) for part in statement.parts}
+    return References(frozenset((named - own) | detected), frozenset(called))
 
 
 def _trees(tree: exp.Expr) -> Iterator[exp.Expr]:

@@ -17,11 +17,13 @@ from headrace.language.syntax import (
     Alter,
     AlterPromises,
     CreateAggregate,
+    CreateEvent,
     CreateQuery,
     CreateStream,
     CreateTable,
     CreateView,
     Describe,
+    Detection,
     Drop,
     Explain,
     Select,
@@ -71,7 +73,18 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
             case Select() | Explain():
                 unnamed += 1
                 title = f"query {unnamed}"
-            case CreateStream() | CreateTable() | CreateAggregate() | CreateView() | Split() | Drop() | Show() | Describe():
+            case (
+                CreateStream()
+                | CreateTable()
+                | CreateAggregate()
+                | CreateView()
+                | CreateEvent()
+                | Detection()
+                | Split()
+                | Drop()
+                | Show()
+                | Describe()
+            ):
                 continue
             case Alter() | AlterPromises() | Tell():
                 continue

@@ -8,7 +8,7 @@ from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
 from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateStream, CreateTable, Name, Option
 
-_KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "AGGREGATE")
+_KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "AGGREGATE")
 _STREAM = "CREATE STREAM name (column TYPE, ...) [TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL | TIMESTAMP LATENT] FROM KIND (options)"
 
 
@@ -24,7 +24,7 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
                 raise NameFault("names that begin with two underscores are ours", span=name.span)
             break
     else:
-        reader.fail("expected STREAM, TABLE, QUERY, VIEW or AGGREGATE", hint=did_you_mean(reader.word(), _KINDS))
+        reader.fail("expected STREAM, TABLE, QUERY, VIEW, EVENT or AGGREGATE", hint=did_you_mean(reader.word(), _KINDS))
     match kind:
         case "STREAM":
             return _stream(reader, offset, name, or_replace, if_not_exists)

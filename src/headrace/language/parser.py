@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from headrace.errors import HeadraceError, Span, SyntaxFault
 from headrace.language.create import read_connector, read_create
 from headrace.language.dialect import parse_expressions, parse_select, tokenize
+from headrace.language.events import read_detection
 from headrace.language.names import did_you_mean
 from headrace.language.options import read_options, read_promises
 from headrace.language.reader import Reader
@@ -18,9 +19,11 @@ from headrace.language.syntax import (
     Alter,
     AlterPromises,
     ConnectorClause,
+    CreateEvent,
     CreateQuery,
     CreateView,
     Describe,
+    Detection,
     Drop,
     Explain,
     Name,
@@ -32,12 +35,12 @@ from headrace.language.syntax import (
 from headrace.language.views import read_split
 
 _STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS", "FEEDBACK"], ...] = (
-    "STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS", "FEEDBACK",
+_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"], ...] = (
+    "STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK",
 )  # fmt: skip
 _HINT = (
-    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, SELECT, SPLIT, ALTER, ASSUME, DESIRE, DEMAND, "
-    "DROP, SHOW, DESCRIBE or EXPLAIN"
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, SELECT, SPLIT, ALTER, ASSUME, "
+    "DESIRE, DEMAND, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
@@ -87,6 +90,9 @@ def _read(reader: Reader, offset: int) -> Statement:
         case "SELECT" | "WITH" | "(":
             select, span, sinks = _query(reader)
             return Select(reader.text, offset, select, span, sinks)
+        case "DETECT":
+            reader.position += 1
+            return read_detection(reader, offset)
         case "SPLIT":
             return read_split(reader, offset)
         case "DROP":
@@ -112,6 +118,8 @@ def _create(reader: Reader, offset: int) -> Statement:
     or_replace = reader.accept("OR", "REPLACE")
     if reader.accept("VIEW"):
         return _view(reader, offset, or_replace)
+    if reader.accept("EVENT"):
+        return _event(reader, offset, or_replace)
     if not reader.accept("QUERY"):
         reader.position = start
         return read_create(reader, offset)
@@ -131,6 +139,21 @@ def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
     if sinks:
         raise SyntaxFault("a view writes nothing, so it has no INTO", span=sinks[0].span, hint="use CREATE QUERY")
     return CreateView(reader.text, offset, name, select, span, or_replace, if_not_exists)
+
+
+def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent:
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the event's name")
+    reader.expect("AS", hint="CREATE EVENT name AS SELECT ..., or CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x")
+    body: Select | Detection
+    if reader.word() in ("SELECT", "WITH"):
+        select, span, sinks = _query(reader)
+        if sinks:
+            raise SyntaxFault("an event writes nothing, so it has no INTO", span=sinks[0].span, hint="read it with CREATE QUERY")
+        body = Select(reader.text, offset, select, span, ())
+    else:
+        body = read_detection(reader, offset)
+    return CreateEvent(reader.text, offset, name, body, or_replace, if_not_exists)
 
 
 def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]:
@@ -182,10 +205,11 @@ def _tell(reader: Reader, offset: int) -> Tell:
 def _drop(reader: Reader, offset: int) -> Drop:
     reader.expect("DROP")
     for kind in ("QUERY", "STREAM", "TABLE", "AGGREGATE"):
-        if reader.accept(kind) or (kind == "QUERY" and reader.accept("VIEW")):  # a view is a query without sinks
+        # a view or an event is a query without sinks
+        if reader.accept(kind) or (kind == "QUERY" and (reader.accept("VIEW") or reader.accept("EVENT"))):
             if_exists = reader.accept("IF", "EXISTS")
             return Drop(reader.text, offset, kind, reader.name(), if_exists)
-    reader.fail("expected QUERY, VIEW, STREAM, TABLE or AGGREGATE")
+    reader.fail("expected QUERY, VIEW, EVENT, STREAM, TABLE or AGGREGATE")
 
 
 def _show(reader: Reader, offset: int) -> Show:

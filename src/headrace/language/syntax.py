@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from headrace.elements.event import Context, Event
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import Span
@@ -125,6 +126,44 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class EventPart:
+    """A primitive event of an expression: what it reads, and what it is called there."""
+
+    source: Name
+    alias: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """DETECT event [WHERE condition] [CONTEXT mode (...)]: the port of a primitive event is its place in `parts`."""
+
+    text: str
+    offset: int
+    event: Event
+    parts: tuple[EventPart, ...]
+    where: exp.Expr | None
+    context: Context
+    by: tuple[Name, ...]  # the qualified columns of the context, and where they stand
+    span: Span
+
+    @property
+    def event_text(self) -> str:
+        return "DETECT " + self.text[self.span.start : self.span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateEvent:
+    """CREATE [OR REPLACE] EVENT [IF NOT EXISTS] name AS SELECT ... | event [WHERE condition] [CONTEXT mode (...)]."""
+
+    text: str
+    offset: int
+    name: Name
+    body: Select | Detection
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """SELECT ... [INTO sinks]: a query without a name."""
 
@@ -191,7 +230,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "AGGREGATES", "STATISTICS", "FEEDBACK"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +260,8 @@ Statement: TypeAlias = (
     | CreateAggregate
     | CreateQuery
     | CreateView
+    | CreateEvent
+    | Detection
     | Split
     | Select
     | Drop

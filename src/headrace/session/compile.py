@@ -20,8 +20,9 @@ from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph
 from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.language.parser import parse
-from headrace.language.syntax import Name, Select
+from headrace.language.syntax import Detection, Name, Select
 from headrace.optimizer.optimizer import best
+from headrace.plan.bind_event import bind_event
 from headrace.plan.binder import bind
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Node, Scan
@@ -33,7 +34,16 @@ _NAMED = "query "
 
 def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool = False) -> Node:
     """The optimised plan of a SELECT that is written in `text`."""
-    plan = bind(select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered)
+    return _expanded(bind(select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered), catalog)
+
+
+def plan_event(detection: Detection, catalog: Catalog) -> Node:
+    """The optimised plan of an event expression."""
+    return _expanded(bind_event(detection, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema)), catalog)
+
+
+def _expanded(plan: Node, catalog: Catalog) -> Node:
+    """Optimise a plan and put the plans of the queries that it reads in."""
 
     def expand(node: Node) -> Node:
         if not isinstance(node, Scan) or not node.name.startswith(_NAMED):
@@ -48,6 +58,8 @@ def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool = Fal
 def plan_query(query: Query, catalog: Catalog) -> Node:
     """The optimised plan of a named query."""
     statement = parse(query.text)[0]
+    if isinstance(statement, Detection):
+        return plan_event(statement, catalog)
     assert isinstance(statement, Select)
     return plan_select(statement.select, query.text, catalog, ordered=bool(query.options.get("ordered")))
 

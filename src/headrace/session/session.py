@@ -16,7 +16,7 @@ import msgspec
 from headrace.analysis.facts import Facts
 from headrace.analysis.report import CapacityReport, format_report
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_aggregate, define_connector, define_query, define_stream, define_table, define_view
+from headrace.catalog.define import define_aggregate, define_connector, define_event, define_query, define_stream, define_table, define_view
 from headrace.catalog.definitions import Connector, Query, Stream
 from headrace.catalog.journal import Journal
 from headrace.connectors import check_source, infer_schema, push
@@ -34,11 +34,13 @@ from headrace.language.syntax import (
     Alter,
     AlterPromises,
     CreateAggregate,
+    CreateEvent,
     CreateQuery,
     CreateStream,
     CreateTable,
     CreateView,
     Describe,
+    Detection,
     Drop,
     Explain,
     Name,
@@ -51,7 +53,7 @@ from headrace.language.syntax import (
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
-from headrace.session.compile import command_for, explain, plan_select, plan_target
+from headrace.session.compile import command_for, explain, plan_event, plan_select, plan_target
 from headrace.session.feedback import tell
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
 from headrace.session.gauge import Gauge, Measured
@@ -252,6 +254,11 @@ class Session:
                     staged.start(command)
             case CreateView():
                 self._stage_view(statement, statement.text, staged)
+            case CreateEvent(body=body):
+                plan = plan_event(body, staged.catalog) if isinstance(body, Detection) else plan_select(body.select, statement.text, staged.catalog)
+                staged.define(define_event(statement, plan.schema), statement, f"event {statement.name.text}")
+            case Detection():
+                raise NameFault("an event needs a name", span=Span(0, len("DETECT")), hint="CREATE EVENT name AS ..., then SELECT * FROM name")
             case Split(views=views):
                 for view in views:
                     self._stage_view(view, statement.text, staged)

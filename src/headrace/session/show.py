@@ -20,9 +20,12 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
             return Listing(("table", "source"), tuple((table.name, table.connector.kind) for table in catalog.tables()))
         case "QUERIES":
             return _queries(catalog, running, seen)
+        case "EVENTS":
+            rows = tuple((each.name, each.text.removeprefix("DETECT ")) for each in catalog.queries() if each.is_event)
+            return Listing(("event", "is"), rows)
         case "AGGREGATES":
-            rows = tuple((each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates())
-            return Listing(("aggregate", "argument", "result", "target"), rows)
+            declared = tuple((each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates())
+            return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
             return _feedback(seen)
         case _:
@@ -49,7 +52,7 @@ def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
     listed = tuple(
         (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos)) for query in running.queries
     )
-    views = tuple((query.name, "view", None, None) for query in catalog.queries() if query.is_view)
+    views = tuple((query.name, "event" if query.is_event else "view", None, None) for query in catalog.queries() if query.is_view)
     return Listing(("query", "sinks", "results", "promises"), listed + views)
 
 

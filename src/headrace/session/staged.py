@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -13,10 +14,23 @@ from headrace.elements.promise import format_qos
 from headrace.errors import NameFault
 from headrace.graph.command import AddQuery, Command, DropQuery, Running
 from headrace.language.names import did_you_mean
-from headrace.language.syntax import Alter, AlterPromises, CreateAggregate, CreateQuery, CreateStream, CreateTable, CreateView, Drop, Name
+from headrace.language.syntax import (
+    Alter,
+    AlterPromises,
+    CreateAggregate,
+    CreateEvent,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Drop,
+    Name,
+)
 from headrace.session.outcome import Message, Outcome, Started
 from headrace.session.promises import promises_of
 from headrace.session.settings import command_of
+
+Create: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent
 
 
 class Staged:
@@ -29,7 +43,7 @@ class Staged:
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
 
-    def define(self, definition: Definition, statement: CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView, what: str) -> bool:
+    def define(self, definition: Definition, statement: Create, what: str) -> bool:
         """Add a definition; False if it was there already, just so (a file that is run again)."""
         taken = self.catalog.aggregate(definition.name) if isinstance(definition, Aggregate) else self.catalog.get(definition.name)
         if taken == definition or (taken is not None and statement.if_not_exists):

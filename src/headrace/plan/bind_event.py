@@ -1,0 +1,174 @@
+"""An event expression to a plan: names resolved, masks at their primitive events, keys found, state bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Query, Stream, Table
+from headrace.elements.event import (
+    And,
+    AnyOf,
+    Aperiodic,
+    AperiodicStar,
+    Event,
+    Mode,
+    Or,
+    Primitive,
+    Times,
+    constituents,
+    operands,
+    primitives,
+    unbounded,
+)
+from headrace.elements.event_output import Count, Output, Pick, Started
+from headrace.elements.event_text import format_event
+from headrace.elements.expression import Call, Column, Expr, columns, conjunction, conjuncts, transform
+from headrace.elements.schema import TS
+from headrace.elements.types import Type
+from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
+from headrace.language.names import did_you_mean
+from headrace.language.syntax import Detection
+from headrace.plan.bind_expression import ExpressionBinder
+from headrace.plan.nodes import Detect, Node, Scan
+from headrace.plan.scope import Relation, Scope, unique
+
+
+def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node]) -> Detect:
+    """The plan of an event expression; `queries` gives the plans of named queries. Errors have spans into the detection's text."""
+    names = tuple(part.alias.text for part in detection.parts)
+    parts = tuple(_input(catalog, part.source.text, part.source.span, queries) for part in detection.parts)
+    terms: tuple[Expr, ...] = ()
+    if detection.where is not None:
+        scope = Scope(tuple(_relation(name, part) for name, part in zip(names, parts, strict=True)))
+        terms = conjuncts(ExpressionBinder(scope, catalog, "in the condition of an event").predicate(detection.where))
+    masks = {name: tuple(term for term in terms if _named(term) == {name}) for name in names}
+    joint = tuple(term for term in terms if len(_named(term)) != 1)
+    event = _masked(detection.event, masks)
+    keys, conditions = _keys(names, joint)
+    _check(event, conditions, detection)
+    for column in detection.by:
+        _check_column(column.text, column.span, dict(zip(names, parts, strict=True)))
+    return Detect(parts, event, detection.context, keys, conditions, _outputs(event, parts, detection.context.mode))
+
+
+def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Node]) -> Node:
+    match catalog.find(name, span=span):
+        case Stream() as stream:
+            return Scan(stream.name, stream.schema)
+        case Query() as query:
+            return queries(query.name)
+        case Table():
+            raise NotSupported("nothing happens in a stored table", span=span, hint="an event reads a stream, a query or another event")
+
+
+def _relation(name: str, part: Node) -> Relation:
+    found = tuple((field.name, Column(f"{name}.{field.name}", field.type)) for field in part.schema)
+    rowtime: Expr = Call("timestamp_micros", (Column(f"{name}.{TS}", Type.BIGINT),), Type.TIMESTAMP)
+    return Relation((name,), found if part.schema.find("rowtime") else (*found, ("rowtime", rowtime)))
+
+
+def _named(term: Expr) -> set[str]:
+    return {name.rpartition(".")[0] for name in columns(term)}
+
+
+def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
+    """The event with the conditions on single primitive events at these, so that they are decided before anything waits."""
+
+    def change(part: Event) -> Event:
+        return Primitive(part.name, part.port, conjunction(masks[part.name])) if isinstance(part, Primitive) else part
+
+    return rebuild(event, change)
+
+
+def rebuild(event: Event, change: Callable[[Event], Event]) -> Event:
+    """Rebuild an event bottom-up."""
+
+    def rebuilt(value: object) -> object:
+        if isinstance(value, tuple):
+            return tuple(map(rebuilt, value))
+        return rebuild(value, change) if isinstance(value, Event) else value
+
+    if isinstance(event, Primitive):
+        return change(event)
+    return change(type(event)(*(rebuilt(getattr(event, name)) for name in event.__struct_fields__)))  # type: ignore[arg-type]
+
+
+def _keys(names: Sequence[str], terms: Sequence[Expr]) -> tuple[tuple[tuple[Expr, ...], ...], tuple[Expr, ...]]:
+    """The keys of each part, if equalities link all of them, and the other conditions."""
+    classes: list[list[tuple[str, Expr]]] = []
+    for _, (left, right) in _equalities(terms):
+        met = [each for each in classes if left in each or right in each]
+        classes = [each for each in classes if each not in met]
+        classes.append(list(dict.fromkeys([member for each in met for member in each] + [left, right])))
+    whole = [each for each in classes if {name for name, _ in each} == set(names)]
+    chosen = [{name: next(expr for other, expr in each if other == name) for name in names} for each in whole]
+    used = {
+        term for term, (left, right) in _equalities(terms)
+        if any(key.get(left[0]) == left[1] and key.get(right[0]) == right[1] for key in chosen)
+    }  # fmt: skip
+    keys = tuple(tuple(_plain(key[name]) for key in chosen) for name in names)
+    return keys, tuple(term for term in terms if term not in used)
+
+
+def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[tuple[str, Expr], tuple[str, Expr]]]]:
+    """The conditions that say that an expression over one part equals one over another."""
+    for term in terms:
+        if isinstance(term, Call) and term.function == "=" and all(len(_named(arg)) == 1 for arg in term.args):
+            left, right = ((_named(arg).pop(), arg) for arg in term.args)
+            if left[0] != right[0]:
+                yield term, (left, right)
+
+
+def _plain(expr: Expr) -> Expr:
+    return transform(expr, lambda part: Column(part.name.rpartition(".")[2], part.type) if isinstance(part, Column) else part)
+
+
+def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:
+    reason = unbounded(event, detection.context)
+    if reason is not None:
+        hint = "add WITHIN 10 MINUTES, KEEP or AGE to the context, or take another mode"
+        raise UnboundedStateFault(f"{reason}, in {format_event(event)}", span=detection.span, hint=hint)
+    for part in _walk(event):
+        if isinstance(part, Aperiodic):
+            middles, ends = ({each.name for each in primitives(side)} for side in (part.middle, part.end))
+            if any(_named(term) & middles and _named(term) & ends for term in conditions):
+                raise NotSupported("APERIODIC tells of a middle event before its end is known", span=detection.span, hint="use APERIODIC*")
+
+
+def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
+    part, _, column = qualified.rpartition(".")
+    schema = parts[part].schema
+    if schema.find(column) is None:
+        raise NameFault(f"no column {column!r} in {part}", span=span, hint=did_you_mean(column, schema.names))
+
+
+def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, ...]:
+    """All columns of all constituents, when it began, and how many tuples there are of parts that may have several."""
+    taken: set[str] = set()
+    found: list[Output] = []
+    for part in constituents(event):
+        found += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
+    found.append(Started(unique("event_start", taken)))
+    several = _several(event, mode)
+    return (*found, *(Count(unique(f"{part.name}_count", taken), part.name) for part in constituents(event) if part.name in several))
+
+
+def _several(event: Event, mode: Mode) -> set[str]:
+    """The constituents of which an occurrence may have more than one tuple."""
+    found: set[str] = set()
+    for part in _walk(event):
+        if isinstance(part, Times):
+            found |= {each.name for each in primitives(part.event)}
+        if isinstance(part, AperiodicStar):
+            found |= {each.name for each in primitives(part.middle)}
+        if mode is Mode.CUMULATIVE and not isinstance(part, Primitive | Or):
+            collected = operands(part) if isinstance(part, And | AnyOf) else operands(part)[:1]
+            found |= {each.name for operand in collected for each in primitives(operand)}
+    return found & {part.name for part in constituents(event)}
+
+
+def _walk(event: Event) -> Iterator[Event]:
+    yield event
+    for operand in operands(event):
+        yield from _walk(operand)
