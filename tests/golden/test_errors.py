@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_aggregate, define_query, define_stream, define_table, define_view
+from headrace.catalog.define import define_aggregate, define_event, define_query, define_stream, define_table, define_view
 from headrace.elements.schema import Schema
 from headrace.errors import HeadraceError, QueryError
 from headrace.language.parser import parse
 from headrace.language.syntax import (
     CreateAggregate,
+    CreateEvent,
     CreateQuery,
     CreateStream,
     CreateTable,
     CreateView,
+    Detection,
     Drop,
     Explain,
     Name,
@@ -28,7 +30,9 @@ from headrace.language.syntax import (
     Split,
     Statement,
 )
+from headrace.plan.bind_event import bind_event
 from headrace.plan.binder import bind
+from headrace.plan.nodes import Scan
 
 SCRIPTS = sorted((Path(__file__).parent / "errors").glob("*.txt"))
 
@@ -85,6 +89,9 @@ def _run(statement: Statement, catalog: Catalog) -> None:
             catalog.add(define_query(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span)
         case CreateView():
             catalog.add(define_view(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span)
+        case CreateEvent(body=Detection() as body):
+            node = bind_event(body, catalog, lambda name: Scan(name, catalog.find(name).schema))
+            catalog.add(define_event(statement, node.schema), span=statement.name.span)
         case Split(views=views):
             for view in views:
                 catalog.add(define_view(view, bind(view.select, statement.text, catalog).schema), span=view.name.span)

@@ -11,8 +11,9 @@ from headrace.catalog.definitions import Query, Stream, Table
 from headrace.elements.expression import Column, Expr, substitute
 from headrace.elements.schema import Schema
 from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFault
-from headrace.language.dialect import parse_select, tokenize
-from headrace.language.syntax import RowsClause, SessionClause, WhileClause, WindowClause, unions_of, window_of
+from headrace.language.parser import parse
+from headrace.language.syntax import Detection, RowsClause, Select, SessionClause, WhileClause, WindowClause, unions_of, window_of
+from headrace.plan.bind_event import bind_event
 from headrace.plan.coerce import unify
 from headrace.plan.environment import Environment
 from headrace.plan.nodes import Node, Order, Project, Scan, Union
@@ -115,14 +116,26 @@ def _plan(query: Query, env: Environment, span: Span | None) -> Node:
     if node is None:
         if query.name in env.path:
             raise NameFault(f"query {query.name!r} would read itself", span=span)
+        below = replace(env, ctes={}, path=(*env.path, query.name))
         try:
-            node = env.bind_query(parse_select(tokenize(query.text), query.text), replace(env, ctes={}, path=(*env.path, query.name)))
+            statement = parse(query.text)[0]
+            if isinstance(statement, Detection):
+                node = bind_event(statement, env.catalog, lambda name: _plan(_query(name, env), below, span))
+            else:
+                assert isinstance(statement, Select)
+                node = env.bind_query(statement.select, below)
         except HeadraceError as error:
             error.text = error.text or query.text  # not the text that names the query
             raise
     while isinstance(node, Order):  # a reader needs no order of arrival
         node = node.input
     return node
+
+
+def _query(name: str, env: Environment) -> Query:
+    found = env.catalog.find(name)
+    assert isinstance(found, Query)
+    return found
 
 
 def _united(items: list[Item]) -> Item:

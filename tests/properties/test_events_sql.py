@@ -1,0 +1,60 @@
+"""Events from SQL, in several buckets and small micro-batches, give what the oracle gives."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from typing import Any
+
+import pytest
+
+from headrace.catalog.definitions import Query
+from headrace.elements.time import SECOND
+from headrace.session import Session
+from headrace.session.compile import plan_query
+from headrace.testing.oracle import Row, answer, as_multiset
+
+EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC).replace(tzinfo=None)
+
+EVENTS = [
+    "a SEQUENCE b WITHIN 9 SECONDS WHERE a.k = b.k CONTEXT UNRESTRICTED",
+    "a SEQUENCE b SEQUENCE c WITHIN 20 SECONDS WHERE a.k = b.k AND b.k = c.k CONTEXT CHRONICLE",
+    "a SEQUENCE b SEQUENCE c WITHIN 20 SECONDS WHERE a.k = b.k AND b.k = c.k AND a.v < c.v CONTEXT RECENT",
+    "a AND b WHERE a.v <= b.v AND b.v > 1 CONTEXT PROXIMAL (a BY k)",
+    "NOT (b) [a, c] WHERE a.k = b.k AND a.k = c.k CONTEXT CONTINUOUS",
+    "NOT (b) [a, '3 s'] WHERE a.k = b.k",
+    "APERIODIC* (a, b, c) WHERE a.k = b.k AND b.k = c.k CONTEXT CUMULATIVE",
+    "APERIODIC (a, b, c) WHERE a.k = c.k AND b.k = c.k",
+    "ANY (2, a, b, c) WITHIN 5 SECONDS WHERE a.k = b.k AND a.k = c.k CONTEXT CHRONICLE",
+    "(TIMES (2, a) OR b PLUS '2 s') SEQUENCE c WITHIN 12 SECONDS CONTEXT CONTINUOUS",
+    "PERIODIC* (a, '2 s', c) WHERE a.k = c.k CONTEXT CHRONICLE (a KEEP 50)",
+]
+
+
+@pytest.mark.parametrize("text", EVENTS)
+def test_an_event_in_buckets_is_what_the_oracle_says(text: str) -> None:
+    rng = random.Random(text)
+    rows = {name: sorted(_tuples(rng), key=lambda row: row[0] + rng.choice((0, 0, 2))) for name in "abc"}
+    with Session(host="local", buckets=3, limit=13, page=4) as session:
+        for name in "abc":
+            session.execute(f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 5 SECONDS FROM MEMORY")
+        session.execute(f"CREATE EVENT found AS {text}; CREATE QUERY q AS SELECT * FROM found INTO MEMORY")
+        for name in "abc":
+            session.push(name, [{"at": EPOCH + datetime.timedelta(seconds=at), "k": k, "v": v} for at, k, v in rows[name]])
+        found = session.catalog.find("found")
+        assert isinstance(found, Query)
+        plan = plan_query(found, session.catalog)
+        session.drain(60)
+        results = [{name: _micros(value) for name, value in row.items()} for row in session.results("q")]
+    streams = {name: [Row(at * SECOND, {"at": at * SECOND, "k": k, "v": v}) for at, k, v in rows[name]] for name in "abc"}
+    expected = answer(plan, streams)
+    assert expected
+    assert as_multiset(Row(0, row) for row in results) == as_multiset(Row(0, row.values) for row in expected)
+
+
+def _tuples(rng: random.Random) -> list[tuple[int, int | None, int]]:
+    return [(rng.randrange(60), rng.choice((0, 1, 2, None)), rng.randrange(4)) for _ in range(40)]
+
+
+def _micros(value: Any) -> Any:
+    return (value - EPOCH) // datetime.timedelta(microseconds=1) if isinstance(value, datetime.datetime) else value
