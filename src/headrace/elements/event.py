@@ -17,7 +17,7 @@ from headrace.elements.expression import Expr
 
 
 class Primitive(Struct, frozen=True, tag_field="op", tag="primitive"):
-    """Each tuple of a port for which the mask holds; expressions call its columns `name.column`, and `name` is unique in an expression."""
+    """Each tuple of a port for which the mask holds; expressions call its columns `name.column`; `name` is unique and without a dot."""
 
     name: str
     port: int

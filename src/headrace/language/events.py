@@ -161,6 +161,8 @@ class _Expression:
             part = reader.name()
             source = Name(f"{source.text}.{part.text}", Span(source.span.start, part.span.end))
         alias = reader.name("another name for it") if reader.accept("AS") else source
+        if "." in alias.text:
+            raise NameFault(f"{alias.text!r} needs a name of its own here", span=alias.span, hint=f"write {source.text} AS late, for example")
         if any(each.alias.text.lower() == alias.text.lower() for each in self.parts):
             raise NameFault(f"two events are called {alias.text!r}", span=alias.span, hint=f"name one of them: {source.text} AS another")
         self.parts.append(EventPart(source, alias))

@@ -69,7 +69,7 @@ def _relation(name: str, part: Node) -> Relation:
 
 
 def _named(term: Expr) -> set[str]:
-    return {name.rpartition(".")[0] for name in columns(term)}
+    return {name.partition(".")[0] for name in columns(term)}
 
 
 def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
@@ -121,7 +121,7 @@ def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[tuple[str, 
 
 
 def _plain(expr: Expr) -> Expr:
-    return transform(expr, lambda part: Column(part.name.rpartition(".")[2], part.type) if isinstance(part, Column) else part)
+    return transform(expr, lambda part: Column(part.name.partition(".")[2], part.type) if isinstance(part, Column) else part)
 
 
 def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:
@@ -137,7 +137,7 @@ def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> No
 
 
 def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
-    part, _, column = qualified.rpartition(".")
+    part, _, column = qualified.partition(".")
     schema = parts[part].schema
     if schema.find(column) is None:
         raise NameFault(f"no column {column!r} in {part}", span=span, hint=did_you_mean(column, schema.names))

@@ -326,7 +326,7 @@ class _Oracle:
             at = one.end + event.span
             met = [each for each in middles if one.end <= each.start and each.end <= at and self._hold(event, [one, each])]
             later = [each for each in starts[place + 1 :] if each.end < at]
-            if not met and not self._replaced(event.start, one, later) and _lasts(one, at, span):
+            if not met and not self._replaced(event.start, one, later) and self._usable(event.start, one, at, span):
                 found.append(self._union([one], at))
         return found
 
@@ -445,7 +445,7 @@ class _Oracle:
         below = [_names(operand) for operand in _operands(event)]
         scope = _scope([row for part in parts for row in part.rows])
         for term in self.conditions:
-            named = {name.rpartition(".")[0] for name in columns(term)}
+            named = {name.partition(".")[0] for name in columns(term)}
             if not named <= own or any(named <= names for names in below):
                 continue
             if (with_ is not None and not named & _names(with_)) or (without is not None and named & _names(without)):

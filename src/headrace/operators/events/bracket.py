@@ -83,7 +83,7 @@ class AbsentNode(_Bracket):
         store[:] = [each for each in store if each.end + self._length > now]
         self.begin(memory, now, starts)
         self._prevent(store, middles)
-        return [self.merge([each], now) for each in due if self.span is None or now - each.begin <= self.span]
+        return [self.merge([each], now) for each in due if self.keeping[0].alive(each, now)]
 
     def timer(self, memory: Memory, last: int) -> int:
         return min((each.end + self._length for each in memory[self.base]), default=END)

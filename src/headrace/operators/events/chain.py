@@ -50,7 +50,7 @@ class Chain(Operator):
         tests: list[list[pl.Expr]] = [[] for _ in spans]
         read: list[set[str]] = [set() for _ in spans]
         for term in spec.conditions:
-            last = max(names.index(name.rpartition(".")[0]) for name in columns(term))
+            last = max(names.index(name.partition(".")[0]) for name in columns(term))
             tests[max(last - 1, 0)].append(compile_predicate(term))
             read[max(last - 1, 0)] |= columns(term)
         self._stages = [

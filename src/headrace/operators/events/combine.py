@@ -84,7 +84,7 @@ class AnyNode(Node):
         begun = memory[self.base + self._kinds]
         for keeping, store in zip(self.keeping, stores, strict=True):
             keeping.expire(store, now)
-        self._begun.expire(begun, now)
+        begun[:] = [each for each in begun if self._begun.alive(each, now)]
         found: Occurrences = []
         for kind, occurrences in enumerate(arrived):
             for new in occurrences:

@@ -136,4 +136,4 @@ def _apart(event: Event) -> frozenset[str]:
 
 
 def _named(term: Expr) -> frozenset[str]:
-    return frozenset(name.rpartition(".")[0] for name in columns(term))
+    return frozenset(name.partition(".")[0] for name in columns(term))

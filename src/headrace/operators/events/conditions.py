@@ -24,7 +24,7 @@ class Parts:
 
     def split(self, qualified: str) -> tuple[int, str]:
         """The part and the column that a qualified name means."""
-        part, _, column = qualified.rpartition(".")
+        part, _, column = qualified.partition(".")
         return self.names.index(part), column
 
     def place(self, part: int, column: str) -> int:

@@ -16,7 +16,7 @@ from headrace.operators.events.compile import compile_event
 from headrace.operators.events.conditions import Parts
 from headrace.operators.events.histories import Histories, Key
 from headrace.operators.events.intake import Intake, own_names
-from headrace.operators.events.node import death, next_timer, run
+from headrace.operators.events.node import death, is_timed, next_timer, run
 from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences, Row
 from headrace.operators.events.results import Results
 from headrace.operators.hashing import hash_columns
@@ -35,6 +35,7 @@ class Detector(Operator):
     def __init__(self, spec: Detect) -> None:
         self._parts = Parts(spec.event, spec.schemas, spec.needed())
         self._root, stores = compile_event(spec.event, spec.context, self._parts, spec.conditions)
+        self._is_timed = is_timed(self._root)
         self._intake = Intake(spec)
         self._histories = Histories(stores)
         self._results = Results(spec, self._parts)
@@ -63,7 +64,7 @@ class Detector(Operator):
         self._histories.restore(state)
         self._intake.restore(state)
         for key, memory in self._histories:
-            self._timers.set(key, next_timer(self._root, memory, END))
+            self._timers.set(key, self._timer(memory, END))
             self._deaths.set(key, death(self._root, memory))
 
     def held(self) -> int:
@@ -83,7 +84,7 @@ class Detector(Operator):
             memory = self._histories.open(key, hashes.get(key, 0))
             found += self._replay(memory, instants, bound)
             self._histories.close(key)
-            self._timers.set(key, next_timer(self._root, memory, END if bound < END else BEGIN))
+            self._timers.set(key, self._timer(memory, END if bound < END else BEGIN))
             self._deaths.set(key, death(self._root, memory))
         for key in self._deaths.below(bound):
             self._histories.clear(key)
@@ -96,12 +97,15 @@ class Detector(Operator):
         # When all is over, what has no end of its own ends with the last tuple.
         last = END if bound < END else max(instants, default=BEGIN)
         for now in sorted(instants):
-            while (timer := next_timer(root, memory, last)) < now:
+            while (timer := self._timer(memory, last)) < now:
                 found += run(root, memory, timer, {})
             found += run(root, memory, now, instants[now])
-        while (timer := next_timer(root, memory, last)) < bound:
+        while (timer := self._timer(memory, last)) < bound:
             found += run(root, memory, timer, {})
         return found
+
+    def _timer(self, memory: Memory, last: int) -> int:
+        return next_timer(self._root, memory, last) if self._is_timed else END
 
     def _arrivals(self, bound: int) -> tuple[dict[Key, Arrivals], dict[Key, int]]:
         """The tuples below the bound by key, and the hashes of the keys."""

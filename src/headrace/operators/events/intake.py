@@ -41,7 +41,7 @@ class Intake:
             masks = [own_names(part.mask) for part in mine if part.mask is not None]
             self._masks.append(pl.any_horizontal(map(compile_predicate, masks)) if mine and len(masks) == len(mine) else None)
             # A mask is asked again if not all parts of the port have the same.
-            read = {name.rpartition(".")[2] for part in mine for name in needed if name.rpartition(".")[0] == part.name}
+            read = {name.partition(".")[2] for part in mine for name in needed if name.partition(".")[0] == part.name}
             read |= {name for mask in masks for name in columns(mask) if len(mine) > 1}
             kept = [pl.col(field.name) for field in spec.schemas[port] if field.name in read]
             keys = [compile_expr(expr).alias(KEYS.format(i)) for i, expr in enumerate(spec.keys[port])]
@@ -91,4 +91,4 @@ class Intake:
 
 def own_names(expr: Expr) -> Expr:
     """An expression over the columns of one part, without the part's name."""
-    return transform(expr, lambda each: Column(each.name.rpartition(".")[2], each.type) if isinstance(each, Column) else each)
+    return transform(expr, lambda each: Column(each.name.partition(".")[2], each.type) if isinstance(each, Column) else each)

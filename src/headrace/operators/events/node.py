@@ -32,6 +32,7 @@ class Node(ABC):
     """One operator; what it remembers is in the stores `base`, `base` + 1, ... of a memory."""
 
     stores: int = 1
+    part: int | None = None  # of a leaf: which
 
     def __init__(self, setting: Setting, operands: Sequence[Node], base: int) -> None:
         self.mode, self.point, self.span = setting.mode, setting.point, setting.span
@@ -85,9 +86,14 @@ class Leaf(Node):
 
 def run(node: Node, memory: Memory, now: int, arrivals: Mapping[int, Occurrences]) -> Occurrences:
     """What ends now at a node, given the tuples of each part that came now."""
-    if isinstance(node, Leaf):
+    if node.part is not None:
         return arrivals.get(node.part, [])
     return node.step(memory, now, [run(operand, memory, now, arrivals) for operand in node.operands])
+
+
+def is_timed(node: Node) -> bool:
+    """Whether anything happens by itself in a node or below it."""
+    return type(node).timer is not Node.timer or any(map(is_timed, node.operands))
 
 
 def next_timer(node: Node, memory: Memory, last: int) -> int:

@@ -29,9 +29,15 @@ class Keeping:
         return min(END if self.span is None else each.begin + self.span, END if self.age is None else each.end + self.age)
 
     def expire(self, store: Occurrences, now: int) -> None:
-        """Forget what nothing that ends now or later can use; where a number is kept, that number is enough, and who replaces whom stays simple."""
-        if self.count is None and (self.span is not None or self.age is not None):
-            store[:] = [each for each in store if self.alive(each, now)]
+        """Forget the oldest that nothing that ends now or later can use.
+
+        Where a number is kept, that number is enough, and who replaces whom stays simple. One that began earlier than those before it may stay a
+        little longer: whoever takes from a store asks who is alive.
+        """
+        if self.count is not None or not store or self.alive(store[0], now):
+            return
+        dead = next((i for i, each in enumerate(store) if self.alive(each, now)), len(store))
+        del store[:dead]
 
     def add(self, store: Occurrences, new: Occurrence) -> None:
         """Take one in, in place of the oldest of its kind if there are too many."""
@@ -44,6 +50,8 @@ class Keeping:
             del store[i]
 
     def _kind(self, occurrence: Occurrence) -> tuple[object, ...]:
+        if not self.by:
+            return ()
         rows = [(newest(occurrence.rows, part), place) for part, place in self.by]
         return tuple(None if row is None else row.values[place] for row, place in rows)
 
