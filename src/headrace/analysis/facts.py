@@ -30,6 +30,7 @@ SERVICE: Mapping[str, float] = {
     "join": 2e-6,
     "orderedjoin": 2e-6,
     "rowsjoin": 5e-6,
+    "detect": 7e-7,
     "sequencejoin": 5e-7,
 }
 RATE = 1000.0  # tuples a second of a stream of which nothing is known
