@@ -31,6 +31,7 @@ SHAPES = {
     "projections": queries.projections(),
     "aggregates": queries.aggregates(),
     "joins": queries.joins(),
+    "speaking_joins": queries.speaking_joins(),
     "three_way_joins": queries.three_way_joins(),
     "sequences": queries.sequences(),
     "unions": queries.unions(),

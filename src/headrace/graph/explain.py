@@ -74,7 +74,7 @@ def describe(spec: Spec) -> str:
         case OrderedUnion():
             return "union by timestamp"
         case Pace():
-            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}"
+            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}, cut at {spec.share:g} of it"
         case Distinct():
             return f"distinct within {format_duration(spec.span)}"
         case Reorder():
@@ -83,7 +83,8 @@ def describe(spec: Spec) -> str:
             return f"{spec.kind} join with a table on " + _equalities(tuple((left, right) for left, right in spec.keys))
         case Join() | RowsJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
-            return f"{spec.kind} window join on {_equalities(spec.keys)}{residual}"
+            manner = "" if spec.manner == "plain" else f"{spec.manner} "
+            return f"{manner}{spec.kind} window join on {_equalities(spec.keys)}{residual}"
         case OrderedJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             return f"{spec.kind} window join by timestamp on {_equalities(spec.keys)}{residual}"

@@ -14,6 +14,7 @@ from headrace.operators.specs import (
     Filter,
     Join,
     Output,
+    Pace,
     PaneAggregate,
     PartialAggregate,
     Project,
@@ -74,13 +75,16 @@ class _Lowering:
                 return self.add(Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry))
             case nodes.Union():
                 return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
+            case nodes.Pace():
+                spec = Pace(len(node.inputs), node.tolerance, node.share)
+                return self.add(spec, *(self.lower(origin) for origin in node.inputs))
             case nodes.Join():
                 return self._join(node, expiry)
             case nodes.SequenceJoin():
                 return self._sequence(node)
             case nodes.TableJoin():
-                spec = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
-                return self.add(spec, self.lower(node.input, expiry=expiry))
+                joining = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
+                return self.add(joining, self.lower(node.input, expiry=expiry))
             case nodes.Aggregate():
                 return self._aggregate(node)
             case nodes.Distinct():
@@ -108,6 +112,7 @@ class _Lowering:
             node.left_extent,
             node.right_extent,
             expiry,
+            node.manner,
         )
         if by_rows:
             first = self._ordered(node.left, spec.partition_by(0), expiry=node.left_extent is None)

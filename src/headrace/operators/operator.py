@@ -72,6 +72,10 @@ class Operator(ABC):
         """Number of tuples kept, for statistics."""
         return 0
 
+    def late(self) -> int:
+        """How many tuples came too late to be taken, since the last call."""
+        return 0
+
     def due(self) -> int | None:
         """The least bound that would complete something now held, such as the end of an open window; None if no bound alone would."""
         return None

@@ -57,7 +57,7 @@ class PaceOperator(Operator):
         self._told = BEGIN
         self._late: set[int] = set()  # ports to be told
         self._chunk: pl.DataFrame | None = None
-        self.ignored = 0
+        self.ignored = self._uncounted = 0
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         if not len(page):
@@ -68,6 +68,7 @@ class PaceOperator(Operator):
         late = rows.height - int(timely.sum())
         if late:
             self.ignored += late
+            self._uncounted += late
             self._late.add(port)
         self._newest = int(newest[-1])
         kept: list[Element] = [Page(rows.filter(timely) if late else rows)] if late < rows.height else []
@@ -86,6 +87,10 @@ class PaceOperator(Operator):
             return ()
         self._told = cut
         return [(port, Feedback(Intent.ASSUMED, pattern((STAMP, less(cut))))) for port in ports]
+
+    def late(self) -> int:
+        late, self._uncounted = self._uncounted, 0
+        return late
 
     def state(self) -> State:
         bounds = [*self._frontier.bounds, self._newest, self._promised, self._told]

@@ -9,7 +9,7 @@ from headrace.elements.expression_text import format_expr, format_name
 from headrace.elements.schema import Schema
 from headrace.elements.time import format_duration, format_instant
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import outline
 
 
@@ -34,6 +34,8 @@ def describe(node: Node) -> str:
             return f"Project {_named(columns)}"
         case Union():
             return "Union"
+        case Pace(tolerance=tolerance, share=share):
+            return f"Pace {format_duration(tolerance)} CUT {share:g}"
         case Join():
             return _describe_join(node)
         case SequenceJoin():
@@ -75,7 +77,8 @@ def _describe_sequence(join: SequenceJoin) -> str:
 def _describe_join(join: Join) -> str:
     on = _equalities(join)
     extents = f" {_extent(join.left_extent)} {_extent(join.right_extent)}"
-    return f"Join {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
+    manner = "" if join.manner == "plain" else f" {join.manner}"
+    return f"Join{manner} {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
 
 
 def _equalities(join: Join | SequenceJoin) -> str:

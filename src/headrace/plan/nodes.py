@@ -17,6 +17,7 @@ from headrace.elements.window import AggregateCall, Extent, Window
 
 JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
 SequenceMode: TypeAlias = OneOf["recent", "chronicle"]
+Manner: TypeAlias = OneOf["plain", "thrifty", "impatient"]
 
 
 class Scan(Struct, frozen=True, tag="scan"):
@@ -58,13 +59,29 @@ class Union(Struct, frozen=True, tag="union"):
         return self.inputs[0].schema
 
 
-class Join(Struct, frozen=True, tag="join"):
+class Pace(Struct, frozen=True, tag="pace"):
+    """Of all inputs, in the order of arrival, the tuples that are not more than `tolerance` older than the newest before them.
+
+    Once an input is late, it may also leave out what is older than `share` of the tolerance. Inputs are as those of a union.
+    """
+
+    inputs: tuple[Node, ...]
+    tolerance: int
+    share: float
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
+class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     """Pairs of tuples that are in each other's window, agree on all `keys` (left expression = right expression) and satisfy `residual`.
 
     A result is stamped with the larger timestamp. Output columns: the left's, then the right's renamed by `right_names` (same order as the
     right schema). `residual` is over output names. An extent of None means that the input is itself a join of the same FROM clause and its
     tuples carry their own expiry; else a tuple expires at ts + extent.span. A pair joins iff max(ts) <= min(expiry). A row of a preserved side
     (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its own expiry.
+    A `manner` says what the join tells those before it; it changes no result.
     """
 
     left: Node
@@ -75,6 +92,7 @@ class Join(Struct, frozen=True, tag="join"):
     left_extent: Extent | None
     right_extent: Extent | None
     right_names: tuple[str, ...]
+    manner: Manner = "plain"
 
     @property
     def schema(self) -> Schema:
@@ -162,7 +180,7 @@ class Order(Struct, frozen=True, tag="order"):
         return self.input.schema
 
 
-Node: TypeAlias = Scan | Filter | Project | Union | Join | SequenceJoin | TableJoin | Aggregate | Distinct | Order
+Node: TypeAlias = Scan | Filter | Project | Union | Pace | Join | SequenceJoin | TableJoin | Aggregate | Distinct | Order
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -170,7 +188,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan():
             return ()
-        case Union(inputs=nodes):
+        case Union(inputs=nodes) | Pace(inputs=nodes):
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headrace.elements.expression import Expr
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union, inputs
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union, inputs
 
 C = TypeVar("C")
 Rebuild = Callable[[tuple[Node, ...]], Node]
@@ -50,6 +50,8 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             return node
         case Union():
             return Union(new)
+        case Pace():
+            return replace(node, inputs=new)
         case Join() | SequenceJoin():
             return replace(node, left=new[0], right=new[1])
         case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
@@ -66,7 +68,7 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         return None if old is None else replace(old, by=tuple(map(change, old.by)))
 
     match node:
-        case Scan() | Union() | Distinct() | Order():
+        case Scan() | Union() | Pace() | Distinct() | Order():
             return node
         case Filter(input=below, predicate=predicate):
             return Filter(below, change(predicate))

@@ -226,6 +226,13 @@ class Engine:
                 self.partials.setdefault(vertex, []).extend(pages)
                 return bool(pages)
 
+    def hurry(self, source: VertexId) -> None:
+        """Let those tuples that wait behind a source and are desired overtake the others, where order is free."""
+        wishes = [said.pattern for said in self.relayed.get(source, ()) if said.intent is Intent.DESIRED]
+        if wishes:
+            arcs = arcs_of(self.graph, source, self.taps)
+            move_forward(self.graph, self.network, [(arc, wanted) for wanted in wishes for arc in arcs])
+
     @property
     def relayed(self) -> Mapping[VertexId, Sequence[Feedback]]:
         """What has reached the sources, and so may be told to the outside."""
@@ -276,7 +283,7 @@ class Engine:
         """Counts since the last call, with what is queued and held now."""
         seen, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}
         for name, counts in seen.items():
-            counts.held = self.operators[name].held()
+            counts.held, counts.late = self.operators[name].held(), self.operators[name].late()
             counts.queued = self.network.queued(name) if name not in self.ends else 0
         return seen
 

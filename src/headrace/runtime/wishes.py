@@ -9,12 +9,13 @@ from headrace.elements.pattern import Pattern, matches
 from headrace.graph.feedback import Arc
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.operator import Operator
-from headrace.operators.specs import Exchange, Filter, Output, PartialAggregate, Project, Receive, Scan, TableJoin, Union
+from headrace.operators.specs import Exchange, Filter, Output, Pace, PartialAggregate, Project, Receive, Scan, TableJoin, Union
 from headrace.runtime.network import Network
 
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
     """Where tuples may overtake each other: nobody put them in order, and nobody behind takes their order for time."""
+    merging = {*merging, *(vertex.id for vertex in graph if isinstance(vertex.spec, Pace))}  # who comes later may be late
     steady = leading_to(graph, merging)
     in_order: set[VertexId] = set()
     free: set[Arc] = set()

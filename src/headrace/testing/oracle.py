@@ -12,7 +12,7 @@ from headrace.elements.expression import Expr
 from headrace.elements.schema import TS, Schema
 from headrace.elements.time import END
 from headrace.elements.window import Extent
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.testing.oracle_expressions import value_of
 from headrace.testing.oracle_rows import Row, as_multiset, ordered, rows_of, split_late
 from headrace.testing.oracle_values import compare, identity, plain
@@ -38,6 +38,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return [_project(row, columns) for row in _rows(source, streams, tables)]
         case Union(inputs=sources):
             return [_derived(row) for source in sources for row in _rows(source, streams, tables)]
+        case Pace(inputs=sources):
+            return _paced(node, [_rows(source, streams, tables) for source in sources])
         case Join(left=left, right=right):
             return _join(node, _rows(left, streams, tables), _rows(right, streams, tables))
         case SequenceJoin(left=left, right=right):
@@ -66,6 +68,18 @@ def _project(row: Row, columns: tuple[tuple[str, Expr], ...]) -> Row:
 
 def _derived(row: Row) -> Row:
     return Row(row.ts, row.values, None, row.expiry)
+
+
+def _paced(node: Pace, inputs: list[list[Row]]) -> list[Row]:
+    """In the order of arrival, which numbers tell if they are given for all streams together; without them input by input."""
+    arrived = [(END if row.seq is None else row.seq, port, row) for port, rows in enumerate(inputs) for row in rows]
+    found: list[Row] = []
+    newest: int | None = None
+    for _, _, row in sorted(arrived, key=lambda entry: entry[:2]):
+        newest = row.ts if newest is None else max(newest, row.ts)
+        if row.ts >= newest - node.tolerance:
+            found.append(_derived(row))
+    return found
 
 
 def _distinct(rows: list[Row], span: int) -> list[Row]:

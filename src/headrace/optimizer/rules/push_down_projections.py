@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headrace.elements.expression import Expr, columns
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import Rebuild, descend, replace_inputs, window_expressions
 
 Names = frozenset[str]
@@ -37,7 +37,7 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (needed | columns(predicate),), lambda new: replace_inputs(node, new)
         case Project():
             return _narrow_project(node, needed)
-        case Union(inputs=nodes):
+        case Union(inputs=nodes) | Pace(inputs=nodes):
             names = pick(node.schema, needed)
             return (frozenset(names),) * len(nodes), lambda new: replace_inputs(node, tuple(narrow(each, names) for each in new))
         case Distinct(input=below):
