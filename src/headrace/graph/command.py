@@ -56,6 +56,13 @@ class UseStrategy(Struct, frozen=True, tag="use_strategy"):
     strategy: str
 
 
+class UseBreaks(Struct, frozen=True, tag="use_breaks"):
+    """Cut the arcs between operators, so that each is scheduled by itself, or heal them: in one query, or (None) wherever no query has its own."""
+
+    query: str | None
+    where: Literal["everywhere", "none"]
+
+
 class UseEts(Struct, frozen=True, tag="use_ets"):
     """How silent streams tell their time: when an operator waits for it, in every `period` whether or not one does, or not at all."""
 
@@ -85,7 +92,7 @@ class UseFeedback(Struct, frozen=True, tag="use_feedback"):
     reach: Reach = "sources"
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts | SetPromises | Tell | UseFeedback
+Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseBreaks | UseEts | SetPromises | Tell | UseFeedback
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -153,6 +160,8 @@ class Running(Struct, frozen=True):
     told: tuple[Tell, ...] = ()  # what is not needed and what is wanted first, as long as it has not ended
     strategies: tuple[UseStrategy, ...] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
 
+    breaks: tuple[UseBreaks, ...] = ()  # likewise
+
     def after(self, command: Command) -> Running:
         taken = msgspec.structs.replace(self, commands=self.commands + 1)
         match command:
@@ -162,13 +171,17 @@ class Running(Struct, frozen=True):
             case DropQuery(query=name):
                 queries = tuple(query for query in self.queries if query.query != name)
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
+                breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
                 told = tuple(told for told in self.told if told.query != name)
-                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, told=told)
+                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, breaks=breaks, told=told)
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 return msgspec.structs.replace(taken, strategies=(*strategies, command))
+            case UseBreaks(query=name):
+                breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
+                return msgspec.structs.replace(taken, breaks=(*breaks, command))
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):
@@ -178,6 +191,10 @@ class Running(Struct, frozen=True):
                 return msgspec.structs.replace(taken, told=_with(self.told, command))
             case UseFeedback():
                 return msgspec.structs.replace(taken, feedback=command)
+
+    def own(self, query: str | None) -> set[VertexId]:
+        """The vertices of a query; of None, all."""
+        return {vertex.id for running in self.queries if query in (None, running.query) for vertex in running.graph}
 
     def promises(self) -> dict[str, Qos]:
         """What each query promises now."""

@@ -207,9 +207,14 @@ class Bucket:
         whole = next((chosen.strategy for chosen in self.running.strategies if chosen.query is None), "dfs")
         own: dict[VertexId, str] = {}
         for chosen in self.running.strategies:
-            graphs = (query.graph for query in self.running.queries if query.query == chosen.query)
-            own |= {vertex.id: chosen.strategy for graph in graphs for vertex in graph}
+            if chosen.query is not None:
+                own |= dict.fromkeys(self.running.own(chosen.query), chosen.strategy)
         self.engine.use_strategies(whole, own)
+        cut: set[VertexId] = set()
+        for breaks in sorted(self.running.breaks, key=lambda breaks: breaks.query is not None):
+            vertices = self.running.own(breaks.query)
+            cut = cut | vertices if breaks.where == "everywhere" else cut - vertices
+        self.engine.use_breaks(cut)
         self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
 
     def _advance_bounds(self, controls: list[Control]) -> None:
