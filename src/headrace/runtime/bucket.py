@@ -14,7 +14,7 @@ import msgspec
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Command, Running, Tell, decode_command
+from headrace.graph.command import Command, Relay, Running, Tell, UseRelays, decode_command
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
 from headrace.graph.whole import facts_in, placement_of, spread_in
@@ -118,7 +118,7 @@ class Bucket:
         commands = [decode_command(data) for control in controls for data in control.commands]
         for command in commands:
             self.running = self.running.after(command)
-        if commands:
+        if not all(isinstance(command, Tell | UseRelays) for command in commands):  # these change nothing of the graph
             self._deploy(placement_of(self.running), facts_in(self.running))
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
@@ -223,6 +223,7 @@ class Bucket:
             ended=[_seen(guard) for guard in self.engine.assumptions.take_ended()],
             screened=[control.guards for control in controls if control.guards is not None],
             purged=self.engine.assumptions.take_purged(),
+            relays=[Relay(guard.reader, guard.port, guard.pattern, guard.until) for guard in self.engine.guards() if guard.kind == "group"],
             state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
             restored=self.restored,
