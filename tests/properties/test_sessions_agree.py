@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
 from headrace.elements.page import Page
+from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.syntax import Select
 from headrace.plan.binder import bind
 from headrace.session import Session, Started
+from headrace.testing.clock import VirtualClock
 from headrace.testing.oracle import Row, answer, as_multiset, rows_of
 from headrace.testing.queries import STREAMS, queries, sequences, stream_histories, stream_statements
 from headrace.testing.streams import page
@@ -62,3 +64,52 @@ def test_sessions_agree_with_the_oracle(text, histories, buckets, size):
 @given(sequences(), stream_histories(most=15), st.sampled_from([1, 3]), st.sampled_from([1, 7, 10_000]))
 def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets, size):
     check_session(text, histories, buckets, size)
+
+
+def run_live(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, modes: Sequence[str]) -> list[Row]:
+    """Push every tuple when the clock says its time, so that silent streams follow the clock; change how they tell it on the way."""
+    arrivals: list[tuple[int, str, Row]] = []
+    for stream in STREAMS:
+        newest = -(2**62)
+        for row in histories[stream.name]:
+            newest = max(newest, row.ts)
+            arrivals.append((newest, stream.name, row))
+    arrivals.sort(key=lambda arrival: arrival[:2])
+    schemas = {stream.name: stream.schema for stream in STREAMS}
+    found: list[Row] = []
+
+    def take(batch: int, pages: Sequence[Page]) -> None:
+        found.extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
+
+    with Session(host="local", buckets=buckets) as session:
+        assert isinstance(session.deployment, LocalDeployment)
+        session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
+        session.execute(stream_statements())
+        (started,) = session.execute(f"{text} INTO MEMORY")
+        assert isinstance(started, Started)
+        session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
+        for number, (time, name, row) in enumerate(arrivals):
+            if number % 3 == 0:
+                session.execute(f"ALTER SYSTEM SET ets = '{modes[number // 3 % len(modes)]}'")
+            clock.advance(max(0, time - clock.now()))
+            session.push(name, page(schemas[name], [row]).visible().to_dicts())
+            session.deployment.step()
+        session.drain(timeout=30)
+        assert not any(seen.late for seen in session.statistics().streams.values())
+    return found
+
+
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@given(
+    queries(),
+    stream_histories(most=8),
+    st.sampled_from([1, 3]),
+    st.lists(st.sampled_from(["on demand", "periodic 1 ms", "periodic 3 s", "none"]), min_size=1, max_size=3),
+)
+def test_live_sessions_agree_with_the_oracle_however_streams_tell_their_time(text, histories, buckets, modes):
+    note(text)
+    (statement,) = parse(text)
+    assert isinstance(statement, Select)
+    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
+    found = as_multiset(run_live(text, histories, buckets, modes))
+    assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"

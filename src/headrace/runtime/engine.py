@@ -7,7 +7,7 @@ of the dispatch table. Depth first is the default: what was produced goes on tow
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -158,6 +158,11 @@ class Engine:
     def unset_break(self, reader: VertexId, port: int = 0) -> None:
         """Heal an arc."""
         self._breaks.discard((reader, port))
+        self._rebuild()
+
+    def use_breaks(self, readers: Collection[VertexId]) -> None:
+        """Cut all arcs into these vertices and no others."""
+        self._breaks = {arc for arcs in self.graph.readers().values() for arc in arcs if arc[0] in readers and arc[0] not in self.ends}
         self._rebuild()
 
     def push(self, source: VertexId, element: Element) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.elements.expression import Call, Column, Expr
+from headrace.elements.expression import Call, Column, Expr, Literal
 from headrace.elements.page import Element, Page, Punctuation, page_of
 from headrace.elements.schema import TS, Schema
 from headrace.elements.time import END
@@ -111,6 +111,34 @@ def test_v11_an_inclusive_sequence_waits_for_cases_beyond_the_tie(case_first: bo
     assert step(operator, 0, Punctuation(5)) == ([], [])
     assert step(operator, 1, page(1, 5) if case_first else page(1, 6)) == ([], [])
     assert step(operator, 0, Punctuation(6))[0] == [(5, 5)]
+
+
+@pytest.mark.parametrize("mode", ["recent", "chronicle"])
+def test_2_8_a_product_without_an_earlier_case_is_used_up_and_gives_nothing(mode: str) -> None:
+    assert pairs_of(sequence(mode), [5], [2, 5]) == []
+    assert pairs_of(sequence(mode), [5], [2, 6]) == [(5, 6)]
+
+
+def test_2_8_chronicle_takes_the_earliest_case_that_matches_and_uses_it_up_only_then() -> None:
+    even = Call(
+        "=",
+        (
+            Call("%", (Call("+", (Column("v", Type.BIGINT), Column("w", Type.BIGINT)), Type.BIGINT), Literal(2, Type.BIGINT)), Type.BIGINT),
+            Literal(0, Type.BIGINT),
+        ),
+        Type.BOOLEAN,
+    )
+    # case 1 does not match product 4 and stays for product 5; case 2 is taken by 4
+    assert pairs_of(sequence("chronicle", residual=even), [1, 2], [4, 5]) == [(1, 5), (2, 4)]
+    assert pairs_of(sequence("recent", residual=even), [1, 2, 3], [4, 6]) == [(2, 4), (2, 6)]
+
+
+def test_2_8_releasing_a_product_needs_the_cases_to_have_come_as_far() -> None:
+    operator = sequence("recent").build()
+    step(operator, 0, page(0, 1))
+    assert step(operator, 1, page(1, 4)) == ([], [])
+    assert step(operator, 0, Punctuation(3)) == ([], [])
+    assert step(operator, 0, Punctuation(4))[0] == [(1, 4)]
 
 
 def test_an_unanswered_tuple_holds_the_promise_back_and_the_left_side_does_not() -> None:
