@@ -39,6 +39,7 @@ SHAPES = {
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
     "table_joins": queries.table_joins(),
+    "imputations": queries.imputations(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "12"))
 

@@ -9,10 +9,12 @@ from headrace.elements.expression_text import format_expr
 from headrace.elements.time import format_duration
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import place
+from headrace.operators.archives import StoredRows
 from headrace.operators.specs import (
     Distinct,
     Exchange,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -79,6 +81,9 @@ def describe(spec: Spec) -> str:
             return f"distinct within {format_duration(spec.span)}"
         case Reorder():
             return "order by timestamp, " + ", ".join(spec.order)
+        case Impute():
+            archive = "a table" if isinstance(spec.archive, StoredRows) else f"python:{spec.archive.target}"
+            return f"impute {format_expr(spec.value)} AS {spec.name} from {archive} by {', '.join(map(format_expr, spec.keys))}"
         case TableJoin():
             return f"{spec.kind} join with a table on " + _equalities(tuple((left, right) for left, right in spec.keys))
         case Join() | RowsJoin():

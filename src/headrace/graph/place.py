@@ -21,6 +21,7 @@ from headrace.operators.specs import (
     Distinct,
     Exchange,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -193,7 +194,7 @@ def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
             return tuple(spec.columns[i] for i in positions)
         case Reorder():
             return tuple(spec.by[i] for i in positions)
-        case Filter() | Project() | Union() | OrderedUnion() | Pace() | TableJoin() | PartialAggregate():
+        case Filter() | Project() | Union() | OrderedUnion() | Pace() | Impute() | TableJoin() | PartialAggregate():
             return None
         case Scan() | Receive() | Output() | Exchange():
             return None

@@ -53,6 +53,11 @@ def agreed(reports: Sequence[Report], placement: Placement, buckets: Sequence[in
         return
     receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
     inputs = {(vertex.id, port): origin for vertex in placement.keyed for port, origin in enumerate(vertex.inputs)}
+    for arc, origin in inputs.items():
+        while origin not in receives and (origin, 0) in inputs and (origin, 1) not in inputs:
+            origin = inputs[origin, 0]  # who stands before may hear it as well
+        if origin != inputs[arc] and origin in receives and receives[origin].keys == ():
+            inputs[arc] = origin
     seen: set[Relay] = set()
     for bucket, relays in said.items():
         for relay in relays:

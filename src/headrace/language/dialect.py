@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import NotSupported, Span, SyntaxFault
+from headrace.language.impute import read_impute
 from headrace.language.names import TYPE_NAMES
 from headrace.language.pace import HINT as PACE_HINT
 from headrace.language.pace import read_pace
@@ -57,6 +58,7 @@ class Headrace(Dialect):
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: parser.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL}
+        FUNCTION_PARSERS["IMPUTE"] = lambda self: self._parse_impute()
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
             place = token or self._curr
@@ -107,6 +109,17 @@ class Headrace(Dialect):
                 if self._match_set(self.QUERY_MODIFIER_PARSERS, advance=False):
                     found = self._parse_query_modifiers(found)
             return found
+
+        def _parse_impute(self) -> exp.Expr:
+            """The name and the parenthesis are read already; the closing one is left."""
+            start, depth = self._index - 2, 1
+            while self._curr:
+                depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
+                if depth == 0:
+                    return read_impute(self._tokens[start : self._index + 1], self.sql, parse_expressions)
+                self._advance()
+            self.raise_error("expecting )")
+            raise AssertionError("raise_error returned")
 
         def _parse_pace(self) -> PaceClause:
             clause, length = read_pace(self._tokens[self._index :], self.sql, parse_expressions)

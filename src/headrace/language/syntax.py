@@ -321,6 +321,20 @@ class PaceClause:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class ImputeClause:
+    """IMPUTE(value USING table[.column] [ON conditions] [DEFAULT default]), or USING 'python:module:function' ON keys."""
+
+    value: exp.Expr
+    table: exp.Table | None
+    column: str | None
+    target: str | None
+    on: tuple[exp.Expr, ...]
+    default: exp.Expr | None
+    span: Span
+    archive: Span
+
+
 WindowClause: TypeAlias = RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
 
 
@@ -333,6 +347,12 @@ def window_of(item: exp.Expr) -> WindowClause | None:
 def following_of(join: exp.Expr) -> FollowingClause | None:
     """What is written after the condition of a JOIN whose second item follows the first."""
     clause: FollowingClause | None = join.meta.get("following")
+    return clause
+
+
+def impute_of(call: exp.Expr) -> ImputeClause | None:
+    """What a call of IMPUTE says."""
+    clause: ImputeClause | None = call.meta.get("impute")
     return clause
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from headrace.operators.distinct import Distinct
 from headrace.operators.edges import Exchange, Output, Receive, Scan
 from headrace.operators.filter import Filter
+from headrace.operators.impute import Impute
 from headrace.operators.join import Join
 from headrace.operators.ordered_join import OrderedJoin
 from headrace.operators.ordered_union import OrderedUnion
@@ -27,6 +28,7 @@ Spec: TypeAlias = (
     Distinct
     | Exchange
     | Filter
+    | Impute
     | Join
     | OrderedJoin
     | OrderedUnion
@@ -52,6 +54,7 @@ __all__ = [
     "Distinct",
     "Exchange",
     "Filter",
+    "Impute",
     "Join",
     "OrderedJoin",
     "OrderedUnion",

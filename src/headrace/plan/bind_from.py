@@ -112,9 +112,9 @@ class _Tree:
         left, right = frozenset(self.node.schema.names), frozenset(step.names)
         ready = [term for term in on if columns(term) <= left | right]
         later = tuple(term for term in on if term not in ready)
-        joining = [term for term in where if _sides(term, left, right) is not None]
-        pairs = [(pair, term) for term in (*ready, *joining) if (pair := _sides(term, left, right)) is not None]
-        residual = [term for term in ready if _sides(term, left, right) is None and term != TRUE]
+        joining = [term for term in where if sides(term, left, right) is not None]
+        pairs = [(pair, term) for term in (*ready, *joining) if (pair := sides(term, left, right)) is not None]
+        residual = [term for term in ready if sides(term, left, right) is None and term != TRUE]
         if step.manner is not None:
             _check_manner(step, step.manner)
         if isinstance(step.item.source, Table):
@@ -149,7 +149,7 @@ class _Tree:
             # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes NULL and finds no row.
             bare = other.arg if isinstance(other, Cast) and other.type.is_integer and other.arg.type.is_integer else other
             if isinstance(bare, Column):
-                keys.append((one if one.type is bare.type else _narrowed(one, bare.type), own[bare.name]))
+                keys.append((one if one.type is bare.type else narrowed(one, bare.type), own[bare.name]))
             else:
                 residual.append(term)
         self.node = TableJoin(self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names)
@@ -269,7 +269,7 @@ def _merge(kind: JoinKind, one: Expr, other: Expr) -> Expr:
             return apply("coalesce", (one, other), None)
 
 
-def _sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
+def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
     """The two sides of an equality, that over `left` first; None if it does not compare the two."""
     if not isinstance(term, Call) or term.function != "=":
         return None
@@ -290,6 +290,7 @@ def _own_names(step: _Step) -> Mapping[str, Expr]:
     return {name: Column(field.name, field.type) for name, field in zip(step.names, step.item.schema, strict=True)}
 
 
-def _narrowed(expr: Expr, to: Type) -> Expr:
+def narrowed(expr: Expr, to: Type) -> Expr:
+    """A key as the type of a table's column; what is too large for it becomes NULL."""
     inner = expr.arg if isinstance(expr, Cast) else expr
     return inner if inner.type is to else Cast(inner if inner.type.is_integer else expr, to)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from headrace.catalog.catalog import Catalog
 from headrace.errors import NameFault, NotSupported
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import PaceClause
+from headrace.plan.environment import Environment
 from headrace.plan.nodes import Node, Pace, Union
 from headrace.plan.place import place
 from headrace.plan.time_columns import time_columns
@@ -27,13 +27,13 @@ class Part:
     names: tuple[str, ...]
 
 
-def paced(union: Node, parts: Sequence[Part], clause: PaceClause, catalog: Catalog) -> Node:
+def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environment) -> Node:
     """The union at its pace; the columns that are named must be the timestamps of its parts, each once."""
     assert isinstance(union, Union)
     if clause.tolerance <= 0:
         raise NotSupported("a pace needs a tolerance above zero", span=clause.span)
     if clause.columns:
-        named = [_part_of(column, parts, catalog) for column in clause.columns]
+        named = [_part_of(column, parts, env) for column in clause.columns]
         for index, part in enumerate(parts):
             if named.count(index) != 1:
                 name = part.names[0] if part.names else f"part {index + 1} of the UNION"
@@ -43,7 +43,7 @@ def paced(union: Node, parts: Sequence[Part], clause: PaceClause, catalog: Catal
     return Pace(union.inputs, clause.tolerance, SHARE if clause.share is None else clause.share)
 
 
-def _part_of(column: exp.Column, parts: Sequence[Part], catalog: Catalog) -> int:
+def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int:
     """Which part a column is the time of."""
     qualifier, span = ".".join(part.name for part in column.parts[:-1]), place(column)
     known = [name for part in parts for name in part.names]
@@ -56,7 +56,7 @@ def _part_of(column: exp.Column, parts: Sequence[Part], catalog: Catalog) -> int
     if len(found) > 1:
         raise NameFault(f"two parts of the UNION are called {qualifier!r}", span=span, hint="give them different names with AS")
     node, name = parts[found[0]].node, column.name.lower()
-    if name == "rowtime" or name in (each.lower() for each in time_columns(node, catalog)):
+    if name == "rowtime" or name in (each.lower() for each in time_columns(node, env)):
         return found[0]
     names = node.schema.names
     if name not in (each.lower() for each in names):

@@ -12,7 +12,7 @@ from headrace.elements.types import Type
 from headrace.elements.window import Extent, While
 from headrace.errors import InternalError
 from headrace.plan.explain import describe
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import walk, window_expressions
 
 
@@ -45,6 +45,9 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _extent_faults(right, node.right.schema)
         case SequenceJoin():
             yield from _join_faults(node)
+        case Impute(input=below, value=value, keys=keys):
+            for expr in (value, *keys):
+                yield from _faults_of(expr, below.schema)
         case TableJoin():
             yield from _table_join_faults(node)
         case Aggregate(input=below, window=window, keys=keys, calls=calls):

@@ -50,7 +50,7 @@ def read_item(node: exp.Expr, env: Environment) -> Item:
         return united
     parts = [Part(item.source, item.names) for item in (first, *further) if not isinstance(item.source, Table)]
     assert not isinstance(united.source, Table)
-    return replace(united, source=paced(united.source, parts, clause, env.catalog))
+    return replace(united, source=paced(united.source, parts, clause, env))
 
 
 def union(parts: Sequence[Node], span: Span | None) -> Node:

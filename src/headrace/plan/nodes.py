@@ -140,6 +140,35 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
         return Schema(self.input.schema.fields + renamed)
 
 
+class StoredArchive(Struct, frozen=True, tag="stored"):
+    """The values of a column of a stored table, found by `keys`, columns of the table; of several rows with a value the first counts."""
+
+    table: str
+    schema: Schema
+    keys: tuple[str, ...]
+    column: str
+
+
+class FunctionArchive(Struct, frozen=True, tag="function"):
+    """A Python function of the keys, as 'module:function'."""
+
+    target: str
+
+
+class Impute(Struct, frozen=True, tag="impute"):
+    """Each tuple with one more column, `name`: the `value`, or where that is NULL what the archive has for `keys`; a NULL key finds nothing."""
+
+    input: Node
+    name: str
+    value: Expr
+    keys: tuple[Expr, ...]
+    archive: StoredArchive | FunctionArchive
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema.fields, Field(self.name, self.value.type)))
+
+
 class Aggregate(Struct, frozen=True, tag="aggregate"):
     """One row per group and window: the keys, the aggregates, then window_start and window_end (TIMESTAMP)."""
 
@@ -180,7 +209,7 @@ class Order(Struct, frozen=True, tag="order"):
         return self.input.schema
 
 
-Node: TypeAlias = Scan | Filter | Project | Union | Pace | Join | SequenceJoin | TableJoin | Aggregate | Distinct | Order
+Node: TypeAlias = Scan | Filter | Project | Union | Pace | Join | SequenceJoin | TableJoin | Impute | Aggregate | Distinct | Order
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -192,5 +221,5 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)
-        case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
+        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Order():
             return (node.input,)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headrace.elements.expression import Expr
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union, inputs
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union, inputs
 
 C = TypeVar("C")
 Rebuild = Callable[[tuple[Node, ...]], Node]
@@ -54,7 +54,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             return replace(node, inputs=new)
         case Join() | SequenceJoin():
             return replace(node, left=new[0], right=new[1])
-        case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
+        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Order():
             return replace(node, input=new[0])
 
 
@@ -80,6 +80,8 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         case SequenceJoin(keys=keys, residual=residual):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(node, keys=pairs, residual=optional(residual))
+        case Impute(value=value, keys=looked_up):
+            return replace(node, value=change(value), keys=tuple(map(change, looked_up)))
         case TableJoin(keys=table_keys, residual=residual):
             return replace(node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual))
         case Aggregate(input=below, window=window, keys=groups, calls=calls):

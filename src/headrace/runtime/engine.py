@@ -304,7 +304,7 @@ class Engine:
         name = visit.vertex
         operator, seen = self.operators[name], self.statistics[name]
         merges = name in self.network.registers
-        port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, visit.limit)
+        port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, _least(visit.limit, operator.portion))
         bound = BEGIN  # what a dropped tuple would have told those who wait behind
         if (name, port) in self._guards and element is not None:
             element, bound = self.assumptions.let_in((name, port), element, tells_time=name in self._steady)
@@ -412,3 +412,7 @@ class Engine:
         self._cycle.preferred |= waiting
         self.assumptions.note_wishes(found)
         return bool(moved or waiting)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other if one is None else min(one, other)

@@ -49,7 +49,7 @@ def queries(*, tables: bool = False) -> SearchStrategy[str]:
     """Queries of every shape; `tables` permits joins with the stored table."""
     shapes = [projections(), aggregates(), joins(), three_way_joins(), sequences(), unions(), distincts(), aggregates_of_joins(), nested()]
     shapes.append(speaking_joins())
-    return st.one_of(*shapes, table_joins()) if tables else st.one_of(*shapes)
+    return st.one_of(*shapes, table_joins(), imputations()) if tables else st.one_of(*shapes)
 
 
 @st.composite
@@ -166,6 +166,24 @@ def table_joins(draw: DrawFn) -> str:
     kind = draw(st.sampled_from(["JOIN", "LEFT JOIN"]))
     residual = draw(st.sampled_from(["", " AND x.n > i.kind"]))
     return f"SELECT x.item AS item, x.n AS n, i.kind AS kind FROM {stream.name} AS x {kind} items AS i ON x.item = i.item{residual}"
+
+
+@st.composite
+def imputations(draw: DrawFn) -> str:
+    """Missing values from the stored table, by themselves, below a window or in a union."""
+    stream = draw(st.sampled_from(STREAMS))
+    value = draw(st.sampled_from(["n", "nullif(n, 1)", "nullif(n, n)"]))
+    key = draw(st.sampled_from(["x.item = items.item", "upper(x.item) = items.item", "lower(x.item) = items.item AND x.n = items.kind"]))
+    default = draw(st.sampled_from(["", " DEFAULT -1", " DEFAULT x.n + 1"]))
+    inner = f"SELECT item, IMPUTE({value} USING items.kind ON {key}{default}) AS n FROM {stream.name} AS x{draw(_where(_names(stream)))}"
+    form = draw(st.integers(0, 3))
+    if form == 0:
+        return inner
+    if form == 1:
+        return f"SELECT item, n FROM ({inner}) AS q WHERE n > 0 AND item <> 'b'"
+    if form == 2:
+        return f"{inner} UNION ALL SELECT item, n FROM bids"
+    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", {field.name: field.type for field in _ITEM_AND_N}, where=False, ordered=True))
 
 
 _ON = "x.item = y.item"
