@@ -89,9 +89,8 @@ class _Function:
         try:
             column = pl.Series("__value", values, dtype=dtype)
         except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
-            raise OperatorFault(
-                f"{self._target} gave a value that is no {dtype}: {error}", hint="return a value of the column's type, or None"
-            ) from error
+            wrong = f"{self._target} gave a value that is no {dtype}: {str(error).splitlines()[0]}"
+            raise OperatorFault(wrong, hint="return a value of the column's type, or None") from error
         found = known.join(distinct.with_columns(column), on=names, how="left", maintain_order="left")
         empty = pl.Series([None], dtype=dtype).new_from_index(0, frame.height)
         return empty.scatter(found["__row"], found["__value"]) if found.height else empty

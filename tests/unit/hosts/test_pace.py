@@ -147,3 +147,17 @@ def test_an_impute_without_a_pace_runs_where_streams_are_read(asked):
         session.drain()
         assert sorted((row["k"], row["speed"]) for row in session.results("q")) == [(1, 50.0), (2, 1.0)]
         assert asked == [1]
+
+
+def test_what_a_pace_tells_goes_through_the_imputation_to_where_streams_are_read(session, asked):
+    session.execute("""CREATE QUERY q AS SELECT at, k FROM ahead UNION ALL
+                       SELECT at, CAST(IMPUTE(nullif(k * 1.0, k) USING 'python:paced_archive:usual' ON k) AS INT) AS k FROM behind
+                       WITH PACE ON MAX(ahead.at, behind.at) 1 MINUTE INTO MEMORY""")
+    push(session, "ahead", (100, 1))
+    push(session, "behind", (10, 2))
+    assert asked == [2]
+    push(session, "behind", (20, 3), (69, 4), (71, 5))
+    assert asked == [2, 5]
+    dropped = {reader.partition(":")[0].partition("-")[0] for (reader, _), seen in session.statistics().guards.items() if seen.saved}
+    assert dropped == {"tap"}, "before they were sent to a bucket"
+    assert [row["k"] for row in session.results("q")] == [1, 50]

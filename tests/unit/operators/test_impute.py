@@ -73,6 +73,11 @@ def test_only_what_is_missing_is_taken_from_the_first_row_that_has_a_value() -> 
     assert imputed(spec, page((1, 2.0))) == [2.0]
 
 
+def test_a_function_may_give_whole_numbers_for_a_double(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["some_archive"], "ten_times", lambda key: key)
+    assert imputed(Impute("w", V, (K,), PythonFunction("some_archive:ten_times")), page((1, None), (2, None))) == [1.0, 2.0]
+
+
 def test_an_empty_table_has_nothing() -> None:
     assert imputed(Impute("w", V, (K,), stored()), page((1, None), (2, 3.0))) == [None, 3.0]
 
