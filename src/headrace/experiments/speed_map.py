@@ -97,7 +97,8 @@ def report(size: Size, trial: Trial) -> Outcome:
     notes = (
         f"the local host, {size.hours} of 18 hours, {round(PER_HOUR * HOURS * size.share):,} tuples; expected counts are in proportion",
         "by cost: the counts of this run, priced so that the paper's figures come out if exactly 8 of 9 are suppressed at each place",
-        f"wall time: 18 hours replayed as fast as it goes, an hour a micro-batch, a display that passes {PASSES} times over a string for each row",
+        f"wall time: replayed as fast as it goes, an hour a micro-batch, a display that passes {PASSES} times over a string for each row; "
+        f"three equal runs of F0 differ by {noise(runs):.0f} points",
         f"our operators work on columns: all of F0's work of 2 minutes took {1000 * runs['F0', 2].seconds / 30:.1f} ms, one ASSUME {each:.1f} ms",
     )
     return Outcome((*_claims(runs), *_times(runs), *_counts(runs, size), _same(runs)), _panels(runs), notes)
@@ -218,7 +219,8 @@ def _times(runs: Runs) -> Iterator[Finding]:
         saved = [_saved(runs, name, period) for period in PERIODS]
         yield Finding(f"{name}: wall time saved", Range(min(saved), max(saved)), "not comparable", paper, WALL[name], "%")
     spread = max(_spread([_saved(runs, name, period) for period in PERIODS]) for name in PAPER)
-    yield Finding("changes every 2, 4 or 6 min: wall time of the replay", spread, claim(spread <= 2), "no visible overhead", "within 2", "points")
+    verdict = claim(spread <= 2) if noise(runs) <= 2 else "not comparable"
+    yield Finding("changes every 2, 4 or 6 min: wall time of the replay", spread, verdict, "no visible overhead", "within 2", "points")
     live = max(100 * work.telling / (60 * period) for (_, period), work in runs.items())
     yield Finding("telling, of the time of a stretch that is not replayed", live, claim(live <= 0.1), "no visible overhead", None, "%")
 
@@ -237,8 +239,13 @@ def _same(runs: Runs) -> Finding:
     return Finding("visible rows that feedback lost, added or changed", float(wrong), exact(wrong, 0), None, 0.0)
 
 
+def noise(runs: Runs) -> float:
+    """Points by which the machine alone differs: without feedback, periods mean nothing."""
+    return _spread([_saved(runs, "F0", period) for period in PERIODS])
+
+
 def _saved(runs: Runs, name: Name, period: int) -> float:
-    return 100 * (1 - runs[name, period].seconds / runs["F0", period].seconds)
+    return 100 * (1 - runs[name, period].seconds / statistics.median(runs["F0", each].seconds for each in PERIODS))
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -58,6 +58,15 @@ def test_one_period_that_costs_more_or_a_row_that_is_lost_is_seen(tiny: Runs) ->
     assert cost(odd["F3", 4], odd["F0", 4]) > cost(work, odd["F0", 4])
 
 
+def test_times_are_judged_only_where_the_machine_is_steady(tiny: Runs) -> None:
+    steady = {case: replace(work, seconds=1.0 if case[0] == "F0" else 0.5) for case, work in tiny.items()}
+    verdict = lambda runs: next(finding.verdict for finding in speed_map._times(runs) if "replay" in finding.what and "wall" in finding.what)  # noqa: E731
+    assert verdict(steady) == "confirmed"
+    slow = {**steady, ("F3", 2): replace(steady["F3", 2], seconds=0.6)}
+    assert verdict(slow) == "not confirmed"
+    assert verdict({**slow, ("F0", 4): replace(steady["F0", 4], seconds=1.1)}) == "not comparable"
+
+
 def test_findings_and_figures_are_complete(monkeypatch: pytest.MonkeyPatch, tiny: Runs) -> None:
     monkeypatch.setattr(speed_map, "play", lambda size, trial: tiny)
     outcome = speed_map.report(Size(1, 1), Trial("quick"))
