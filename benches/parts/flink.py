@@ -65,7 +65,8 @@ class Flink:
 
     def end(self) -> None:
         """End the process: it goes when its input is closed, and is killed if it does not."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         try:
             self._process.wait(_END_SECONDS)
