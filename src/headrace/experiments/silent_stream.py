@@ -21,8 +21,8 @@ from typing import Any, Protocol, TypeAlias
 from headrace.errors import HostFault
 from headrace.session import Session
 
-#: Seconds between fast tuples, and how long after the start and before the end of writing windows are not looked at.
-FAST, WARM, COLD = 0.2, 8.0, 1.0
+#: Seconds between fast tuples, and how long after the start of writing windows are not looked at.
+FAST, WARM = 0.2, 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Case:
     def behind(self, stream: str) -> int:
         """How many seconds a watermark stays behind the newest tuple."""
         return 0 if self.skews is None else self.skews[stream]
+
+    @property
+    def cold(self) -> float:
+        """How long before the end of writing windows are not looked at: nobody can tell when a system that waits would have closed them."""
+        return self.every + self.age + max(self.behind("fast"), self.behind("slow")) + 2.0
 
 
 def punctual(every: float) -> Case:
@@ -99,10 +104,14 @@ class Watched:
     def seconds(self) -> float:
         return self.written[-1] - self.written[0]
 
+    @property
+    def within(self) -> range:
+        """The ends of windows that lie well within the run."""
+        return range(math.floor(self.written[0] + WARM) + 1, math.ceil(self.written[-1] - self.case.cold))
+
     def delays(self, seen: Seen) -> dict[float, float]:
         """Of windows that lie well within the run, by the seconds since its start."""
-        first, last = self.written[0], self.written[-1]
-        return {end - first: delay for end, delay in sorted(seen.delays.items()) if first + WARM < end < last - COLD}
+        return {end - self.written[0]: seen.delays[end] for end in self.within if end in seen.delays}
 
     def median(self, seen: Seen) -> float:
         """The median delay."""
@@ -118,7 +127,7 @@ class Watched:
         delays = self.delays(seen)
         counted, due = self.counted(seen)
         is_whole = bool(delays) and seen is self.ours and counted == due
-        return 0 if is_whole else max(0, round(self.seconds - WARM - COLD) - len(delays))
+        return 0 if is_whole else len(self.within) - len(delays)
 
     def _all_delays(self, seen: Seen) -> list[float]:
         """A window that never came is as late as the run is long."""
