@@ -5,6 +5,7 @@ A thread writes both streams as JSON files while all systems watch the two direc
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import math
@@ -145,27 +146,24 @@ class Watched:
 def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Watched:
     """Let all systems count while the streams are written for so long."""
     # a maintenance thread of Spark may write to a checkpoint for a moment after its query has stopped
-    with tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder, contextlib.ExitStack() as ends:
         root = Path(folder)
         for name in ("fast", "slow"):
             (root / name).mkdir()
-        ours, spark, batches = Seen(), Seen(), dict[int, float]()
-        beside = start_beside(case, root) if start_beside is not None else None
+        ours, spark, batches, others = Seen(), Seen(), dict[int, float](), dict[str, Seen]()
+        if start_beside is not None:
+            beside = start_beside(case, root)
+            ends.callback(beside.end)
+            until(beside.is_ready)  # before ours starts: Spark gives a Python process ten seconds, which is little on a busy machine
+            others |= beside.seen
         session = _start_ours(case, root, ours, batches)
+        ends.callback(session.stop)
         query = _start_spark(case, root, spark)
-        try:
-            if beside is not None:
-                until(beside.is_ready)
-            _warm_up(root, session, query)
-            written = _write(case, root, seconds)
-            _settle(case, ours, len(written) + 2)
-        finally:
-            if beside is not None:
-                beside.end()
-            session.stop()
-            query.stop()
-        others = beside.seen if beside is not None else {}
-        return Watched(case, ours, spark, tuple(written), statistics.median(batches.values()), others)
+        ends.callback(query.stop)
+        _warm_up(root, session, query)
+        written = _write(case, root, seconds)
+        _settle(case, ours, len(written) + 2)
+    return Watched(case, ours, spark, tuple(written), statistics.median(batches.values()), others)
 
 
 def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -> Session:
