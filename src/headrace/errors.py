@@ -106,6 +106,12 @@ class HostFault(RunError):
     code = "HR204"
 
 
+class Refused(RunError):
+    """The machine cannot run a query without breaking a promise that must hold."""
+
+    code = "HR205"
+
+
 class InternalError(HeadraceError):
     """Our mistake."""
 

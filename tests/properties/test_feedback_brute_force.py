@@ -21,12 +21,14 @@ from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
 from headrace.graph.feedback import Respond, spread
 from headrace.graph.graph import Graph, Vertex
+from headrace.operators.archives import StoredRows
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.panes import PANE
 from headrace.operators.specs import (
     Distinct,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -129,6 +131,26 @@ THREE = [at(0, 1, 2), at(1, 0, 2), at(0, 1, 1, marks=True)] if not LONGER else [
 def test_a_selection_passes_everything_on(match: Match) -> None:
     graph = chain(Filter(compare(">=", V, 0)))
     right(graph, PLAIN, THREE[:1], pattern((V, match)), pattern((V, match), (G, equal(0))), pattern((V, match), (STAMP, less(2))))
+
+
+def imputing() -> Graph:
+    rows = pl.DataFrame({"g": [1, 1], "w": [0, 1]}, schema={"g": pl.Int64, "w": pl.Int32})
+    archive = StoredRows(Page(rows).encode(), Schema.of(g=Type.BIGINT, w=Type.INT), ("g",), "w")
+    return chain(Impute("w", V, (G,), archive))
+
+
+@pytest.mark.parametrize("match", COMPARISONS, ids=str)
+def test_imputation_passes_on_what_it_carries_but_not_what_it_looks_up(match: Match) -> None:
+    w = Column("w", Type.INT)
+    right(
+        imputing(), PLAIN, THREE[:1], pattern((V, match)), pattern((V, match), (G, equal(1))), pattern((w, match)), pattern((w, match), (G, equal(1)))
+    )
+    assert respond(imputing().by_id()["q0"].spec, pattern((V, match)), ()) == Response((pattern((V, match)),))
+    assert respond(imputing().by_id()["q0"].spec, pattern((w, match)), ()) == Response((None,))
+
+
+def test_a_missing_value_does_not_say_what_will_be_found() -> None:
+    wrong(imputing(), PLAIN, at(0, 1, 2), pattern((Column("w", Type.INT), IsNull())), instead(Impute, told_as((V, IsNull()))))
 
 
 @pytest.mark.parametrize("match", COMPARISONS, ids=str)

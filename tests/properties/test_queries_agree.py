@@ -31,6 +31,7 @@ SHAPES = {
     "projections": queries.projections(),
     "aggregates": queries.aggregates(),
     "joins": queries.joins(),
+    "speaking_joins": queries.speaking_joins(),
     "three_way_joins": queries.three_way_joins(),
     "sequences": queries.sequences(),
     "unions": queries.unions(),
@@ -38,6 +39,7 @@ SHAPES = {
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
     "table_joins": queries.table_joins(),
+    "imputations": queries.imputations(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "12"))
 

@@ -70,7 +70,7 @@ def test_switching_the_strategy_of_a_running_deployment_loses_no_rows(spark, tmp
         for number, (strategy, ets) in enumerate((("bfs", "none"), ("rr", "periodic 100 ms"), ("dfs-3", "none"), ("dfs", "on demand"))):
             session.push("bids", bids(number * 15, 15))
             session.execute(f"ALTER SYSTEM SET strategy = '{strategy}'; ALTER QUERY counts SET strategy = '{strategy}'")
-            session.execute(f"ALTER SYSTEM SET ets = '{ets}'")
+            session.execute(f"ALTER SYSTEM SET ets = '{ets}'; ALTER QUERY counts SET breaks = '{'none' if number % 2 else 'everywhere'}'")
             until(lambda number=number: read(session) == (number + 1) * 15)
         session.drain(60)
         counted = sorted((row["window_end"], row["auction"], row["n"]) for row in session.results("counts"))

@@ -16,6 +16,7 @@ from headrace.operators.specs import (
     Distinct,
     Exchange,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -77,6 +78,8 @@ def behaviour(spec: Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
             return Behaviour(same, STAMP + sum(width(expr.type) for _, expr in spec.columns), life=life, guessed=False)
         case Union() | OrderedUnion() | Pace() | Output() | Exchange() | Receive():
             return Behaviour(same, size, life=life, guessed=False)
+        case Impute():
+            return Behaviour(same, size + width(spec.value.type), life=life, guessed=False)
         case Reorder():
             return Behaviour(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
         case Distinct():

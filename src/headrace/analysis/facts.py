@@ -20,6 +20,7 @@ SERVICE: Mapping[str, float] = {
     "pace": 1e-7,
     "reorder": 5e-8,
     "distinct": 1e-7,
+    "impute": 1e-7,
     "tablejoin": 2e-7,
     "partialaggregate": 2e-7,
     "paneaggregate": 5e-6,

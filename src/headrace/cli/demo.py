@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from importlib.resources import files
@@ -17,14 +18,16 @@ from rich.text import Text
 from headrace.cli.figures import Meter
 from headrace.cli.report import err, faults, out
 from headrace.cli.running import Host, interruptible, open_session, watch
-from headrace.elements.time import format_instant
+from headrace.cli.viewport import SEGMENTS, Display, Viewport
+from headrace.elements.time import SECOND, format_instant
 from headrace.session import Session
 
 EXAMPLES = (
     "Examples:\n\n"
     "headrace demo   (until Ctrl-C)\n\n"
+    "headrace demo --viewport   (a screen that moves along the road; what it does not show is not computed)\n\n"
     "headrace demo --seconds 30 --plain   (lines instead of a live picture, for logs and pipes)\n\n"
-    "The queries behind it: examples/speed_map.sql"
+    "The queries behind it: examples/speed_map.sql, examples/viewport.sql"
 )
 FASTEST = 70.0
 
@@ -32,31 +35,60 @@ FASTEST = 70.0
 def demo(
     seconds: float | None = typer.Option(None, min=1, help="Stop after so many seconds of results; else run until Ctrl-C."),
     plain: bool = typer.Option(False, "--plain", help="Print lines; the default where the output is not a terminal."),
+    viewport: bool = typer.Option(
+        False,
+        "--viewport",
+        help="Show a part of the road that moves every few seconds: the query is told what is not visible (ASSUME), and what that saves is shown.",
+    ),
 ) -> None:
     """Watch a traffic speed map: two generated streams, filters, a union, windows and a window join on Spark."""
-    picture = SpeedMap()
-    with faults(statements()):
+    picture = SpeedMap(Viewport() if viewport else None)
+    with faults(picture.statements):
         if plain or not out.is_terminal:
             _lines(picture, seconds)
         else:
             _live(picture, seconds)
 
 
-def statements() -> str:
+def statements(name: str = "speed_map.sql") -> str:
     """The demo's SQL."""
-    return files("headrace.cli").joinpath("speed_map.sql").read_text()
+    return files("headrace.cli").joinpath(name).read_text()
 
 
 class SpeedMap:
-    """What the demo shows; the session's thread adds results while the terminal's thread draws."""
+    """What the demo shows, of all segments or of those in a viewport; the session's thread adds results while the terminal's thread draws."""
 
-    def __init__(self) -> None:
+    def __init__(self, viewport: Viewport | None = None) -> None:
+        self.script = "speed_map.sql" if viewport is None else "viewport.sql"
+        self.viewport = viewport
+        self.display: Display | None = None
         self._lock = threading.Lock()
         self._speeds: dict[int, tuple[Any, float, int]] = {}  # segment: window's end, mean speed, readings
         self._confirmed: dict[int, int] = {}
         self.meter = Meter()
         self.windows = 0
         self._first: float | None = None  # when the first result came
+
+    @property
+    def statements(self) -> str:
+        """The SQL behind it."""
+        return statements(self.script)
+
+    def begin(self, session: Session) -> None:
+        """Create the queries and take their results."""
+        session.execute(self.statements)
+        session.subscribe("speed_map", self.take_speeds)
+        if self.viewport is None:
+            session.subscribe("congestion", self.take_confirmed)
+        else:
+            self.display = Display(self.viewport, session.execute)
+
+    def look(self, session: Session) -> None:
+        """Take a look at the counters; a display also says what it does not show."""
+        seen = session.statistics()
+        self.meter.look(seen)
+        if self.display is not None:
+            self.display.look(round(time.time() * SECOND), seen)
 
     def take_speeds(self, batch: int, rows: list[dict[str, Any]]) -> None:
         """Results of `speed_map`; the newest window of a segment counts."""
@@ -86,24 +118,40 @@ class SpeedMap:
         if not speeds:
             return Spinner("dots", "queries are running; the first window ends in a few seconds ...")
         newest = max(end for end, _, _ in speeds.values())
+        shown = self._shown(newest)
         road = Table.grid(padding=(0, 1))
-        for segment in sorted(speeds):
+        for segment in sorted({*speeds, *(() if self.viewport is None else range(1, SEGMENTS + 1))}):
+            if shown is not None and (segment not in shown or segment not in speeds):
+                road.add_row(Text(f"segment {segment:>2}", style="dim"), Text("not visible" if segment not in shown else "...", style="bright_black"))
+                continue
             _, speed, count = speeds[segment]
-            jam = Text(f"{confirmed.get(segment, 0):,} slow pairs", style="red" if colour(speed) == "red" else "dim")
+            slow = f"{confirmed.get(segment, 0):,} slow pairs" if shown is None else ""
+            jam = Text(slow, style="red" if colour(speed) == "red" else "dim")
             road.add_row(
                 f"segment {segment:>2}", bar(speed, max(10, width - 56)), f"{speed:5.1f} km/h", Text(f"{count:,} readings", style="dim"), jam
             )
-        title = Text.assemble(("Traffic speed map", "bold"), f"  10 s windows, newest ends {instant(newest)}  ", ("(Ctrl-C stops)", "dim"))
-        return Group(title, Text(""), road, Text(""), self.meter.table())
+        seconds = 10 if self.viewport is None else 2
+        title = Text.assemble(("Traffic speed map", "bold"), f"  {seconds} s windows, newest ends {instant(newest)}  ", ("(Ctrl-C stops)", "dim"))
+        saved = () if self.display is None else (Text(""), self.display.savings.table())
+        return Group(title, Text(""), road, Text(""), self.meter.table(), *saved)
 
     def line(self) -> str:
         """The map and the figures as one line of text."""
         with self._lock:
-            speeds = " ".join(f"{segment}:{self._speeds[segment][1]:.0f}" for segment in sorted(self._speeds))
+            shown = self._shown(max((end for end, _, _ in self._speeds.values()), default=None))
+            segments = [segment for segment in sorted(self._speeds) if shown is None or segment in shown]
+            speeds = " ".join(f"{segment}:{self._speeds[segment][1]:.0f}" for segment in segments)
             slow = sum(self._confirmed.values())
         meter = self.meter
         rates = ", ".join(f"{name} {meter.stream_rate(name):,.0f}/s lag {meter.lag(name)}" for name in meter.latest.streams)
-        return f"km/h by segment {speeds or '-'} | {slow} slow pairs | {rates} | {meter.headline()}"
+        middle = f"{slow} slow pairs" if self.display is None else self.display.savings.line()
+        return f"km/h by segment {speeds or '-'} | {middle} | {rates} | {meter.headline()}"
+
+    def _shown(self, newest: dt.datetime | None) -> tuple[int, ...] | None:
+        """The segments that a window's viewport has; None if it has all."""
+        if self.viewport is None or newest is None:
+            return None
+        return self.viewport.visible(round(newest.replace(tzinfo=dt.UTC).timestamp() * SECOND))
 
 
 def bar(speed: float, width: int) -> Text:
@@ -127,9 +175,7 @@ def instant(value: Any) -> str:
 def _start(picture: SpeedMap) -> Session:
     session = open_session(host=Host.spark)
     try:
-        session.execute(statements())
-        session.subscribe("speed_map", picture.take_speeds)
-        session.subscribe("congestion", picture.take_confirmed)
+        picture.begin(session)
     except BaseException:
         session.stop()
         raise
@@ -145,7 +191,7 @@ def _live(picture: SpeedMap, seconds: float | None) -> None:
     with session, interruptible(stopping.set) as stop, Live(picture.draw(out.width), console=out, auto_refresh=False) as live:
 
         def look() -> None:
-            picture.meter.look(session.statistics())
+            picture.look(session)
             live.update(picture.draw(out.width), refresh=True)
             if picture.is_over(seconds):
                 stop.set()
@@ -161,7 +207,7 @@ def _lines(picture: SpeedMap, seconds: float | None) -> None:
         out.print(f"Spark and its queries started in {time.monotonic() - started:.0f} s; the first window ends in some seconds")
 
         def look() -> None:
-            picture.meter.look(session.statistics())
+            picture.look(session)
             if picture.windows:
                 out.print(picture.line(), markup=False)
             if picture.is_over(seconds):
@@ -173,4 +219,6 @@ def _lines(picture: SpeedMap, seconds: float | None) -> None:
 
 def _farewell(picture: SpeedMap) -> None:
     read = sum(stream.tuples for stream in picture.meter.latest.streams.values())
-    out.print(f"stopped after {read:,} tuples and {picture.windows:,} map updates. The queries: headrace explain examples/speed_map.sql")
+    out.print(f"stopped after {read:,} tuples and {picture.windows:,} map updates. The queries: headrace explain examples/{picture.script}")
+    if picture.display is not None:
+        out.print(f"the viewport moved {picture.display.moves} times; {picture.display.savings.line()}")

@@ -5,6 +5,10 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -19,13 +23,33 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
 
+#: A directory that changed less than so many nanoseconds before it was listed may change again without showing a later time.
+RACY = 2_000_000_000
+#: So long an unchanged directory is believed, whatever its file system does.
+BELIEVED = 5_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A directory as it was when it was listed."""
+
+    at: int
+    mark: tuple[int, int, int]  # device, inode, time of the last change
+
+    def holds(self, now: int, mark: tuple[int, int, int]) -> bool:
+        """Whether a listing would show the same again."""
+        return mark == self.mark and self.at - self.mark[2] >= RACY and 0 <= now - self.at < BELIEVED
+
+
 class FileIndex:
     """Append-only list of files; what is in it never changes place."""
 
-    def __init__(self, log: Path, path: str, pattern: str) -> None:
+    def __init__(self, log: Path, path: str, pattern: str, *, clock: Callable[[], int] = time.time_ns) -> None:
         self._log = log
         self._path = path
         self._pattern = pattern
+        self._clock = clock
+        self._look: _Look | None = None
         self._entries: list[Entry] = []
         self._known: set[str] = set()
         self._length = 0
@@ -46,6 +70,10 @@ class FileIndex:
 
     def refresh(self) -> None:
         """Add the files that appeared since the last look, oldest first; durable before it returns."""
+        # An idle deployment looks many times a second: a directory that has not changed is not listed again.
+        look = self._glance()
+        if look is not None and self._look is not None and self._look.holds(look.at, look.mark):
+            return
         # Only names are listed; a file is asked for its size once, when it is new.
         found = []
         for path in list_files(self._path, self._pattern):
@@ -57,6 +85,18 @@ class FileIndex:
                 found.append((status.st_mtime_ns, path, status.st_size))
         if found:
             self._append([Entry(path, size) for _, path, size in sorted(found)])
+        self._look = look
+
+    def _glance(self) -> _Look | None:
+        """The time and the state of the directory, if it is one."""
+        if is_glob(self._path):
+            return None
+        now = self._clock()
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return None  # listing says so
+        return _Look(now, (status.st_dev, status.st_ino, status.st_mtime_ns)) if stat.S_ISDIR(status.st_mode) else None
 
     def _load(self) -> None:
         if not self._log.exists():

@@ -64,6 +64,7 @@ def matches(wanted: Pattern, rows: pl.DataFrame) -> pl.Series:
     return rows.select(_compiled(wanted).alias("matches")).to_series()
 
 
+@lru_cache(16_384)
 def covers(e: Pattern, f: Pattern) -> bool:
     """Whether every tuple that matches `f` matches `e`; False if that cannot be told."""
     if is_empty(f):
@@ -80,6 +81,7 @@ def intersect(e: Pattern, f: Pattern) -> Pattern:
     return pattern(*((term.column, term.match) for term in (*e.terms, *f.terms)))
 
 
+@lru_cache(4096)
 def is_empty(wanted: Pattern) -> bool:
     """Whether no tuple can match."""
     return any(is_empty_match(term.match, term.column.type) for term in wanted.terms)

@@ -59,15 +59,22 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     for series in panel.series:
         if not series.like:
             colours[series.name] = COLOURS[len(colours) % len(COLOURS)]
+    bars = [series.name for series in panel.series if series.kind == "bars"]
+    width = 0.8 / max(1, len(bars))
     for series in panel.series:
-        _draw_series(axis, series, colours[series.like or series.name])
+        # what is published of bars stands on them
+        place = bars.index(series.name) if series.kind == "bars" else bars.index(series.like) if series.like in bars else None
+        shift = 0.0 if place is None else (place - (len(bars) - 1) / 2) * width
+        _draw_series(axis, series, colours[series.like or series.name], shift, width)
     axis.set_title(panel.title)
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     plain = FuncFormatter(lambda value, _: f"{value:,.10g}")  # 1,000, not 10 to the third
-    if panel.log_x:
+    if panel.ticks:
+        axis.set_xticks(range(len(panel.ticks)), panel.ticks)
+    elif panel.log_x:
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter(plain)
     else:
@@ -78,8 +85,8 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-def _draw_series(axis: Any, series: Series, colour: str) -> None:
-    xs, ys = [x for x, _ in series.points], [y for _, y in series.points]
+def _draw_series(axis: Any, series: Series, colour: str, shift: float, width: float) -> None:
+    xs, ys = [x + shift for x, _ in series.points], [y for _, y in series.points]
     match series.kind:
         case "line":
             axis.plot(xs, ys, color=colour, marker="o", markersize=4, linewidth=1.6, label=series.name)
@@ -87,5 +94,7 @@ def _draw_series(axis: Any, series: Series, colour: str) -> None:
             axis.plot(xs, ys, color=colour, linestyle=":", linewidth=1.3, label=series.name)
         case "level":
             axis.axhline(ys[0], color=colour, linestyle="--", linewidth=1.2, label=series.name)
+        case "bars":
+            axis.bar(xs, ys, width=0.92 * width, color=colour, alpha=0.75, label=series.name)
         case "marks":
             axis.plot(xs, ys, color=colour, linestyle="none", marker="x", markersize=8, markeredgewidth=1.4, label=series.name)

@@ -39,17 +39,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points of one curve. `level`: one value, drawn across; `marks`: published values, drawn as crosses."""
+    """Points of one curve. `level`: one value, drawn across; `marks`: published values, drawn as crosses; `bars` of a panel stand side by side."""
 
     name: str
     points: tuple[tuple[float, float], ...]
-    kind: Literal["line", "dashed", "level", "marks"] = "line"
+    kind: Literal["line", "dashed", "level", "marks", "bars"] = "line"
     like: str = ""  # another series whose colour it has
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes of the figure; labels name the units."""
+    """One pair of axes of the figure; labels name the units, and `ticks` the places 0, 1, ... on the x axis."""
 
     title: str
     x: str
@@ -57,6 +57,7 @@ class Panel:
     series: tuple[Series, ...]
     log_x: bool = False
     log_y: bool = False
+    ticks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

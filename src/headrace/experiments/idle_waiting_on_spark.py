@@ -13,8 +13,8 @@ from headrace.experiments.silent_stream import Case, Watched, late, punctual, wa
 
 #: What is run, and for how many seconds each.
 RUNS: Mapping[Scale, tuple[tuple[Case, ...], float]] = {
-    "quick": ((punctual(10.0),), 28.0),
-    "normal": ((punctual(20.0), late(5.0, 3)), 45.0),
+    "quick": ((punctual(10.0),), 36.0),
+    "normal": ((punctual(20.0), late(5.0, 3)), 65.0),
     "full": ((punctual(20.0), late(5.0, 3)), 180.0),
 }
 

@@ -1,10 +1,11 @@
-"""A fast stream and an almost silent one, united and counted per second, in real time: ours and plain Spark on the same files.
+"""A fast stream and an almost silent one, united and counted per second, in real time: ours, plain Spark and perhaps others on the same files.
 
-A thread writes both streams as JSON files while both systems watch the two directories. Plain Spark waits for the slower watermark.
+A thread writes both streams as JSON files while all systems watch the two directories. Plain Spark waits for the slower watermark.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import math
@@ -13,37 +14,54 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from headrace.errors import HostFault
 from headrace.session import Session
 
-#: Seconds between fast tuples, and how long after the start and before the end of writing windows are not looked at.
-FAST, WARM, COLD = 0.2, 8.0, 1.0
+#: Seconds between fast tuples, and how long after the start of writing windows are not looked at.
+FAST, WARM = 0.2, 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`age` is how old the slow tuples are when they come, `every` how often they do; `stamps` is our TIMESTAMP clause."""
+    """`age` is how old the slow tuples are when they come, `every` how often they do; `skews` is what each stream declares, None if we stamp it."""
 
     name: str
     every: float
     age: float
-    stamps: str
-    delay: str  # Spark's watermark delay
+    skews: Mapping[str, int] | None
+
+    def stamps(self, stream: str) -> str:
+        """Our TIMESTAMP clause."""
+        return "TIMESTAMP INTERNAL" if self.skews is None else f"TIMESTAMP BY at SKEW {self.skews[stream]} SECONDS"
+
+    def behind(self, stream: str) -> int:
+        """How many seconds a watermark stays behind the newest tuple."""
+        return 0 if self.skews is None else self.skews[stream]
+
+    @property
+    def cold(self) -> float:
+        """How long before the end of writing windows are not looked at: nobody can tell when a system that waits would have closed them."""
+        return self.every + self.age + max(self.behind("fast"), self.behind("slow")) + 2.0
 
 
 def punctual(every: float) -> Case:
     """Slow tuples that come when they happen."""
-    return Case(f"slow stream every {every:g} s, punctual", every, 0.0, "TIMESTAMP INTERNAL", "0 seconds")
+    return Case(f"slow stream every {every:g} s, punctual", every, 0.0, None)
 
 
 def late(every: float, age: int) -> Case:
-    """Slow tuples that come some whole seconds after they happened."""
-    return Case(f"slow stream every {every:g} s, {age} s old", every, float(age), f"TIMESTAMP BY at SKEW {age} SECONDS", f"{age} seconds")
+    """Slow tuples that come some whole seconds after they happened; both streams allow for that."""
+    return Case(f"slow stream every {every:g} s, {age} s old", every, float(age), {"fast": age, "slow": age})
+
+
+def late_alone(every: float, age: int) -> Case:
+    """The same, but each stream allows for what is its own: the fast one for a second."""
+    return Case(f"slow stream every {every:g} s, {age} s old, fast within 1 s", every, float(age), {"fast": 1, "slow": age})
 
 
 @dataclass(slots=True)
@@ -53,37 +71,68 @@ class Seen:
     counts: dict[float, int] = field(default_factory=dict)
     delays: dict[float, float] = field(default_factory=dict)
 
-    def take(self, end: float, count: int) -> None:
+    def take(self, end: float, count: int, at: float | None = None) -> None:
+        """A count came, at the time `at` or now."""
         self.counts[end] = self.counts.get(end, 0) + count
-        self.delays.setdefault(end, time.time() - end)
+        self.delays.setdefault(end, (time.time() if at is None else at) - end)
+
+
+class Beside(Protocol):
+    """Other systems that run beside ours and Spark: what each saw, by name."""
+
+    seen: Mapping[str, Seen]
+
+    def is_ready(self) -> bool: ...
+    def end(self) -> None: ...
+
+
+#: Starts others on the directories `fast` and `slow` in a folder.
+Starter: TypeAlias = Callable[[Case, Path], Beside]
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What both systems gave: `written` are the timestamps in the order of writing, `batch` the median length of our micro-batches."""
+    """What the systems gave: `written` are the timestamps in the order of writing, `batch` the median length of our micro-batches."""
 
     case: Case
     ours: Seen
     spark: Seen
     written: tuple[float, ...]
     batch: float
+    beside: Mapping[str, Seen] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
         return self.written[-1] - self.written[0]
 
+    @property
+    def within(self) -> range:
+        """The ends of windows that lie well within the run."""
+        return range(math.floor(self.written[0] + WARM) + 1, math.ceil(self.written[-1] - self.case.cold))
+
     def delays(self, seen: Seen) -> dict[float, float]:
         """Of windows that lie well within the run, by the seconds since its start."""
-        first, last = self.written[0], self.written[-1]
-        return {end - first: delay for end, delay in sorted(seen.delays.items()) if first + WARM < end < last - COLD}
+        return {end - self.written[0]: seen.delays[end] for end in self.within if end in seen.delays}
 
     def median(self, seen: Seen) -> float:
-        """The median delay; a window that never came is as late as the run is long, unless it is empty: then no tuple is missing."""
-        delays = list(self.delays(seen).values())
+        """The median delay."""
+        return statistics.median(self._all_delays(seen))
+
+    def p95(self, seen: Seen) -> float:
+        """What 95 of a hundred delays do not exceed."""
+        delays = sorted(self._all_delays(seen))
+        return delays[math.ceil(0.95 * len(delays)) - 1]
+
+    def missing(self, seen: Seen) -> int:
+        """Windows that never came; ours may leave out those that no tuple was read in."""
+        delays = self.delays(seen)
         counted, due = self.counted(seen)
         is_whole = bool(delays) and seen is self.ours and counted == due
-        missing = 0 if is_whole else round(self.seconds - WARM - COLD) - len(delays)
-        return statistics.median([*delays, *[self.seconds] * max(0, missing)])
+        return 0 if is_whole else len(self.within) - len(delays)
+
+    def _all_delays(self, seen: Seen) -> list[float]:
+        """A window that never came is as late as the run is long."""
+        return [*self.delays(seen).values(), *[self.seconds] * self.missing(seen)] or [self.seconds]
 
     def counted(self, seen: Seen) -> tuple[int, int]:
         """Tuples counted, and tuples that should have been."""
@@ -94,30 +143,34 @@ class Watched:
         return sum(n for end, n in seen.counts.items() if end > first), sum(1 for stamp in self.written if first <= stamp < last)
 
 
-def watch(case: Case, seconds: float) -> Watched:
-    """Let both systems count while the streams are written for so long."""
+def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Watched:
+    """Let all systems count while the streams are written for so long."""
     # a maintenance thread of Spark may write to a checkpoint for a moment after its query has stopped
-    with tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder, contextlib.ExitStack() as ends:
         root = Path(folder)
         for name in ("fast", "slow"):
             (root / name).mkdir()
-        ours, spark, batches = Seen(), Seen(), dict[int, float]()
+        ours, spark, batches, others = Seen(), Seen(), dict[int, float](), dict[str, Seen]()
+        if start_beside is not None:
+            beside = start_beside(case, root)
+            ends.callback(beside.end)
+            until(beside.is_ready)  # before ours starts: Spark gives a Python process ten seconds, which is little on a busy machine
+            others |= beside.seen
         session = _start_ours(case, root, ours, batches)
+        ends.callback(session.stop)
         query = _start_spark(case, root, spark)
-        try:
-            _warm_up(root, session, query)
-            written = _write(case, root, seconds)
-            _settle(case, ours, len(written) + 2)
-        finally:
-            session.stop()
-            query.stop()
-        return Watched(case, ours, spark, tuple(written), statistics.median(batches.values()))
+        ends.callback(query.stop)
+        _warm_up(root, session, query)
+        written = _write(case, root, seconds)
+        _settle(case, ours, len(written) + 2)
+    return Watched(case, ours, spark, tuple(written), statistics.median(batches.values()), others)
 
 
 def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -> Session:
     session = Session(root / "checkpoint")
     streams = "".join(
-        f"CREATE STREAM {name} (at TIMESTAMP, n INT) {case.stamps} FROM FILES (path '{root / name}', format 'json');" for name in ("fast", "slow")
+        f"CREATE STREAM {name} (at TIMESTAMP, n INT) {case.stamps(name)} FROM FILES (path '{root / name}', format 'json');"
+        for name in ("fast", "slow")
     )
     session.execute(
         streams + "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
@@ -138,7 +191,8 @@ def _start_spark(case: Case, root: Path, seen: Seen) -> Any:
     from headrace.hosts.spark.host import spark_session  # all experiments are listed without Spark
 
     spark = spark_session()
-    frames = [spark.readStream.schema("at TIMESTAMP, n INT").json(str(root / name)).withWatermark("at", case.delay) for name in ("fast", "slow")]
+    sources = {name: spark.readStream.schema("at TIMESTAMP, n INT").json(str(root / name)) for name in ("fast", "slow")}
+    frames = [source.withWatermark("at", f"{case.behind(name)} seconds") for name, source in sources.items()]
     counting = "SELECT unix_millis(window.end) AS ends, count(*) AS n FROM {both} GROUP BY window(at, '1 second')"
     counts = spark.sql(counting, both=frames[0].union(frames[1]))
 
@@ -150,10 +204,11 @@ def _start_spark(case: Case, root: Path, seen: Seen) -> Any:
 
 
 def _warm_up(root: Path, session: Session, query: Any) -> None:
-    """Wait until both have run a micro-batch; their first ones are slow."""
+    """Wait until ours and Spark have run a micro-batch; their first ones are slow."""
     for name in ("fast", "slow"):
-        _put(root / name, "warm", time.time())
-    _until(lambda: session.statistics().batch >= 1 and query.lastProgress is not None)
+        put(root / name, "warm", time.time())
+    # `wait` raises at once what made ours fail
+    until(lambda: not session.deployment.wait(0.0) and session.statistics().batch >= 1 and query.lastProgress is not None)
 
 
 def _write(case: Case, root: Path, seconds: float) -> list[float]:
@@ -167,7 +222,7 @@ def _write(case: Case, root: Path, seconds: float) -> list[float]:
         while not done.wait(case.every if number else 1.0):
             number += 1
             stamp = time.time() - case.age
-            _put(root / "slow", str(number), stamp)
+            put(root / "slow", str(number), stamp)
             written.append(stamp)
 
     thread = threading.Thread(target=slow)
@@ -175,7 +230,7 @@ def _write(case: Case, root: Path, seconds: float) -> list[float]:
     number = 0
     while time.time() - began < seconds:
         stamp = time.time()
-        _put(root / "fast", str(number), stamp)
+        put(root / "fast", str(number), stamp)
         written.append(stamp)
         number += 1
         time.sleep(max(0.0, began + number * FAST - time.time()))
@@ -184,7 +239,8 @@ def _write(case: Case, root: Path, seconds: float) -> list[float]:
     return written
 
 
-def _put(folder: Path, name: str, stamp: float) -> None:
+def put(folder: Path, name: str, stamp: float) -> None:
+    """Let a file with one tuple appear."""
     text = json.dumps({"at": dt.datetime.fromtimestamp(stamp, dt.UTC).isoformat(timespec="microseconds").removesuffix("+00:00"), "n": 1})
     temporary = folder / f".{name}"
     temporary.write_text(text + "\n")
@@ -199,7 +255,8 @@ def _settle(case: Case, ours: Seen, due: int) -> None:
         time.sleep(0.05)
 
 
-def _until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    """Wait for what must happen at the start."""
     deadline = time.time() + seconds
     while not condition():
         if time.time() > deadline:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.experiments import burstiness, bursts, idle_waiting, idle_waiting_on_spark, registers_or_punctuation
+from headrace.experiments import burstiness, bursts, idle_waiting, idle_waiting_on_spark, imputation, registers_or_punctuation, speed_map
 from headrace.experiments.experiment import Experiment
 
 TIMESTAMPS = "Stream Mill's timestamp paper"
 QUERY_GRAPH = "Stream Mill's query-graph paper"
+FEEDBACK = "NiagaraST's feedback paper"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
@@ -36,6 +37,20 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "How unevenly do results come when one input speaks only after every k tuples?",
         f"{QUERY_GRAPH}, burstiness",
         burstiness.run,
+    ),
+    Experiment(
+        "imputation",
+        "Imputing what will be in time",
+        "How many tuples come in time if those that take long are told which are too late already?",
+        f"{FEEDBACK}, first experiment",
+        imputation.run,
+    ),
+    Experiment(
+        "speed-map",
+        "A speed map of which little is visible",
+        "What is saved if the display tells the average, the filter or the source what is not visible?",
+        f"{FEEDBACK}, second experiment",
+        speed_map.run,
     ),
     Experiment(
         "idle-waiting-on-spark",

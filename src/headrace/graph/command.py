@@ -7,6 +7,7 @@ a restart replays them at the same place.
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -56,6 +57,13 @@ class UseStrategy(Struct, frozen=True, tag="use_strategy"):
     strategy: str
 
 
+class UseBreaks(Struct, frozen=True, tag="use_breaks"):
+    """Cut the arcs between operators, so that each is scheduled by itself, or heal them: in one query, or (None) wherever no query has its own."""
+
+    query: str | None
+    where: Literal["everywhere", "none"]
+
+
 class UseEts(Struct, frozen=True, tag="use_ets"):
     """How silent streams tell their time: when an operator waits for it, in every `period` whether or not one does, or not at all."""
 
@@ -79,13 +87,28 @@ class Tell(Struct, frozen=True, tag="tell"):
     until: int | None
 
 
+class Relay(Struct, frozen=True):
+    """What an operator found out while it ran: it does not need this of the input at a port."""
+
+    reader: VertexId
+    port: int
+    pattern: Pattern
+    until: int | None
+
+
+class UseRelays(Struct, frozen=True, tag="use_relays"):
+    """What operators have found out in all buckets, for the ingest; in place of what was said so before."""
+
+    relays: tuple[Relay, ...]
+
+
 class UseFeedback(Struct, frozen=True, tag="use_feedback"):
     """How far feedback goes: to the results alone, to the operator that makes them, or against the streams as far as it can."""
 
     reach: Reach = "sources"
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseEts | SetPromises | Tell | UseFeedback
+Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseBreaks | UseEts | SetPromises | Tell | UseRelays | UseFeedback
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -106,30 +129,33 @@ class CommandLog:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._read: list[Command] = []
+        self._lock = threading.RLock()  # users and micro-batches of one process send commands
 
     def append(self, command: Command) -> int:
         """Add a command durably; returns how many there are now."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            number = len(self.upto(None))
-            temporary = self.directory / f".{number:08d}"
-            with temporary.open("wb") as file:
-                file.write(encode_command(command))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.directory / f"{number:08d}.json")
+            with self._lock:
+                self.directory.mkdir(parents=True, exist_ok=True)
+                number = len(self.upto(None))
+                temporary = self.directory / f".{number:08d}"
+                with temporary.open("wb") as file:
+                    file.write(encode_command(command))
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(self.directory / f"{number:08d}.json")
         except OSError as error:
             raise HostFault(f"cannot write the command log in {self.directory}: {error.strerror}", hint="choose a writable --checkpoint") from error
         return number + 1
 
     def upto(self, count: int | None) -> list[Command]:
         """The first `count` commands (None: all there are)."""
-        while count is None or len(self._read) < count:
-            path = self.directory / f"{len(self._read):08d}.json"
-            if not path.exists():
-                break
-            self._read.append(decode_command(path.read_bytes()))
-        return self._read if count is None else self._read[:count]
+        with self._lock:
+            while count is None or len(self._read) < count:
+                path = self.directory / f"{len(self._read):08d}.json"
+                if not path.exists():
+                    break
+                self._read.append(decode_command(path.read_bytes()))
+            return self._read[:count]
 
 
 def assumed(running: Running) -> list[tuple[VertexId, Pattern]]:
@@ -150,8 +176,11 @@ class Running(Struct, frozen=True):
     commands: int = 0  # how many have been taken
     ets: UseEts = UseEts()
     feedback: UseFeedback = UseFeedback()
+    relays: tuple[Relay, ...] = ()
     told: tuple[Tell, ...] = ()  # what is not needed and what is wanted first, as long as it has not ended
     strategies: tuple[UseStrategy, ...] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
+
+    breaks: tuple[UseBreaks, ...] = ()  # likewise
 
     def after(self, command: Command) -> Running:
         taken = msgspec.structs.replace(self, commands=self.commands + 1)
@@ -162,13 +191,17 @@ class Running(Struct, frozen=True):
             case DropQuery(query=name):
                 queries = tuple(query for query in self.queries if query.query != name)
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
+                breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
                 told = tuple(told for told in self.told if told.query != name)
-                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, told=told)
+                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, breaks=breaks, told=told)
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 return msgspec.structs.replace(taken, strategies=(*strategies, command))
+            case UseBreaks(query=name):
+                breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
+                return msgspec.structs.replace(taken, breaks=(*breaks, command))
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):
@@ -176,8 +209,14 @@ class Running(Struct, frozen=True):
                 return msgspec.structs.replace(taken, queries=queries)
             case Tell():
                 return msgspec.structs.replace(taken, told=_with(self.told, command))
+            case UseRelays(relays=relays):
+                return msgspec.structs.replace(taken, relays=relays)
             case UseFeedback():
                 return msgspec.structs.replace(taken, feedback=command)
+
+    def own(self, query: str | None) -> set[VertexId]:
+        """The vertices of a query; of None, all."""
+        return {vertex.id for running in self.queries if query in (None, running.query) for vertex in running.graph}
 
     def promises(self) -> dict[str, Qos]:
         """What each query promises now."""

@@ -10,11 +10,13 @@ from headrace.elements.expression_text import format_expr
 from headrace.elements.time import format_duration
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import place
+from headrace.operators.archives import StoredRows
 from headrace.operators.specs import (
     Detect,
     Distinct,
     Exchange,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -76,16 +78,20 @@ def describe(spec: Spec) -> str:
         case OrderedUnion():
             return "union by timestamp"
         case Pace():
-            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}"
+            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}, cut at {spec.share:g} of it"
         case Distinct():
             return f"distinct within {format_duration(spec.span)}"
         case Reorder():
             return "order by timestamp, " + ", ".join(spec.order)
+        case Impute():
+            archive = "a table" if isinstance(spec.archive, StoredRows) else f"python:{spec.archive.target}"
+            return f"impute {format_expr(spec.value)} AS {spec.name} from {archive} by {', '.join(map(format_expr, spec.keys))}"
         case TableJoin():
             return f"{spec.kind} join with a table on " + _equalities(tuple((left, right) for left, right in spec.keys))
         case Join() | RowsJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
-            return f"{spec.kind} window join on {_equalities(spec.keys)}{residual}"
+            manner = "" if spec.manner == "plain" else f"{spec.manner} "
+            return f"{manner}{spec.kind} window join on {_equalities(spec.keys)}{residual}"
         case OrderedJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             return f"{spec.kind} window join by timestamp on {_equalities(spec.keys)}{residual}"

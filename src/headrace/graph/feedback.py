@@ -61,10 +61,18 @@ def spread(
 
 
 def spread_all(
-    graph: Graph, told: Iterable[tuple[VertexId, Pattern]], *, facts: Mapping[VertexId, Facts] | None = None, answer: Respond = respond
+    graph: Graph,
+    told: Iterable[tuple[VertexId, Pattern]],
+    *,
+    said: Iterable[tuple[Arc, Pattern]] = (),
+    facts: Mapping[VertexId, Facts] | None = None,
+    answer: Respond = respond,
 ) -> Spread:
-    """What follows from several assumptions together."""
+    """What follows from several assumptions together: `told` of vertices' outputs, and `said` by readers that are there."""
     found = _Spreading(graph, {}, (), facts_of(graph) if facts is None else facts, answer)
+    for arc, wanted in said:
+        if arc in found.origins:
+            found.hear(arc, wanted)
     for vertex, wanted in told:
         for arc in arcs_of(graph, vertex):
             found.hear(arc, wanted)

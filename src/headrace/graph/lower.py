@@ -9,12 +9,15 @@ from headrace.elements.expression import Column, Expr
 from headrace.elements.schema import SEQ, Schema
 from headrace.elements.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
+from headrace.operators.archives import ArchiveSpec, PythonFunction, StoredRows
 from headrace.operators.specs import (
     Detect,
     Distinct,
     Filter,
+    Impute,
     Join,
     Output,
+    Pace,
     PaneAggregate,
     PartialAggregate,
     Project,
@@ -49,7 +52,9 @@ def streams_of(plan: nodes.Node) -> frozenset[str]:
 
 def tables_of(plan: nodes.Node) -> frozenset[str]:
     """The names of all stored relations that a plan joins."""
-    own = {plan.table} if isinstance(plan, nodes.TableJoin) else set()
+    own: set[str] = {plan.table} if isinstance(plan, nodes.TableJoin) else set()
+    if isinstance(plan, nodes.Impute) and isinstance(plan.archive, nodes.StoredArchive):
+        own = {plan.archive.table}
     return frozenset(own).union(*(tables_of(origin) for origin in nodes.inputs(plan)))
 
 
@@ -62,26 +67,32 @@ class _Lowering:
         made = vertex(spec, inputs)
         return self.vertices.setdefault(made.id, made)
 
-    def lower(self, node: nodes.Node, *, seq: bool = False, expiry: bool = False) -> Vertex:
-        """Lower a node; `seq` asks base streams for arrival numbers, `expiry` asks joins to keep their expiry."""
+    def lower(self, node: nodes.Node, *, seq: bool = False, expiry: bool = False, paced: bool = False) -> Vertex:
+        """Lower a node; `seq` asks base streams for arrival numbers, `expiry` joins to keep their expiry, `paced` what feeds a PACE to be near."""
         match node:
             case nodes.Scan(name=name):
                 return self.add(Scan(name, node.schema.names, seq))
             case nodes.Filter():
-                return self.add(Filter(node.predicate), self.lower(node.input, seq=seq, expiry=expiry))
+                return self.add(Filter(node.predicate), self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
             case nodes.Project(input=nodes.Scan(name=name)) if _only_narrows(node):
                 return self.add(Scan(name, node.schema.names, seq))
             case nodes.Project():
-                return self.add(Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry))
+                return self.add(Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
             case nodes.Union():
                 return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
+            case nodes.Pace():
+                spec = Pace(len(node.inputs), node.tolerance, node.share)
+                return self.add(spec, *(self.lower(origin, paced=True) for origin in node.inputs))
+            case nodes.Impute():
+                filling = Impute(node.name, node.value, node.keys, self._archive(node.archive), paced)
+                return self.add(filling, self.lower(node.input, seq=seq, paced=paced))
             case nodes.Join():
                 return self._join(node, expiry)
             case nodes.SequenceJoin():
                 return self._sequence(node)
             case nodes.TableJoin():
-                spec = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
-                return self.add(spec, self.lower(node.input, expiry=expiry))
+                joining = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
+                return self.add(joining, self.lower(node.input, expiry=expiry))
             case nodes.Aggregate():
                 return self._aggregate(node)
             case nodes.Distinct():
@@ -91,6 +102,13 @@ class _Lowering:
                 return self._detect(node)
             case nodes.Order():
                 return self._ordered(node.input, ())
+
+    def _archive(self, archive: nodes.StoredArchive | nodes.FunctionArchive) -> ArchiveSpec:
+        match archive:
+            case nodes.StoredArchive():
+                return StoredRows(self.tables[archive.table], archive.schema, archive.keys, archive.column)
+            case nodes.FunctionArchive():
+                return PythonFunction(archive.target)
 
     def _ordered(self, node: nodes.Node, by: tuple[Expr, ...], *, expiry: bool = False) -> Vertex:
         """A node's tuples in timestamp order; ties by arrival in a base stream, else by content."""
@@ -111,6 +129,7 @@ class _Lowering:
             node.left_extent,
             node.right_extent,
             expiry,
+            node.manner,
         )
         if by_rows:
             first = self._ordered(node.left, spec.partition_by(0), expiry=node.left_extent is None)
@@ -159,7 +178,7 @@ def is_base(node: nodes.Node) -> bool:
     match node:
         case nodes.Scan():
             return True
-        case nodes.Filter() | nodes.Project():
+        case nodes.Filter() | nodes.Project() | nodes.Impute():
             return is_base(node.input)
         case _:
             return False

@@ -24,6 +24,7 @@ from headrace.operators.specs import (
     Distinct,
     Exchange,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -198,7 +199,7 @@ def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
             return tuple(spec.by[i] for i in positions)
         case Detect():
             return _detected_keys(spec, positions)
-        case Filter() | Project() | Union() | OrderedUnion() | Pace() | TableJoin() | PartialAggregate():
+        case Filter() | Project() | Union() | OrderedUnion() | Pace() | Impute() | TableJoin() | PartialAggregate():
             return None
         case Scan() | Receive() | Output() | Exchange():
             return None

@@ -219,3 +219,4 @@ def _add(total: VertexStatistics, seen: VertexStatistics) -> None:
     total.queued += seen.queued
     total.held += seen.held
     total.state_bytes += seen.state_bytes
+    total.late += seen.late

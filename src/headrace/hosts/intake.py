@@ -16,10 +16,10 @@ from headrace.connectors.connector import Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import CommandLog, Running, encode_command
 from headrace.graph.place import Placement
+from headrace.graph.whole import placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
 from headrace.operators.specs import Exchange, Receive
-from headrace.runtime.bucket import placement_of
 from headrace.runtime.ingest import Ingest, Task, Work
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control

@@ -15,6 +15,7 @@ from headrace.errors import HostFault
 from headrace.graph.command import Command
 from headrace.hosts.delivery import Delivery
 from headrace.hosts.intake import START, Intake, Offset
+from headrace.hosts.relaying import Relaying
 from headrace.runtime.bucket import Bucket
 from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.clock import Clock, SystemClock
@@ -60,6 +61,7 @@ class LocalDeployment:
         self.intake = Intake(directory, parallel=1, limit=limit)
         self.delivery = Delivery(directory)
         self.buckets = list(range(buckets))
+        self.relaying = Relaying(self.buckets)
         self.page = page
         self.forgetful = forgetful
         self.stores = {number: MemoryStore() for number in self.buckets}
@@ -103,6 +105,9 @@ class LocalDeployment:
             out += bucket.run(rows, self.batch, store)
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
+        relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
+        if relays is not None:
+            self.send(relays)
         self.intake.forget(end)
         self.offset = end
         self.batch += 1

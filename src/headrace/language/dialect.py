@@ -14,9 +14,12 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import NotSupported, Span, SyntaxFault
+from headrace.language.impute import read_impute
 from headrace.language.names import TYPE_NAMES
+from headrace.language.pace import HINT as PACE_HINT
+from headrace.language.pace import read_pace
 from headrace.language.reader import no_type, span_of
-from headrace.language.syntax import FollowingClause
+from headrace.language.syntax import FollowingClause, MannerClause, PaceClause
 from headrace.language.windows import read_window
 
 #: What sqlglot must parse by itself because its arguments are not a plain list.
@@ -28,6 +31,9 @@ _PLACELESS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Null, 
 _NAMES = parser.Parser.ID_VAR_TOKENS - {TokenType.ALL, TokenType.DISTINCT} | {TokenType.IDENTIFIER}
 #: How the second item of a JOIN may follow the first.
 _MODES = ("RECENT", "CHRONICLE")
+#: How a JOIN may speak to those before it, and what may stand between that and JOIN.
+_MANNERS = ("THRIFTY", "IMPATIENT")
+_BEFORE_JOIN = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", *_MANNERS)
 
 
 class PlacedError(ParseError):
@@ -52,6 +58,7 @@ class Headrace(Dialect):
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: parser.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL}
+        FUNCTION_PARSERS["IMPUTE"] = lambda self: self._parse_impute()
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
             place = token or self._curr
@@ -87,7 +94,37 @@ class Headrace(Dialect):
                 further.append(self._parse_item(alias_tokens))
             if further:
                 item.meta["unions"] = tuple(further)
+                if self._match_text_seq("WITH", "PACE", advance=False):
+                    item.meta["pace"] = self._parse_pace()
             return item
+
+        def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
+            found: exp.Expr | None = super()._parse_set_operations(this)
+            if self._match_text_seq("WITH", "PACE", advance=False):
+                if not isinstance(found, exp.Union):
+                    raise SyntaxFault(
+                        "PACE is of a UNION, and stands right after its last part", span=span_of(self._curr), hint=f"FROM a UNION b {PACE_HINT}"
+                    )
+                found.meta["pace"] = self._parse_pace()
+                if self._match_set(self.QUERY_MODIFIER_PARSERS, advance=False):
+                    found = self._parse_query_modifiers(found)
+            return found
+
+        def _parse_impute(self) -> exp.Expr:
+            """The name and the parenthesis are read already; the closing one is left."""
+            start, depth = self._index - 2, 1
+            while self._curr:
+                depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
+                if depth == 0:
+                    return read_impute(self._tokens[start : self._index + 1], self.sql, parse_expressions)
+                self._advance()
+            self.raise_error("expecting )")
+            raise AssertionError("raise_error returned")
+
+        def _parse_pace(self) -> PaceClause:
+            clause, length = read_pace(self._tokens[self._index :], self.sql, parse_expressions)
+            self._advance(length)
+            return clause
 
         def _parse_join(
             self,
@@ -95,10 +132,26 @@ class Headrace(Dialect):
             parse_bracket: bool = False,
             alias_tokens: Collection[TokenType] | None = None,
         ) -> exp.Join | None:
+            manner = self._parse_manner()
             join: exp.Join | None = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
+            if join is not None and manner is not None:
+                join.meta["manner"] = manner
             if join is not None and self._match_text_seq("FOLLOWING"):
                 join.meta["following"] = self._parse_following()
             return join
+
+        def _is_manner(self) -> bool:
+            return self._match_texts(_MANNERS, advance=False) and bool(self._next) and self._next.text.upper() in _BEFORE_JOIN
+
+        def _parse_manner(self) -> MannerClause | None:
+            if not self._is_manner():
+                return None
+            token = self._curr
+            manner: Literal["thrifty", "impatient"] = "thrifty" if token.text.upper() == "THRIFTY" else "impatient"
+            self._advance()
+            if self._match_texts(_MANNERS, advance=False):
+                self.raise_error("a join is THRIFTY or IMPATIENT, not both")
+            return MannerClause(manner, span_of(token))
 
         def _parse_following(self) -> FollowingClause:
             start = self._prev.start
@@ -123,6 +176,8 @@ class Headrace(Dialect):
             self._parse_stream_window(item)
             if any(self._match_text_seq("FOLLOWING", mode, advance=False) for mode in _MODES):
                 return item  # without a condition, these words come where an alias might
+            if self._is_manner():
+                return item  # so do these before JOIN
             alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
             if alias is not None:
                 item.set("alias", alias)

@@ -27,7 +27,7 @@ class Options(NamedTuple):
 
 def read_options(reader: Reader) -> Options:
     """The options of CREATE QUERY ... WITH."""
-    return _options(reader, (*OPTIONS, "ordered"), removable=False)
+    return _options(reader, (*OPTIONS, "ordered", "force"), removable=False)
 
 
 def read_promises(reader: Reader) -> Options:

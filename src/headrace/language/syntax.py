@@ -344,6 +344,38 @@ class FollowingClause:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class MannerClause:
+    """THRIFTY or IMPATIENT before JOIN: what the join tells those before it."""
+
+    manner: OneOf["thrifty", "impatient"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PaceClause:
+    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] after a UNION; `columns` is empty for rowtime alone."""
+
+    columns: tuple[exp.Column, ...]
+    tolerance: int
+    share: float | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ImputeClause:
+    """IMPUTE(value USING table[.column] [ON conditions] [DEFAULT default]), or USING 'python:module:function' ON keys."""
+
+    value: exp.Expr
+    table: exp.Table | None
+    column: str | None
+    target: str | None
+    on: tuple[exp.Expr, ...]
+    default: exp.Expr | None
+    span: Span
+    archive: Span
+
+
 WindowClause: TypeAlias = RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
 
 
@@ -356,6 +388,24 @@ def window_of(item: exp.Expr) -> WindowClause | None:
 def following_of(join: exp.Expr) -> FollowingClause | None:
     """What is written after the condition of a JOIN whose second item follows the first."""
     clause: FollowingClause | None = join.meta.get("following")
+    return clause
+
+
+def impute_of(call: exp.Expr) -> ImputeClause | None:
+    """What a call of IMPUTE says."""
+    clause: ImputeClause | None = call.meta.get("impute")
+    return clause
+
+
+def manner_of(join: exp.Expr) -> MannerClause | None:
+    """What is written before JOIN about how the join speaks."""
+    clause: MannerClause | None = join.meta.get("manner")
+    return clause
+
+
+def pace_of(union: exp.Expr) -> PaceClause | None:
+    """The pace of a UNION, written after its last part; of a union in FROM it hangs on the first item."""
+    clause: PaceClause | None = union.meta.get("pace")
     return clause
 
 

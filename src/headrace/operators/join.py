@@ -20,6 +20,9 @@ from headrace.operators.pairing import KEY, PAIRS_AT_ONCE, Flags, Ints, Pairer, 
 from headrace.operators.sorted_chunk import Chunk
 from headrace.operators.sorted_state import SortedSide
 
+#: An impatient join that would ask for more keys than these does not ask by them: all would come first.
+MOST_WISHED = 1024
+
 
 class Join(Pairing, frozen=True, tag="join"):
     """Pairs of tuples with equal keys of which each is in the other's window: max(ts) <= min(expiry)."""
@@ -43,7 +46,9 @@ class JoinOperator(Operator):
         self._sides = tuple(SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
         self._frontier = Frontier(2)
         self._promised = BEGIN
-        self.is_thrifty, self.is_impatient = True, False  # if it speaks at all
+        self.speaks = spec.manner != "plain"
+        self.is_impatient = spec.manner == "impatient"
+        self.is_thrifty = not self.is_impatient  # if it speaks at all
         self._told = [BEGIN, BEGIN]  # what a thrifty join has said
         self._wishes: list[tuple[int, Feedback]] = []
         self._bounds: pl.DataFrame | None = None
@@ -125,7 +130,9 @@ class JoinOperator(Operator):
         for pair in self._spec.keys:
             own, other = pair[port], pair[1 - port]
             if isinstance(own, Column) and isinstance(other, Column) and own.type is not Type.BINARY and own.type is other.type:
-                terms.append((other, OneOf(tuple(page.rows[own.name].drop_nulls().unique().sort().to_physical().to_list()))))
+                values = page.rows[own.name].drop_nulls().unique()
+                if len(values) <= MOST_WISHED:
+                    terms.append((other, OneOf(tuple(values.sort().to_physical().to_list()))))
         if terms:
             self._wishes.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
 

@@ -52,6 +52,8 @@ class Operator(ABC):
     merges: ClassVar[bool] = False
     #: Whether `said` is asked after each element; of a join, that it is thrifty.
     speaks: bool = False
+    #: Of a page it is given at most so many tuples at once, so that what is told meanwhile spares the rest; None: all.
+    portion: int | None = None
 
     @abstractmethod
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
@@ -70,6 +72,10 @@ class Operator(ABC):
 
     def held(self) -> int:
         """Number of tuples kept, for statistics."""
+        return 0
+
+    def late(self) -> int:
+        """How many tuples came too late to be taken, since the last call."""
         return 0
 
     def due(self) -> int | None:

@@ -54,10 +54,10 @@ class PaceOperator(Operator):
         self._frontier = Frontier(spec.ports)
         self._newest = BEGIN
         self._promised = BEGIN
-        self._told = BEGIN
+        self._told = [BEGIN] * spec.ports  # what each port knows
         self._late: set[int] = set()  # ports to be told
         self._chunk: pl.DataFrame | None = None
-        self.ignored = 0
+        self.ignored = self._uncounted = 0
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         if not len(page):
@@ -68,6 +68,7 @@ class PaceOperator(Operator):
         late = rows.height - int(timely.sum())
         if late:
             self.ignored += late
+            self._uncounted += late
             self._late.add(port)
         self._newest = int(newest[-1])
         kept: list[Element] = [Page(rows.filter(timely) if late else rows)] if late < rows.height else []
@@ -82,13 +83,17 @@ class PaceOperator(Operator):
             return ()
         ports, cut = sorted(self._late), self._spec.cut(self._newest)
         self._late.clear()
-        if cut <= self._told:
-            return ()
-        self._told = cut
+        ports = [port for port in ports if cut > self._told[port]]
+        for port in ports:
+            self._told[port] = cut
         return [(port, Feedback(Intent.ASSUMED, pattern((STAMP, less(cut))))) for port in ports]
 
+    def late(self) -> int:
+        late, self._uncounted = self._uncounted, 0
+        return late
+
     def state(self) -> State:
-        bounds = [*self._frontier.bounds, self._newest, self._promised, self._told]
+        bounds = [*self._frontier.bounds, *self._told, self._newest, self._promised]
         if self._chunk is None or self._chunk["bound"].to_list() != bounds:
             self._chunk = pl.DataFrame({"bound": bounds})
         return {"pace": self._chunk}
@@ -96,7 +101,8 @@ class PaceOperator(Operator):
     def restore(self, state: State) -> None:
         if "pace" in state:
             self._chunk = state["pace"]
-            *self._frontier.bounds, self._newest, self._promised, self._told = self._chunk["bound"].to_list()
+            *both, self._newest, self._promised = self._chunk["bound"].to_list()
+            self._frontier.bounds, self._told = both[: self._spec.ports], both[self._spec.ports :]
 
     def _promise(self) -> list[Element]:
         by_pace = BEGIN if self._newest == BEGIN else self._newest - self._spec.tolerance

@@ -27,6 +27,7 @@ KEY = "__key"
 PAIRS_AT_ONCE = 1 << 20
 
 JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
+Manner: TypeAlias = OneOf["plain", "thrifty", "impatient"]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Array: TypeAlias = npt.NDArray[Any]
@@ -36,10 +37,10 @@ _SIDE_TS = ("__ts_left", "__ts_right")
 EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
 
 
-class Pairing(Struct, frozen=True):
+class Pairing(Struct, frozen=True, omit_defaults=True):
     """The fields of a join of two streams; port 0 is the left one. They mean what `plan.nodes.Join` says.
 
-    `expiry` asks for the column `__exp` in the output, for a join further up.
+    `expiry` asks for the column `__exp` in the output, for a join further up. A `manner` lets the join speak to those before it.
     """
 
     kind: JoinKind
@@ -51,6 +52,7 @@ class Pairing(Struct, frozen=True):
     left_extent: Extent | None
     right_extent: Extent | None
     expiry: bool
+    manner: Manner = "plain"
 
     @property
     def is_stateless(self) -> bool:

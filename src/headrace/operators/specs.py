@@ -8,6 +8,7 @@ from headrace.operators.distinct import Distinct
 from headrace.operators.edges import Exchange, Output, Receive, Scan
 from headrace.operators.events.detect import Detect
 from headrace.operators.filter import Filter
+from headrace.operators.impute import Impute
 from headrace.operators.join import Join
 from headrace.operators.ordered_join import OrderedJoin
 from headrace.operators.ordered_union import OrderedUnion
@@ -29,6 +30,7 @@ Spec: TypeAlias = (
     | Distinct
     | Exchange
     | Filter
+    | Impute
     | Join
     | OrderedJoin
     | OrderedUnion
@@ -55,6 +57,7 @@ __all__ = [
     "Distinct",
     "Exchange",
     "Filter",
+    "Impute",
     "Join",
     "OrderedJoin",
     "OrderedUnion",

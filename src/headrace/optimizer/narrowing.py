@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.elements.expression import Column
 from headrace.elements.schema import Field, Schema
 from headrace.elements.types import Type
-from headrace.plan.nodes import Filter, Node, Project, Scan
+from headrace.plan.nodes import Filter, Impute, Node, Project, Scan
 
 #: From what is cheapest to carry; a type that is not listed is the dearest.
 _CHEAPEST = (Type.BOOLEAN, Type.INT, Type.DATE, Type.FLOAT, Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP, Type.INTERVAL, Type.STRING)
@@ -30,7 +30,7 @@ def is_narrowed_scan(node: Node) -> bool:
 
 def is_base(node: Node) -> bool:
     """Whether tuples come straight from a registered stream, so that their arrival breaks ties, not their content."""
-    while isinstance(node, Filter | Project):
+    while isinstance(node, Filter | Project | Impute):
         node = node.input
     return isinstance(node, Scan)
 

@@ -16,6 +16,7 @@ from headrace.elements.types import Type
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.reader import no_type
+from headrace.language.syntax import ImputeClause, impute_of
 from headrace.plan.bind_function import ALIASES, apply, call, part
 from headrace.plan.coerce import coerce, unify
 from headrace.plan.place import place
@@ -44,6 +45,7 @@ class ExpressionBinder:
     where: str = "here"
     column: Callable[[exp.Column], Expr | None] | None = None
     collect: Collect | None = None
+    impute: Callable[[ImputeClause], Expr] | None = None
 
     def predicate(self, node: exp.Expr) -> Expr:
         """A condition."""
@@ -182,6 +184,12 @@ class ExpressionBinder:
             raise NotSupported(
                 "there is no OVER", span=place(node), hint="give the stream a window, such as [ROWS 10 SLIDE 1], and group by the partition"
             )
+        clause = impute_of(node)
+        if clause is not None:
+            if self.impute is None:
+                hint = "impute in a sub-query: FROM (SELECT *, IMPUTE(...) AS x FROM ...)"
+                raise NotSupported(f"IMPUTE cannot stand {self.where}, only in SELECT without aggregates", span=clause.span, hint=hint)
+            return self.impute(clause)
         inner = node.this if isinstance(node, exp.Filter) else node
         name = self.aggregate_name(inner)
         if name is not None:

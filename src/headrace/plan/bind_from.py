@@ -13,7 +13,7 @@ from headrace.elements.expression import TRUE, Call, Cast, Column, Expr, columns
 from headrace.elements.types import Type
 from headrace.elements.window import Extent
 from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
-from headrace.language.syntax import FollowingClause, LandmarkClause, WindowClause, following_of
+from headrace.language.syntax import FollowingClause, LandmarkClause, MannerClause, WindowClause, following_of, manner_of
 from headrace.plan.bind_expression import ExpressionBinder
 from headrace.plan.bind_function import apply
 from headrace.plan.bind_window import extent, since
@@ -49,6 +49,7 @@ class _Step:
     kind: JoinKind
     names: tuple[str, ...]
     following: FollowingClause | None
+    manner: MannerClause | None
 
 
 def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Source:
@@ -60,10 +61,11 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
     kinds: list[JoinKind] = ["inner", *(_kind(join) for join in joins)]
     following: list[FollowingClause | None] = [None, *map(following_of, joins)]
+    manners: list[MannerClause | None] = [None, *map(manner_of, joins)]
     inner = all(kind == "inner" for kind in kinds) and not any(following)
     order = _order(items, in_any_order=inner)
     taken: set[str] = set()
-    steps = {i: _Step(items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names), following[i]) for i in order}
+    steps = {i: _Step(items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names), following[i], manners[i]) for i in order}
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     where_node = select.args.get("where")
     where: tuple[Expr, ...] = ()
@@ -110,9 +112,11 @@ class _Tree:
         left, right = frozenset(self.node.schema.names), frozenset(step.names)
         ready = [term for term in on if columns(term) <= left | right]
         later = tuple(term for term in on if term not in ready)
-        joining = [term for term in where if _sides(term, left, right) is not None]
-        pairs = [(pair, term) for term in (*ready, *joining) if (pair := _sides(term, left, right)) is not None]
-        residual = [term for term in ready if _sides(term, left, right) is None and term != TRUE]
+        joining = [term for term in where if sides(term, left, right) is not None]
+        pairs = [(pair, term) for term in (*ready, *joining) if (pair := sides(term, left, right)) is not None]
+        residual = [term for term in ready if sides(term, left, right) is None and term != TRUE]
+        if step.manner is not None:
+            _check_manner(step, step.manner)
         if isinstance(step.item.source, Table):
             if step.following is not None:
                 raise NotSupported("nothing arrives in a stored table, so it follows nothing", span=step.following.span, hint="leave FOLLOWING out")
@@ -123,7 +127,11 @@ class _Tree:
             own = _own_names(step)
             keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
             node, window = self._input(step.item)
-            self.node = Join(self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names)
+            manner = "plain" if step.manner is None else step.manner.manner
+            if step.manner is not None and any(each is not None and each.rows is not None for each in (self._extent, window)):
+                word = step.manner.manner.upper()
+                raise NotSupported(f"{_article(word)} JOIN has windows in time", span=step.manner.span, hint="use [RANGE ...]")
+            self.node = Join(self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names, manner)
             self._extent = None
         return later, tuple(term for term in where if term not in joining)
 
@@ -141,7 +149,7 @@ class _Tree:
             # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes NULL and finds no row.
             bare = other.arg if isinstance(other, Cast) and other.type.is_integer and other.arg.type.is_integer else other
             if isinstance(bare, Column):
-                keys.append((one if one.type is bare.type else _narrowed(one, bare.type), own[bare.name]))
+                keys.append((one if one.type is bare.type else narrowed(one, bare.type), own[bare.name]))
             else:
                 residual.append(term)
         self.node = TableJoin(self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names)
@@ -199,6 +207,21 @@ def _kind(join: exp.Join) -> JoinKind:
             return "inner"
 
 
+def _check_manner(step: _Step, clause: MannerClause) -> None:
+    word = clause.manner.upper()
+    if isinstance(step.item.source, Table):
+        raise NotSupported(f"{_article(word)} JOIN is of streams; a stored table hears nothing", span=clause.span, hint="write JOIN")
+    if step.following is not None:
+        raise NotSupported(f"a sequence is not {word}", span=clause.span, hint="write JOIN ... FOLLOWING")
+    if step.kind != "inner":
+        hint = f"write {word} JOIN, or {step.kind.upper()} JOIN alone"
+        raise NotSupported(f"{_article(word)} JOIN is an inner join: an outer one needs tuples without a partner, too", span=clause.span, hint=hint)
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "AEIOU" else f"a {word}"
+
+
 def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     """The items as written, but a stream first; a stored table can only be looked up."""
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
@@ -246,7 +269,7 @@ def _merge(kind: JoinKind, one: Expr, other: Expr) -> Expr:
             return apply("coalesce", (one, other), None)
 
 
-def _sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
+def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
     """The two sides of an equality, that over `left` first; None if it does not compare the two."""
     if not isinstance(term, Call) or term.function != "=":
         return None
@@ -267,6 +290,7 @@ def _own_names(step: _Step) -> Mapping[str, Expr]:
     return {name: Column(field.name, field.type) for name, field in zip(step.names, step.item.schema, strict=True)}
 
 
-def _narrowed(expr: Expr, to: Type) -> Expr:
+def narrowed(expr: Expr, to: Type) -> Expr:
+    """A key as the type of a table's column; what is too large for it becomes NULL."""
     inner = expr.arg if isinstance(expr, Cast) else expr
     return inner if inner.type is to else Cast(inner if inner.type.is_integer else expr, to)

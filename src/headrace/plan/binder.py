@@ -14,10 +14,12 @@ from headrace.elements.time import END
 from headrace.elements.types import Type
 from headrace.elements.window import Rows, While, Window
 from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
-from headrace.language.syntax import LandmarkClause, RangeClause, SessionClause, WhileClause
+from headrace.language.syntax import LandmarkClause, RangeClause, SessionClause, WhileClause, impute_of, pace_of, unions_of
 from headrace.plan.bind_aggregate import Grouping, is_grouped
 from headrace.plan.bind_expression import ExpressionBinder
 from headrace.plan.bind_from import WINDOW_HINT, Source, bind_from
+from headrace.plan.bind_impute import Imputing
+from headrace.plan.bind_pace import Part, paced
 from headrace.plan.bind_window import aggregate_window, distinct_span, joined_window, since
 from headrace.plan.environment import Environment
 from headrace.plan.from_item import union
@@ -80,11 +82,34 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
         case exp.Subquery():
             return _bind_nested(tree.this, env)
         case exp.Union():
-            return union([_bind_nested(tree.this, env), _bind_nested(tree.expression, env)], place(tree))
+            return _bind_union(tree, env)
         case exp.Select():
             return _bind_select(tree, env)
         case _:
             raise NotSupported(f"there is no {tree.key.upper()}", span=place(tree), hint="use a JOIN, or UNION")
+
+
+def _bind_union(tree: exp.Union, env: Environment) -> Node:
+    parts = [Part(_bind_nested(each, env), _names_of(each)) for each in _parts(tree)]
+    united, clause = union([part.node for part in parts], place(tree)), pace_of(tree)
+    return united if clause is None else paced(united, parts, clause, env)
+
+
+def _parts(tree: exp.Union) -> list[exp.Expr]:
+    """The queries that one UNION after the other puts together."""
+    inner = tree.this
+    chained = isinstance(inner, exp.Union) and pace_of(inner) is None and not any(inner.args.get(clause) for clause in ("with_", "order"))
+    return [*(_parts(inner) if chained else [inner]), tree.expression]
+
+
+def _names_of(tree: exp.Expr) -> tuple[str, ...]:
+    """What a part of a UNION is called: as what it selects from."""
+    while isinstance(tree, exp.Subquery) and not tree.alias:
+        tree = tree.this
+    if isinstance(tree, exp.Select) and not tree.args.get("joins") and (from_ := tree.args.get("from_")) is not None and not unions_of(from_.this):
+        item = from_.this
+        return (item.alias_or_name,) if item.alias_or_name else ()
+    return (tree.alias,) if tree.alias else ()
 
 
 def _with(tree: exp.Expr, env: Environment) -> Environment:
@@ -120,7 +145,10 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
 
 def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bool) -> Node:
     node = _filtered(source)
-    columns = _outputs(select, source, ExpressionBinder(source.scope, env.catalog, "without a window").bind, lambda _, expr: expr)
+    imputing = Imputing(node, source.scope, env.catalog)
+    binder = ExpressionBinder(source.scope, env.catalog, "without a window", impute=imputing.bind)
+    columns = _outputs(select, source, binder.bind, lambda _, expr: expr)
+    node = imputing.node
     if not distinct:
         for clause in source.clauses:
             if isinstance(clause, SessionClause | WhileClause):
@@ -216,6 +244,8 @@ def _name(node: exp.Expr) -> str:
             return _name(node.this)
         case exp.Filter() | exp.Window():
             return _name(node.this)
+        case exp.Anonymous() if (clause := impute_of(node)) is not None:
+            return _name(clause.value)
         case exp.Anonymous():
             return node.name.lower()
         case exp.Extract():

@@ -13,7 +13,7 @@ from headrace.elements.types import Type
 from headrace.elements.window import Extent, While
 from headrace.errors import InternalError
 from headrace.plan.explain import describe
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import walk, window_expressions
 
 
@@ -37,7 +37,7 @@ def _faults(node: Node) -> Iterator[str]:
         case Project(input=below, columns=columns):
             for _, expr in columns:
                 yield from _faults_of(expr, below.schema)
-        case Union(inputs=nodes):
+        case Union(inputs=nodes) | Pace(inputs=nodes):
             if any(other.schema != nodes[0].schema for other in nodes[1:]):
                 yield "inputs of a union differ in schema"
         case Join(left_extent=left, right_extent=right):
@@ -46,6 +46,9 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _extent_faults(right, node.right.schema)
         case SequenceJoin():
             yield from _join_faults(node)
+        case Impute(input=below, value=value, keys=keys):
+            for expr in (value, *keys):
+                yield from _faults_of(expr, below.schema)
         case TableJoin():
             yield from _table_join_faults(node)
         case Detect():

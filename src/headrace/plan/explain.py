@@ -10,7 +10,23 @@ from headrace.elements.expression_text import format_expr, format_name
 from headrace.elements.schema import Schema
 from headrace.elements.time import format_duration, format_instant
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    FunctionArchive,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    TableJoin,
+    Union,
+)
 from headrace.plan.traversal import outline
 
 
@@ -35,10 +51,16 @@ def describe(node: Node) -> str:
             return f"Project {_named(columns)}"
         case Union():
             return "Union"
+        case Pace(tolerance=tolerance, share=share):
+            return f"Pace {format_duration(tolerance)} CUT {share:g}"
         case Join():
             return _describe_join(node)
         case SequenceJoin():
             return _describe_sequence(node)
+        case Impute(name=name, value=value, keys=imputed_by, archive=archive):
+            by = ", ".join(map(format_expr, imputed_by))
+            source = f"python:{archive.target}" if isinstance(archive, FunctionArchive) else f"{archive.table}.{format_name(archive.column)}"
+            return f"Impute {format_expr(value)} AS {format_name(name)} USING {source} BY {by}"
         case TableJoin(table=table, kind=kind, keys=keys, residual=residual, table_names=names):
             on = ", ".join(f"{format_expr(expr)} = {format_name(column)}" for expr, column in keys)
             return f"TableJoin {kind} {table}{_clause(' ON ', on)}{_residual(residual)} AS ({', '.join(map(format_name, names))})"
@@ -80,7 +102,8 @@ def _describe_sequence(join: SequenceJoin) -> str:
 def _describe_join(join: Join) -> str:
     on = _equalities(join)
     extents = f" {_extent(join.left_extent)} {_extent(join.right_extent)}"
-    return f"Join {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
+    manner = "" if join.manner == "plain" else f" {join.manner}"
+    return f"Join{manner} {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
 
 
 def _equalities(join: Join | SequenceJoin) -> str:

@@ -12,8 +12,9 @@ from headrace.elements.expression import Column, Expr, substitute
 from headrace.elements.schema import Schema
 from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFault
 from headrace.language.parser import parse
-from headrace.language.syntax import Detection, RowsClause, Select, SessionClause, WhileClause, WindowClause, unions_of, window_of
+from headrace.language.syntax import Detection, RowsClause, Select, SessionClause, WhileClause, WindowClause, pace_of, unions_of, window_of
 from headrace.plan.bind_event import bind_event
+from headrace.plan.bind_pace import Part, paced
 from headrace.plan.coerce import unify
 from headrace.plan.environment import Environment
 from headrace.plan.nodes import Node, Order, Project, Scan, Union
@@ -43,7 +44,14 @@ def read_item(node: exp.Expr, env: Environment) -> Item:
     """Resolve one item of FROM."""
     first = _single(node, env)
     further = [_single(each, env) for each in unions_of(node)]
-    return _united([first, *further]) if further else first
+    if not further:
+        return first
+    united, clause = _united([first, *further]), pace_of(node)
+    if clause is None:
+        return united
+    parts = [Part(item.source, item.names) for item in (first, *further) if not isinstance(item.source, Table)]
+    assert not isinstance(united.source, Table)
+    return replace(united, source=paced(united.source, parts, clause, env))
 
 
 def union(parts: Sequence[Node], span: Span | None) -> Node:

@@ -19,6 +19,7 @@ from headrace.elements.window import AggregateCall, Extent, Window
 
 JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
 SequenceMode: TypeAlias = OneOf["recent", "chronicle"]
+Manner: TypeAlias = OneOf["plain", "thrifty", "impatient"]
 
 
 class Scan(Struct, frozen=True, tag="scan"):
@@ -60,13 +61,29 @@ class Union(Struct, frozen=True, tag="union"):
         return self.inputs[0].schema
 
 
-class Join(Struct, frozen=True, tag="join"):
+class Pace(Struct, frozen=True, tag="pace"):
+    """Of all inputs, in the order of arrival, the tuples that are not more than `tolerance` older than the newest before them.
+
+    Once an input is late, it may also leave out what is older than `share` of the tolerance. Inputs are as those of a union.
+    """
+
+    inputs: tuple[Node, ...]
+    tolerance: int
+    share: float
+
+    @property
+    def schema(self) -> Schema:
+        return self.inputs[0].schema
+
+
+class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     """Pairs of tuples that are in each other's window, agree on all `keys` (left expression = right expression) and satisfy `residual`.
 
     A result is stamped with the larger timestamp. Output columns: the left's, then the right's renamed by `right_names` (same order as the
     right schema). `residual` is over output names. An extent of None means that the input is itself a join of the same FROM clause and its
     tuples carry their own expiry; else a tuple expires at ts + extent.span. A pair joins iff max(ts) <= min(expiry). A row of a preserved side
     (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its own expiry.
+    A `manner` says what the join tells those before it; it changes no result.
     """
 
     left: Node
@@ -77,6 +94,7 @@ class Join(Struct, frozen=True, tag="join"):
     left_extent: Extent | None
     right_extent: Extent | None
     right_names: tuple[str, ...]
+    manner: Manner = "plain"
 
     @property
     def schema(self) -> Schema:
@@ -122,6 +140,35 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
     def schema(self) -> Schema:
         renamed = tuple(Field(name, field.type) for name, field in zip(self.table_names, self.table_schema, strict=True))
         return Schema(self.input.schema.fields + renamed)
+
+
+class StoredArchive(Struct, frozen=True, tag="stored"):
+    """The values of a column of a stored table, found by `keys`, columns of the table; of several rows with a value the first counts."""
+
+    table: str
+    schema: Schema
+    keys: tuple[str, ...]
+    column: str
+
+
+class FunctionArchive(Struct, frozen=True, tag="function"):
+    """A Python function of the keys, as 'module:function'."""
+
+    target: str
+
+
+class Impute(Struct, frozen=True, tag="impute"):
+    """Each tuple with one more column, `name`: the `value`, or where that is NULL what the archive has for `keys`; a NULL key finds nothing."""
+
+    input: Node
+    name: str
+    value: Expr
+    keys: tuple[Expr, ...]
+    archive: StoredArchive | FunctionArchive
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema.fields, Field(self.name, self.value.type)))
 
 
 class Aggregate(Struct, frozen=True, tag="aggregate"):
@@ -183,7 +230,7 @@ class Detect(Struct, frozen=True, tag="detect"):
         return output_schema(self.event, tuple(part.schema for part in self.parts), self.outputs)
 
 
-Node: TypeAlias = Scan | Filter | Project | Union | Join | SequenceJoin | TableJoin | Aggregate | Distinct | Order | Detect
+Node: TypeAlias = Scan | Filter | Project | Union | Pace | Join | SequenceJoin | TableJoin | Impute | Aggregate | Distinct | Order | Detect
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -191,9 +238,9 @@ def inputs(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan():
             return ()
-        case Union(inputs=nodes) | Detect(parts=nodes):
+        case Union(inputs=nodes) | Pace(inputs=nodes) | Detect(parts=nodes):
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)
-        case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
+        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Order():
             return (node.input,)

@@ -9,7 +9,23 @@ from msgspec.structs import replace
 
 from headrace.elements.expression import Expr
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union, inputs
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    TableJoin,
+    Union,
+    inputs,
+)
 
 C = TypeVar("C")
 Rebuild = Callable[[tuple[Node, ...]], Node]
@@ -52,9 +68,11 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             return Union(new)
         case Detect():
             return replace(node, parts=new)
+        case Pace():
+            return replace(node, inputs=new)
         case Join() | SequenceJoin():
             return replace(node, left=new[0], right=new[1])
-        case Filter() | Project() | TableJoin() | Aggregate() | Distinct() | Order():
+        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Order():
             return replace(node, input=new[0])
 
 
@@ -68,7 +86,7 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         return None if old is None else replace(old, by=tuple(map(change, old.by)))
 
     match node:
-        case Scan() | Union() | Distinct() | Order():
+        case Scan() | Union() | Pace() | Distinct() | Order():
             return node
         case Detect(keys=parts, conditions=conditions):
             changed_keys = tuple(tuple(map(change, part)) for part in parts)
@@ -83,6 +101,8 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         case SequenceJoin(keys=keys, residual=residual):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(node, keys=pairs, residual=optional(residual))
+        case Impute(value=value, keys=looked_up):
+            return replace(node, value=change(value), keys=tuple(map(change, looked_up)))
         case TableJoin(keys=table_keys, residual=residual):
             return replace(node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual))
         case Aggregate(input=below, window=window, keys=groups, calls=calls):

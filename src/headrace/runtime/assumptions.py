@@ -29,6 +29,8 @@ from headrace.runtime.network import Network
 
 #: Guards on one arc at most.
 MOST_GUARDS = 64
+#: Desires at one source at most; the newest count, for an impatient join has new ones with every page.
+MOST_WISHES = 16
 _MOST_ENDED = 1024
 
 
@@ -186,6 +188,8 @@ class Assumptions:
         for name, patterns in found.of_sources(self._graph).items():
             said = self.relayed.setdefault(name, [])
             said += [wish for mine in patterns if (wish := Feedback(Intent.DESIRED, mine)) not in said]
+            for old in [one for one in said if one.intent is Intent.DESIRED][:-MOST_WISHES]:
+                said.remove(old)
 
     def observe(self) -> list[Saved]:
         """What all guards have dropped, also those that ended since the last call."""

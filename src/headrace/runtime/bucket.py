@@ -8,72 +8,28 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple, Protocol
 
 import msgspec
-import polars as pl
-from msgspec import Struct
 
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Command, Running, Tell, assumed, decode_command
-from headrace.graph.feedback import Spread, facts_of, spread_all
-from headrace.graph.graph import Graph, VertexId, merge
-from headrace.graph.place import Placement, place
+from headrace.graph.command import Command, Relay, Running, Tell, UseRelays, decode_command
+from headrace.graph.graph import Graph, VertexId
+from headrace.graph.place import Placement
+from headrace.graph.whole import facts_in, placement_of, spread_in
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.assumptions import Guard
-from headrace.runtime.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
+from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
+from headrace.runtime.saved_state import Extra, SavedState, Store
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
-#: A chunk below this size is kept inside the manifest: one write for all small ones.
-INLINE_BYTES = 16 * 1024
-
-
-class Store(Protocol):
-    """The durable state of one bucket: values by name, written together at the end of a micro-batch."""
-
-    def version(self) -> int | None:
-        """The number of the last save, None if there was none."""
-        ...
-
-    def get(self, name: str) -> bytes: ...
-
-    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
-        """Write `changed`, which is made while it is taken so that it is never in memory as a whole; `removed` is known after that."""
-        ...
-
-
-class Manifest(Struct):
-    """What a saved bucket consists of, as 'vertex/chunk': `inline` holds small chunks, `stored` names large ones and the version that wrote them.
-
-    `bounds` are those of streams, `ends` what the ends of the graph have promised: operators do not promise again what they did before.
-    """
-
-    inline: dict[str, bytes]
-    stored: dict[str, int]
-    bounds: dict[str, int]
-    time: int
-    ends: dict[str, int] = {}
-    guards: list[Guard] = []
-
-
-_manifest = msgspec.msgpack.Decoder(Manifest)
 _running = msgspec.json.Decoder(Running)
-
-
-class Saved(NamedTuple):
-    """A chunk as it was last written: its bytes if they are in the manifest, else only how many, and by which version."""
-
-    frame: pl.DataFrame
-    inline: bytes | None
-    size: int
-    version: int
 
 
 class Bucket:
@@ -81,8 +37,7 @@ class Bucket:
 
     def __init__(self, number: int, cache: ChunkCache | None = None) -> None:
         self.number = number
-        self.cache = cache or ChunkCache(None)
-        self.version: int | None = None
+        self._saved = SavedState(number, cache)
         self.running = Running()
         self._ets = BatchEts()
         self.engine = Engine(Graph(), ets=self._ets)
@@ -91,33 +46,28 @@ class Bucket:
         self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
         self._exchanges: set[VertexId] = set()
         self.time = BEGIN
-        self._saved: dict[str, Saved] = {}
         self.restored = False
 
     @staticmethod
     def restore(number: int, store: Store, cache: ChunkCache | None = None) -> Bucket:
         """Rebuild a bucket from its store; a fresh one if nothing was ever saved."""
         bucket = Bucket(number, cache)
-        bucket.version = store.version()
-        if bucket.version is None:
+        if store.version() is None:
             return bucket
         bucket.restored = True
-        manifest = _manifest.decode(store.get("manifest"))
-        bucket.running, placement = _known(store.get("queries"))
-        bucket.bounds, bucket.time = manifest.bounds, manifest.time
-        bucket._deploy(placement)
-        bucket.engine.bounds.update({name: bound for name, bound in manifest.ends.items() if name in bucket.engine.bounds})
-        for full, data in manifest.inline.items():
-            bucket._saved[full] = Saved(decode_chunk(data), data, len(data), bucket.version)
-        for full, version in manifest.stored.items():
-            bucket._saved[full] = bucket._stored(full, version, store)
-        state: dict[VertexId, dict[str, pl.DataFrame]] = {}
-        for full, saved in bucket._saved.items():
-            name, chunk = full.split("/", 1)
-            state.setdefault(name, {})[chunk] = saved.frame
+        bucket.running, placement, facts = _known(store.get("queries"))
+        bucket._deploy(placement, facts)
+        state, extra = bucket._saved.load(store)
+        bucket.bounds, bucket.time = extra.bounds, extra.time
+        bucket.engine.bounds.update({name: bound for name, bound in extra.ends.items() if name in bucket.engine.bounds})
         bucket.engine.restore(state)
-        bucket.engine.restore_guards(manifest.guards)
+        bucket.engine.restore_guards(extra.guards)
         return bucket
+
+    @property
+    def version(self) -> int | None:
+        """The version of the store that this bucket agrees with."""
+        return self._saved.version
 
     def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
         """Do one micro-batch and save; returns what goes to the driver. `stage` may take pages of an end off our hands and return a note of where."""
@@ -129,6 +79,7 @@ class Bucket:
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
+                self.engine.hurry(row.name)
                 self.engine.run()
         for name, bound in self._reached(self.bounds):
             self.engine.push(name, Punctuation(bound))
@@ -155,30 +106,21 @@ class Bucket:
 
     def close(self) -> None:
         """Let go of all state; operators and their parts refer to each other, so some stays until Python collects garbage."""
-        self._saved = {}
+        self._saved.close()
         self.engine.close()
 
     @property
     def stored_bytes(self) -> int:
         """The size of the large chunks."""
-        return sum(saved.size for saved in self._saved.values() if saved.inline is None)
-
-    def _stored(self, full: str, version: int, store: Store) -> Saved:
-        """A large chunk, mapped from the cache if it can be had there."""
-        mapped = self.cache.get(self.number, full, version)
-        if mapped is None:
-            data = store.get(full)
-            self.cache.put(self.number, full, version, data)
-            mapped = self.cache.get(self.number, full, version) or Mapped(decode_chunk(data), len(data))
-        return Saved(mapped.frame, None, mapped.size, version)
+        return self._saved.stored_bytes
 
     def _command(self, controls: list[Control]) -> list[Command]:
         """Take the commands of a micro-batch; what readers demand now is met at its end."""
         commands = [decode_command(data) for control in controls for data in control.commands]
         for command in commands:
             self.running = self.running.after(command)
-        if commands:
-            self._deploy(placement_of(self.running))
+        if not all(isinstance(command, Tell | UseRelays) for command in commands):  # these change nothing of the graph
+            self._deploy(placement_of(self.running), facts_in(self.running))
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
                 self._tell(command)
@@ -190,13 +132,13 @@ class Bucket:
                 self.engine.feedback(query.output, told.feedback)
         if told.feedback.intent is Intent.ASSUMED and self._exchanges:
             origins = {name.removeprefix("exchange-"): name for name in self._exchanges}
-            for origin, wanted in spread_in(self.running)[0].unneeded:
+            for origin, wanted in spread_in(self.running, facts_in(self.running)).unneeded:
                 if origin in origins:
                     self.engine.feedback(origins[origin], Feedback(Intent.ASSUMED, wanted))
 
-    def _deploy(self, placement: Placement) -> None:
+    def _deploy(self, placement: Placement, facts: Mapping[VertexId, Facts]) -> None:
         """Run the queries in force, each by the strategy it was given."""
-        self.engine.assumptions.know(facts_of(merge(query.graph for query in self.running.queries), _time_columns(self.running)))
+        self.engine.assumptions.know(facts)
         self.engine.use(placement.keyed)
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
         self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
@@ -207,9 +149,14 @@ class Bucket:
         whole = next((chosen.strategy for chosen in self.running.strategies if chosen.query is None), "dfs")
         own: dict[VertexId, str] = {}
         for chosen in self.running.strategies:
-            graphs = (query.graph for query in self.running.queries if query.query == chosen.query)
-            own |= {vertex.id: chosen.strategy for graph in graphs for vertex in graph}
+            if chosen.query is not None:
+                own |= dict.fromkeys(self.running.own(chosen.query), chosen.strategy)
         self.engine.use_strategies(whole, own)
+        cut: set[VertexId] = set()
+        for breaks in sorted(self.running.breaks, key=lambda breaks: breaks.query is not None):
+            vertices = self.running.own(breaks.query)
+            cut = cut | vertices if breaks.where == "everywhere" else cut - vertices
+        self.engine.use_breaks(cut)
         self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
 
     def _advance_bounds(self, controls: list[Control]) -> None:
@@ -254,49 +201,14 @@ class Bucket:
         return [Wait(bound, streams) for streams, bound in least.items()]
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
-        kept: dict[str, Saved] = {}
-        removed: list[str] = []
-        store.save(version, self._changes(version, kept, removed, queries_changed=queries_changed), removed)
-        for full, saved in self._saved.items():
-            if saved.inline is None and (full not in kept or kept[full].version != saved.version):
-                self.cache.drop(self.number, full, saved.version)
-        self._saved = kept
-        self.version = version
-
-    def _changes(self, version: int, kept: dict[str, Saved], removed: list[str], *, queries_changed: bool) -> Iterator[tuple[str, bytes]]:
-        """The values to write, one by one; notes what is `kept` in all, and which values are to be `removed`."""
-        for name, chunks in self.engine.state().items():
-            for chunk, frame in chunks.items():
-                full = f"{name}/{chunk}"
-                before = self._saved.get(full)
-                if before is not None and before.frame is frame:
-                    kept[full] = before
-                    continue
-                data = encode_chunk(frame)
-                inline = len(data) < INLINE_BYTES
-                kept[full] = Saved(frame, data if inline else None, len(data), version)
-                if not inline:
-                    self.cache.put(self.number, full, version, data)
-                    yield full, data
-        removed += [full for full, saved in self._saved.items() if saved.inline is None and (full not in kept or kept[full].inline is not None)]
-        manifest = Manifest(
-            {full: saved.inline for full, saved in kept.items() if saved.inline is not None},
-            {full: saved.version for full, saved in kept.items() if saved.inline is None},
-            self.bounds,
-            self.time,
-            {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN},
-            self.engine.guards(),
-        )
-        yield "manifest", msgspec.msgpack.encode(manifest)
-        if queries_changed:
-            yield "queries", msgspec.json.encode(self.running)
+        ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
+        extra = Extra(self.bounds, self.time, ends, self.engine.guards())
+        others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
+        self._saved.save(version, store, self.engine.state(), extra, others)
 
     def _report(self, controls: list[Control], asked: int, busy_ns: int) -> Report:
         vertices = self.engine.observe()
-        sizes: dict[str, int] = {}
-        for full, saved in self._saved.items():
-            name = full.split("/", 1)[0]
-            sizes[name] = sizes.get(name, 0) + saved.size
+        sizes = self._saved.sizes()
         for name, seen in vertices.items():
             seen.state_bytes = sizes.get(name, 0)
         return Report(
@@ -312,15 +224,12 @@ class Bucket:
             ended=[_seen(guard) for guard in self.engine.assumptions.take_ended()],
             screened=[control.guards for control in controls if control.guards is not None],
             purged=self.engine.assumptions.take_purged(),
-            state_bytes=sum(saved.size for saved in self._saved.values()),
+            relays=[Relay(guard.reader, guard.port, guard.pattern, guard.until) for guard in self.engine.guards() if guard.kind == "group"],
+            state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
         )
-
-
-def _time_columns(running: Running) -> dict[str, str]:
-    return {stream.name: stream.time_column for query in running.queries for stream in query.streams if stream.time_column is not None}
 
 
 def _seen(guard: Guard) -> GuardSeen:
@@ -328,19 +237,7 @@ def _seen(guard: Guard) -> GuardSeen:
 
 
 @lru_cache(maxsize=4)
-def _known(queries: bytes) -> tuple[Running, Placement]:
-    """Saved queries and where they run; a worker restores buckets of the same deployment again and again."""
+def _known(queries: bytes) -> tuple[Running, Placement, dict[VertexId, Facts]]:
+    """Saved queries, where they run and what is known of them; a worker restores buckets of the same deployment again and again."""
     running = _running.decode(queries)
-    return running, placement_of(running)
-
-
-def spread_in(running: Running) -> tuple[Spread, dict[VertexId, Facts]]:
-    """What follows, in the graph of all queries, from what was told of them; and what is known of its vertices."""
-    whole = merge(query.graph for query in running.queries)
-    facts = facts_of(whole, _time_columns(running))
-    return spread_all(whole, assumed(running), facts=facts, answer=REACHES[running.feedback.reach]), facts
-
-
-def placement_of(running: Running) -> Placement:
-    """Where everything runs, given the queries in force."""
-    return place(merge(query.graph for query in running.queries))
+    return running, placement_of(running), facts_in(running)

@@ -7,7 +7,7 @@ of the dispatch table. Depth first is the default: what was produced goes on tow
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -160,6 +160,11 @@ class Engine:
         self._breaks.discard((reader, port))
         self._rebuild()
 
+    def use_breaks(self, readers: Collection[VertexId]) -> None:
+        """Cut all arcs into these vertices and no others."""
+        self._breaks = {arc for arcs in self.graph.readers().values() for arc in arcs if arc[0] in readers and arc[0] not in self.ends}
+        self._rebuild()
+
     def push(self, source: VertexId, element: Element) -> None:
         """Let an element enter at a source vertex."""
         if self.ets is not None and isinstance(element, Page) and len(element):
@@ -226,6 +231,13 @@ class Engine:
                 self.partials.setdefault(vertex, []).extend(pages)
                 return bool(pages)
 
+    def hurry(self, source: VertexId) -> None:
+        """Let those tuples that wait behind a source and are desired overtake the others, where order is free."""
+        wishes = [said.pattern for said in self.relayed.get(source, ()) if said.intent is Intent.DESIRED]
+        if wishes:
+            arcs = arcs_of(self.graph, source, self.taps)
+            move_forward(self.graph, self.network, [(arc, wanted) for wanted in wishes for arc in arcs])
+
     @property
     def relayed(self) -> Mapping[VertexId, Sequence[Feedback]]:
         """What has reached the sources, and so may be told to the outside."""
@@ -276,7 +288,7 @@ class Engine:
         """Counts since the last call, with what is queued and held now."""
         seen, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}
         for name, counts in seen.items():
-            counts.held = self.operators[name].held()
+            counts.held, counts.late = self.operators[name].held(), self.operators[name].late()
             counts.queued = self.network.queued(name) if name not in self.ends else 0
         return seen
 
@@ -292,7 +304,7 @@ class Engine:
         name = visit.vertex
         operator, seen = self.operators[name], self.statistics[name]
         merges = name in self.network.registers
-        port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, visit.limit)
+        port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, _least(visit.limit, operator.portion))
         bound = BEGIN  # what a dropped tuple would have told those who wait behind
         if (name, port) in self._guards and element is not None:
             element, bound = self.assumptions.let_in((name, port), element, tells_time=name in self._steady)
@@ -400,3 +412,7 @@ class Engine:
         self._cycle.preferred |= waiting
         self.assumptions.note_wishes(found)
         return bool(moved or waiting)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other if one is None else min(one, other)

@@ -77,7 +77,7 @@ class Ingest:
         for vertex in placement.ingest.vertices:
             if isinstance(vertex.spec, Scan):
                 self.scans.setdefault(vertex.spec.stream, []).append(vertex)
-        self.screen = Screen(self.engine, running) if running is not None and assumed(running) else None
+        self.screen = Screen(self.engine, running) if running is not None and (assumed(running) or running.relays) else None
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""

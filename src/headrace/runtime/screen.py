@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from headrace.elements.pattern import Pattern, covers, intersect, is_empty
 from headrace.elements.time import BEGIN
 from headrace.graph.command import Running
-from headrace.graph.graph import VertexId, merge
+from headrace.graph.graph import VertexId
+from headrace.graph.whole import facts_in, spread_in, whole_of
 from headrace.operators.specs import Scan
 from headrace.runtime.assumptions import guards_of
-from headrace.runtime.bucket import spread_in
 from headrace.runtime.engine import Engine
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import GuardSeen
@@ -21,9 +21,10 @@ class Screen:
 
     def __init__(self, engine: Engine, running: Running) -> None:
         self._engine = engine
-        found, facts = spread_in(running)
+        facts = facts_in(running)
+        found = spread_in(running, facts)
         engine.restore_guards(guards_of(engine.graph, engine.taps, found, facts))
-        self._left_out = found.of_sources(merge(query.graph for query in running.queries))
+        self._left_out = found.of_sources(whole_of(running))
         streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
         self._streams = {name: tuple(streams[source] for source in sources) for name, sources in upstream_sources(engine.graph).items()}
 

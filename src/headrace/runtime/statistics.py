@@ -15,6 +15,7 @@ class VertexStatistics(Struct):
     queued: int = 0  # tuples waiting in its input buffers now
     held: int = 0  # tuples in its state now
     state_bytes: int = 0
+    late: int = 0  # tuples that a pace left out
 
     @property
     def selectivity(self) -> float | None:

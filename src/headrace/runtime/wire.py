@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.elements.page import Page
+from headrace.graph.command import Relay
 from headrace.runtime.statistics import StreamStatistics, VertexStatistics
 
 
@@ -86,6 +87,7 @@ class Report(Struct, frozen=True):
     ended: list[GuardSeen]  # in this micro-batch
     screened: list[list[GuardSeen]]  # by the ingest
     purged: int  # rows of state that feedback removed
+    relays: list[Relay]  # what operators of this bucket found out that they do not need
     state_bytes: int
     chunks: int
     restored: bool

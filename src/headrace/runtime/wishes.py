@@ -9,18 +9,19 @@ from headrace.elements.pattern import Pattern, matches
 from headrace.graph.feedback import Arc
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.operator import Operator
-from headrace.operators.specs import Exchange, Filter, Output, PartialAggregate, Project, Receive, Scan, TableJoin, Union
+from headrace.operators.specs import Exchange, Filter, Impute, Output, Pace, PartialAggregate, Project, Receive, Scan, TableJoin, Union
 from headrace.runtime.network import Network
 
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
     """Where tuples may overtake each other: nobody put them in order, and nobody behind takes their order for time."""
+    merging = {*merging, *(vertex.id for vertex in graph if isinstance(vertex.spec, Pace))}  # who comes later may be late
     steady = leading_to(graph, merging)
     in_order: set[VertexId] = set()
     free: set[Arc] = set()
     for vertex in graph:
         match vertex.spec:
-            case Filter() | Project() | TableJoin() | Output() | Exchange():
+            case Filter() | Project() | Impute() | TableJoin() | Output() | Exchange():
                 if vertex.inputs[0] in in_order:
                     in_order.add(vertex.id)
             case Scan() | Receive() | Union() | PartialAggregate():
@@ -38,7 +39,7 @@ def leading_to(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
     readers = graph.readers()
     found: set[VertexId] = set()
     for vertex in reversed(graph.vertices):
-        keeps_order = isinstance(vertex.spec, Filter | Project | TableJoin | Scan | Receive)
+        keeps_order = isinstance(vertex.spec, Filter | Project | Impute | TableJoin | Scan | Receive)
         if keeps_order and any(reader in merging or reader in found for reader, _ in readers[vertex.id]):
             found.add(vertex.id)
     return found

@@ -102,5 +102,6 @@ def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = N
     for name, vertex in seen.vertices.items() if seen is not None else ():
         selectivity = "" if vertex.selectivity is None else f", selectivity {vertex.selectivity:.3f}"
         service = "" if vertex.service_us is None else f", {vertex.service_us:.2f} us a tuple"
-        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}"
+        late = f", {vertex.late} too late" if vertex.late else ""
+        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{late}"
     return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}"

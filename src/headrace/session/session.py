@@ -53,6 +53,7 @@ from headrace.language.syntax import (
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
+from headrace.session.admission import check_admission
 from headrace.session.compile import command_for, explain, plan_event, plan_select, plan_target
 from headrace.session.feedback import tell
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
@@ -251,6 +252,8 @@ class Session:
                 command = command_for(query, plan, staged.catalog)
                 check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
+                    if not statement.options.get("force"):
+                        check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
                     staged.start(command)
             case CreateView():
                 self._stage_view(statement, statement.text, staged)

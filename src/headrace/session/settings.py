@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from headrace.elements.promise import OPTIONS
 from headrace.elements.time import MILLISECOND, parse_duration
 from headrace.errors import NameFault, QueryError
-from headrace.graph.command import Command, UseEts, UseFeedback, UseStrategy
+from headrace.graph.command import Command, UseBreaks, UseEts, UseFeedback, UseStrategy
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Alter
 from headrace.operators.feedback.reach import REACHES
@@ -32,6 +32,15 @@ def command_of(statement: Alter) -> Command:
 def _strategy(statement: Alter) -> UseStrategy:
     strategy_named(statement.value.text)
     return UseStrategy(None if statement.query is None else statement.query.text, statement.value.text)
+
+
+def _breaks(statement: Alter) -> UseBreaks:
+    query = None if statement.query is None else statement.query.text
+    match statement.value.text.lower():
+        case "everywhere" | "none" as where:
+            return UseBreaks(query, where)
+        case other:
+            raise NameFault(f"breaks cannot be {other!r}", hint="choose 'everywhere' or 'none'")
 
 
 def _ets(statement: Alter) -> UseEts:
@@ -60,4 +69,4 @@ def _feedback(statement: Alter) -> UseFeedback:
     raise NameFault(f"feedback cannot go to {statement.value.text!r}", hint=f"choose one of {', '.join(REACHES)}")
 
 
-SETTINGS: Mapping[str, Callable[[Alter], Command]] = {"strategy": _strategy, "ets": _ets, "feedback": _feedback}
+SETTINGS: Mapping[str, Callable[[Alter], Command]] = {"strategy": _strategy, "breaks": _breaks, "ets": _ets, "feedback": _feedback}

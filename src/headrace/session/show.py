@@ -76,5 +76,5 @@ def _vertices(seen: Statistics) -> Listing:
     rows = []
     for name, counts in seen.vertices.items():
         service = round(counts.service_us or 0.0, 3)
-        rows.append((name, counts.tuples_in, counts.tuples_out, counts.queued, counts.held, counts.state_bytes, service))
-    return Listing(("vertex", "in", "out", "queued", "held", "state bytes", "us a tuple"), tuple(rows))
+        rows.append((name, counts.tuples_in, counts.tuples_out, counts.queued, counts.held, counts.state_bytes, counts.late, service))
+    return Listing(("vertex", "in", "out", "queued", "held", "state bytes", "late", "us a tuple"), tuple(rows))

@@ -5,6 +5,7 @@ Shares no code with the operators. Every host, page size and plan must agree wit
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,27 @@ from headrace.elements.expression import Expr
 from headrace.elements.schema import TS, Schema
 from headrace.elements.time import END
 from headrace.elements.window import Extent
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    FunctionArchive,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    TableJoin,
+    Union,
+)
 from headrace.testing.oracle_events import detect
 from headrace.testing.oracle_expressions import value_of
 from headrace.testing.oracle_rows import Row, as_multiset, ordered, rows_of, split_late
-from headrace.testing.oracle_values import compare, identity, plain
+from headrace.testing.oracle_values import compare, identity, lift, plain
 from headrace.testing.oracle_windows import aggregate
 
 __all__ = ["Row", "Tables", "answer", "as_multiset", "ordered", "plain", "rows_of", "split_late"]
@@ -39,12 +56,16 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return [_project(row, columns) for row in _rows(source, streams, tables)]
         case Union(inputs=sources):
             return [_derived(row) for source in sources for row in _rows(source, streams, tables)]
+        case Pace(inputs=sources):
+            return _paced(node, [_rows(source, streams, tables) for source in sources])
         case Join(left=left, right=right):
             return _join(node, _rows(left, streams, tables), _rows(right, streams, tables))
         case SequenceJoin(left=left, right=right):
             return _follow(node, _rows(left, streams, tables), _rows(right, streams, tables))
         case TableJoin(input=source, table=table):
             return [joined for row in _rows(source, streams, tables) for joined in _look_up(node, row, tables[table])]
+        case Impute(input=source):
+            return [_imputed(node, row, tables) for row in _rows(source, streams, tables)]
         case Aggregate(input=source):
             return aggregate(node, _rows(source, streams, tables))
         case Distinct(input=source, span=span):
@@ -71,6 +92,18 @@ def _derived(row: Row) -> Row:
     return Row(row.ts, row.values, None, row.expiry)
 
 
+def _paced(node: Pace, inputs: list[list[Row]]) -> list[Row]:
+    """In the order of arrival, which numbers tell if they are given for all streams together; without them input by input."""
+    arrived = [(END if row.seq is None else row.seq, port, row) for port, rows in enumerate(inputs) for row in rows]
+    found: list[Row] = []
+    newest: int | None = None
+    for _, _, row in sorted(arrived, key=lambda entry: entry[:2]):
+        newest = row.ts if newest is None else max(newest, row.ts)
+        if row.ts >= newest - node.tolerance:
+            found.append(_derived(row))
+    return found
+
+
 def _distinct(rows: list[Row], span: int) -> list[Row]:
     found: list[Row] = []
     newest: dict[tuple[Any, ...], int] = {}
@@ -95,6 +128,26 @@ def _look_up(node: TableJoin, row: Row, table: Sequence[Mapping[str, Any]]) -> l
     if not found and node.kind == "left":
         found.append(Row(row.ts, {**row.values, **dict.fromkeys(node.table_names)}, None, row.expiry))
     return found
+
+
+def _imputed(node: Impute, row: Row, tables: Tables) -> Row:
+    value = value_of(node.value, row.scope)
+    keys = [value_of(key, row.scope) for key in node.keys]
+    if value is None and None not in keys:
+        value = _archived(node, keys, tables)
+    return Row(row.ts, {**row.values, node.name: value}, row.seq, row.expiry)
+
+
+def _archived(node: Impute, keys: list[Any], tables: Tables) -> Any:
+    if isinstance(node.archive, FunctionArchive):
+        module, _, name = node.archive.target.partition(":")
+        return getattr(importlib.import_module(module), name)(*keys)
+    types = {field.name: field.type for field in node.archive.schema}
+    for entry in tables[node.archive.table]:
+        pairs = zip(keys, node.keys, node.archive.keys, strict=True)
+        if all(_equal(key, expr, entry[name], types[name]) for key, expr, name in pairs) and entry[node.archive.column] is not None:
+            return lift(entry[node.archive.column], types[node.archive.column], node.value.type)
+    return None
 
 
 def _equal(left: Any, expr: Expr, right: Any, right_type: Any) -> bool:

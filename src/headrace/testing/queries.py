@@ -48,7 +48,8 @@ def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
 def queries(*, tables: bool = False) -> SearchStrategy[str]:
     """Queries of every shape; `tables` permits joins with the stored table."""
     shapes = [projections(), aggregates(), joins(), three_way_joins(), sequences(), unions(), distincts(), aggregates_of_joins(), nested()]
-    return st.one_of(*shapes, table_joins()) if tables else st.one_of(*shapes)
+    shapes.append(speaking_joins())
+    return st.one_of(*shapes, table_joins(), imputations()) if tables else st.one_of(*shapes)
 
 
 @st.composite
@@ -78,6 +79,18 @@ def joins(draw: DrawFn) -> str:
     where = draw(st.sampled_from(["", " WHERE x.n > 0", " WHERE y.n IS NULL", " WHERE y.n >= x.n OR x.item = 'a'"]))
     columns = draw(st.sampled_from(["x.item AS i, x.n AS a, y.n AS b", "y.at AS t, x.n + y.n AS s", "coalesce(x.item, y.item) AS i, y.n AS b"]))
     return f"SELECT {columns} FROM {draw(_joined(left, 'x'))} {kind} {draw(_joined(right, 'y'))} ON {on}{where}"
+
+
+@st.composite
+def speaking_joins(draw: DrawFn) -> str:
+    """Two streams, or three, joined by a join that tells those before it what it does not need or wants first."""
+    names = [draw(st.sampled_from(STREAMS)).name for _ in range(draw(st.integers(2, 3)))]
+    windows = [draw(st.sampled_from([f"RANGE {draw(st.integers(1, 6))} SECONDS"] * 3 + ["NOW", "UNBOUNDED"])) for _ in names]
+    items = [f"{name} [{window}] AS {alias}" for name, window, alias in zip(names, windows, "xyz", strict=False)]
+    manners = [draw(st.sampled_from(["THRIFTY", "IMPATIENT"])) for _ in names]
+    residual = draw(st.sampled_from(["", " AND x.n < y.n"]))
+    text = f"SELECT x.item AS i, x.n AS a, y.n AS b FROM {items[0]} {manners[0]} JOIN {items[1]} ON {_ON}{residual}"
+    return text if len(names) == 2 else f"{text} {manners[1]} JOIN {items[2]} ON y.item = z.item"
 
 
 @st.composite
@@ -153,6 +166,24 @@ def table_joins(draw: DrawFn) -> str:
     kind = draw(st.sampled_from(["JOIN", "LEFT JOIN"]))
     residual = draw(st.sampled_from(["", " AND x.n > i.kind"]))
     return f"SELECT x.item AS item, x.n AS n, i.kind AS kind FROM {stream.name} AS x {kind} items AS i ON x.item = i.item{residual}"
+
+
+@st.composite
+def imputations(draw: DrawFn) -> str:
+    """Missing values from the stored table, by themselves, below a window or in a union."""
+    stream = draw(st.sampled_from(STREAMS))
+    value = draw(st.sampled_from(["n", "nullif(n, 1)", "nullif(n, n)"]))
+    key = draw(st.sampled_from(["x.item = items.item", "upper(x.item) = items.item", "lower(x.item) = items.item AND x.n = items.kind"]))
+    default = draw(st.sampled_from(["", " DEFAULT -1", " DEFAULT x.n + 1"]))
+    inner = f"SELECT item, IMPUTE({value} USING items.kind ON {key}{default}) AS n FROM {stream.name} AS x{draw(_where(_names(stream)))}"
+    form = draw(st.integers(0, 3))
+    if form == 0:
+        return inner
+    if form == 1:
+        return f"SELECT item, n FROM ({inner}) AS q WHERE n > 0 AND item <> 'b'"
+    if form == 2:
+        return f"{inner} UNION ALL SELECT item, n FROM bids"
+    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", {field.name: field.type for field in _ITEM_AND_N}, where=False, ordered=True))
 
 
 _ON = "x.item = y.item"

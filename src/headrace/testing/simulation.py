@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What executions take: per tuple (`of` for single operators), per punctuation (as a tuple unless said).
+    """What executions take: per tuple (`of` for single operators; `drawn` anew for each tuple), per punctuation (as a tuple unless said).
 
     And what the rest takes: per bound asked for, per rule looked at, per step on registers alone. `free` are operators that take punctuation at
     no cost.
@@ -38,12 +38,15 @@ class Costs:
     test: int = 0
     register: int = 0
     of: Mapping[VertexId, int] = field(default_factory=dict)
+    drawn: Mapping[VertexId, Callable[[], int]] = field(default_factory=dict)
     free: Collection[VertexId] = ()
 
     def step(self, step: Step) -> int:
         each = self.of.get(step.vertex, self.tuple)
         match step.kind:
             case "page":
+                if step.vertex in self.drawn:
+                    return sum(self.drawn[step.vertex]() for _ in range(step.tuples))
                 return each * step.tuples
             case "punctuation":
                 if step.vertex in self.free:

@@ -5,8 +5,10 @@ import datetime as dt
 import polars as pl
 import pytest
 
+from headrace.elements.time import SECOND
 from headrace.errors import NameFault, NotSupported
 from headrace.session import Session
+from headrace.testing.clock import VirtualClock
 
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 AVERAGES = """CREATE QUERY speeds AS SELECT segment, avg(speed) AS speed, count(*) AS n, window_end
@@ -53,8 +55,7 @@ def test_the_guards_of_the_ingest_save_the_work_of_the_aggregate(session):
     push(session, range(21))
     session.execute("ASSUME speeds WHERE segment <> 3 FOR 20 SECONDS")
     push(session, range(21, 38))
-    aggregated = sum(seen.tuples_in for name, seen in session.statistics().vertices.items() if name.startswith("partialaggregate"))
-    assert aggregated == 21 * 9 + 17, "of the later tuples only those of segment 3"
+    assert aggregated(session) == 21 * 9 + 17, "of the later tuples only those of segment 3"
     listing = session.execute("SHOW FEEDBACK")[0]
     assert any(row[3] > 0 for row in listing.rows), "somebody dropped something"
     assert any("segment <> 3" in row[1] for row in listing.rows)
@@ -138,6 +139,32 @@ def test_what_is_desired_comes_first(session):
     push(session, range(11))
     assert session.results("speeds")[0]["segment"] == 7
     assert segments(session) == list(range(9))
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_groups_that_operators_find_reach_the_ingest_by_the_command_log(buckets):
+    clock = VirtualClock(0)
+    with Session(host="local", buckets=buckets) as session:
+        session.deployment.clock = clock
+        session.execute("CREATE STREAM bids (at TIMESTAMP, auction INT) TIMESTAMP BY at FROM MEMORY")
+        session.execute("CREATE QUERY counts AS SELECT auction, count(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY auction INTO MEMORY")
+        session.execute("ASSUME counts WHERE n >= 5 AND rowtime <= TIMESTAMP '2026-01-01 01:00:00'")
+        for second in range(40):
+            auctions = range(second % 2, 8, 1 + second % 2)
+            session.push("bids", [{"at": EPOCH + dt.timedelta(seconds=second), "auction": auction} for auction in auctions])
+            session.deployment.step()
+            clock.advance(SECOND)
+        assert session._running().relays, "the driver has told the ingest"
+        before = aggregated(session)
+        session.push("bids", [{"at": EPOCH + dt.timedelta(seconds=40), "auction": auction} for auction in (1, 1, 1, 9)])
+        session.deployment.step()
+        assert aggregated(session) - before == 1, "only the auction that is still needed is aggregated"
+        session.drain()
+        assert session.results("counts") == [{"auction": 9, "n": 1}]
+
+
+def aggregated(session):
+    return sum(seen.tuples_in for name, seen in session.statistics().vertices.items() if name.startswith("partialaggregate"))
 
 
 def test_a_restarted_deployment_goes_on_with_its_guards(tmp_path):

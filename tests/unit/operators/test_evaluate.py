@@ -454,3 +454,19 @@ def test_constants_that_cannot_work_are_refused_when_compiling() -> None:
 
 def test_compiling_the_same_expression_twice_is_free() -> None:
     assert compile_expr(call("upper", Column("s", S))) is compile_expr(call("upper", Column("s", S)))
+
+
+def test_a_constant_that_decides_for_all_rows_is_still_a_column() -> None:
+    n = Column("n", Type.BIGINT)
+    zero = Literal(0, Type.BIGINT)
+    frame = pl.DataFrame({"n": [None, None, None]}, schema={"n": pl.Int64})
+    filled = Call("coalesce", (n, zero), Type.BIGINT)
+    for expr, expected in (
+        (filled, [0, 0, 0]),
+        (Call("=", (zero, filled), Type.BOOLEAN), [True] * 3),
+        (Call("=", (filled, zero), Type.BOOLEAN), [True] * 3),
+        (Call("coalesce", (zero, n), Type.BIGINT), [0, 0, 0]),
+        (Call("+", (zero, filled), Type.BIGINT), [0, 0, 0]),
+        (Call("=", (zero, Call("coalesce", (zero, n), Type.BIGINT)), Type.BOOLEAN), [True] * 3),
+    ):
+        assert evaluate(frame, (expr,))[0].to_list() == expected, expr

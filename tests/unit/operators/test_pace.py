@@ -49,8 +49,14 @@ def test_lateness_is_told_to_those_who_are_late() -> None:
     assert operator.said() == [(1, Feedback(Intent.ASSUMED, pattern((STAMP, less(95)))))]
     assert operator.said() == ()
     list(operator.on_page(1, page((80, 1))))
-    assert operator.said() == ()  # they know
-    assert operator.ignored == 2
+    assert list(operator.said()) == []  # they know
+    list(operator.on_page(0, page((80, 1))))
+    assert operator.said() == [(0, Feedback(Intent.ASSUMED, pattern((STAMP, less(95)))))]  # the other one did not
+    assert operator.ignored == 3
+    again = Pace(2, 10).build()
+    again.restore(operator.state())
+    list(again.on_page(1, page((80, 1))))
+    assert list(again.said()) == []
 
 
 @pytest.mark.parametrize(("share", "service", "cut"), [(1.0, 0, 90), (0.5, 0, 95), (0.0, 0, 100), (1.0, 3, 96), (0.5, 4, 98)])

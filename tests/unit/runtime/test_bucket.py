@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from headrace.hosts.local import LocalDeployment
-from headrace.runtime import bucket as buckets
+from headrace.runtime import saved_state
 from headrace.session import Session
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -44,7 +44,7 @@ def run(*, forgetful, lose_cache=False):
 
 @pytest.fixture
 def everything_large(monkeypatch):
-    monkeypatch.setattr(buckets, "INLINE_BYTES", 64)
+    monkeypatch.setattr(saved_state, "INLINE_BYTES", 64)
 
 
 @pytest.mark.usefixtures("everything_large")

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np, polars as pl
 from headrace.elements.page import Page
 from headrace.graph.command import AddQuery, Running, encode_command
-from headrace.runtime.bucket import Bucket, placement_of
+from headrace.graph.whole import placement_of
+from headrace.runtime.bucket import Bucket
 from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.engine import Engine
 from headrace.runtime.wire import Control, Kind, Row, decode_report, encode

@@ -59,6 +59,31 @@ def test_a_bucket_takes_it_at_a_micro_batch_and_keeps_it(forgetful: bool) -> Non
         assert sum(row["n"] for row in session.results("small")) == 3
 
 
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_breaks_are_set_and_healed_while_it_runs_and_lose_nothing(forgetful: bool) -> None:
+    with Session(host="local", buckets=1) as session:
+        session.execute(TEXT)
+        deployment: Any = session.deployment
+        deployment.forgetful = forgetful
+        cut = []
+        for number, statement in enumerate(
+            (
+                "ALTER SYSTEM SET breaks = 'everywhere'",
+                "ALTER QUERY large SET breaks = 'none'",
+                "ALTER QUERY large SET breaks = 'everywhere'",
+                "ALTER SYSTEM SET breaks = 'none'; ALTER QUERY large SET breaks = 'none'",
+            )
+        ):
+            session.execute(statement)
+            session.push("s", [{"k": 1, "v": number}])
+            deployment.step()
+            cut.append(sum(row.rule == "SOURCE-VIRTUAL" for row in deployment.kept[0].engine.table.rows.values()))
+        assert cut[0] == cut[2] > cut[1] > cut[3] == 0
+        session.drain(timeout=30)
+        assert sorted(row["w"] for row in session.results("large")) == [1, 2, 3, 4]
+        assert sum(row["n"] for row in session.results("small")) == 4
+
+
 def rules(bucket: Bucket) -> dict[str, str]:
     """The rules of the operators."""
     return {state: row.rule for state, row in bucket.engine.table.rows.items() if row.pred and row.rule != "FORK"}

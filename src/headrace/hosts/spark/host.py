@@ -19,6 +19,7 @@ from headrace.errors import HeadraceError, HostFault
 from headrace.graph.command import AddQuery, Command, Drain
 from headrace.hosts.delivery import Delivery
 from headrace.hosts.intake import Deployments, pause, resume
+from headrace.hosts.relaying import Relaying
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.processor import BucketProcessor
@@ -69,6 +70,7 @@ class SparkDeployment:
         self.query: StreamingQuery | None = None
         self.feeders: dict[str, StreamingQuery] = {}
         self.drained = threading.Event()
+        self.relaying = Relaying(())
         self.fault: HeadraceError | None = None
         self.told = False  # whether a failure has been raised to whoever uses us
 
@@ -81,6 +83,7 @@ class SparkDeployment:
         self.cores = spark.sparkContext.defaultParallelism
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        self.relaying = Relaying(self._buckets(partitions))
         pages = (
             spark.readStream.format("headrace")
             .option("directory", str(self.directory))
@@ -153,6 +156,9 @@ class SparkDeployment:
             deployed = self.deployments.at(self._commands(rows))
             if self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6):
                 self.drained.set()
+            relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
+            if relays is not None:
+                self.deployments.log.append(relays)
         except HeadraceError as error:
             self.fault = error
             raise

@@ -20,6 +20,7 @@ from headrace.operators.specs import (
     Distinct,
     Exchange,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -96,7 +97,7 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             return Facts(intersect(carried, pattern(*constants)), clocks)
         case Union() | OrderedUnion() | Pace():
             return Facts(_common(inputs), tuple(clock for clock in inputs[0].clocks if all(clock in other.clocks for other in inputs[1:])))
-        case Output() | Exchange() | Reorder() | Distinct() | TableJoin():
+        case Output() | Exchange() | Reorder() | Distinct() | Impute() | TableJoin():
             return inputs[0]
         case Join() | OrderedJoin() | RowsJoin():
             sides = (inputs[0].holds, rename(inputs[1].holds, dict(zip(spec.right.names, spec.right_names, strict=True))))

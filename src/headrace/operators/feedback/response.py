@@ -23,6 +23,7 @@ from headrace.operators.specs import (
     Distinct,
     Exchange,
     Filter,
+    Impute,
     Join,
     OrderedJoin,
     OrderedUnion,
@@ -70,6 +71,8 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             return Response((through(wanted.terms, {**dict[str, Expr](columns), TS: STAMP}),))
         case Distinct(span=span):
             return Response((shortened(wanted, span),))
+        case Impute(name=name):  # what the archive has is not known before it is looked up
+            return Response((None if name in wanted.names else wanted,))
         case TableJoin():
             return Response((table_input(spec, wanted),))
         case Join() | OrderedJoin() | RowsJoin():

@@ -30,6 +30,18 @@ def _in(args: Arguments) -> pl.Expr:
     return found if values.null_count() == 0 else pl.when(found).then(True)
 
 
+def _first_known(args: Arguments) -> pl.Expr:
+    """The first argument that is not NULL. The library's own coalesce gives one row, not a column, where a constant decides for all rows."""
+    parts = args.common()
+    found = parts[-1]
+    for position in range(len(args) - 2, -1, -1):
+        if not args.is_constant(position):
+            found = parts[position].fill_null(found)
+        elif args.constant(position) is not None:
+            found = parts[position]
+    return found
+
+
 def _nullif(args: Arguments) -> pl.Expr:
     left, right = args.common()
     return pl.when((left == right).fill_null(False)).then(args.null()).otherwise(args.compiled[0])
@@ -61,7 +73,7 @@ LOGIC: dict[str, Kernel] = {
     "<=>": _compare(lambda left, right: left.eq_missing(right)),
     "is_null": lambda args: args.compiled[0].is_null(),
     "in": _in,
-    "coalesce": lambda args: pl.coalesce(args.common()),
+    "coalesce": _first_known,
     "nullif": _nullif,
     "greatest": _greatest,
     "least": _least,

@@ -11,7 +11,7 @@ from headrace.elements.schema import HIDDEN, TS
 from headrace.elements.types import Type
 from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_narrowed_scan
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import Rebuild, descend, replace_inputs
 
 Terms = tuple[Expr, ...]
@@ -46,6 +46,8 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return (tuple(substitute(term, by) for term in terms),), _keep(node, ())
         case Union(inputs=nodes):
             return (terms,) * len(nodes), _keep(node, ())
+        case Pace(inputs=nodes):  # a tuple that were dropped before would not make others late
+            return ((),) * len(nodes), _keep(node, terms)
         case Order():
             return (terms,), _keep(node, ())
         case Distinct():
@@ -54,6 +56,9 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return (down,), _keep(node, kept)
         case Aggregate():
             return _push_into_aggregate(node, terms)
+        case Impute(name=name):
+            down, kept = _split(terms, lambda term: name not in columns(term))
+            return (down,), _keep(node, kept)
         case TableJoin():
             return _push_into_table_join(node, terms)
         case Join():

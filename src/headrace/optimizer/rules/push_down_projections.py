@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headrace.elements.expression import Expr, columns
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
 from headrace.plan.traversal import Rebuild, descend, replace_inputs, window_expressions
 
 Names = frozenset[str]
@@ -37,7 +37,7 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (needed | columns(predicate),), lambda new: replace_inputs(node, new)
         case Project():
             return _narrow_project(node, needed)
-        case Union(inputs=nodes):
+        case Union(inputs=nodes) | Pace(inputs=nodes):
             names = pick(node.schema, needed)
             return (frozenset(names),) * len(nodes), lambda new: replace_inputs(node, tuple(narrow(each, names) for each in new))
         case Distinct(input=below):
@@ -46,6 +46,10 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (_whole_unless_base(below, needed),), lambda new: replace_inputs(node, new)
         case Aggregate():
             return _narrow_aggregate(node, needed)
+        case Impute(input=below, name=name, value=value, keys=looked_up):
+            if name not in needed:  # nobody reads what would be looked up
+                return (needed,), lambda new: new[0]
+            return (_reads(needed - {name}, (value, *looked_up)),), lambda new: replace_inputs(node, new)
         case TableJoin(input=below, keys=keys, residual=residual):
             read = _reads(needed, (expr for expr, _ in keys), residual)
             return (read.intersection(below.schema.names),), lambda new: replace_inputs(node, new)

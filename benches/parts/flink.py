@@ -1,0 +1,111 @@
+"""Flink as a peer: a process of its own that counts the same files and says on its output what came when."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from headrace.errors import HostFault
+from headrace.experiments.silent_stream import Case, Seen
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What runs, and its `table.exec.source.idle-timeout`: none by default, and a second, which is the usual advice against silent inputs.
+VARIANTS = {"flink": "", "flink, idle-timeout 1 s": "1 s"}
+HINT = "Flink is not installed: benches/flink/setup puts it into .flink, or HEADRACE_FLINK_PYTHON names the Python of an environment that has it"
+#: How long an ended process may take.
+_END_SECONDS = 15.0
+
+
+def find_python() -> Path | None:
+    """The Python that has Flink, if there is one."""
+    named = os.environ.get("HEADRACE_FLINK_PYTHON")
+    found = Path(named) if named else ROOT / ".flink" / "bin" / "python"
+    if not found.exists():
+        if named:
+            raise HostFault(f"HEADRACE_FLINK_PYTHON names {named}, which does not exist", hint="correct it, or run benches/flink/setup without it")
+        return None
+    return found
+
+
+def start(case: Case, folder: Path) -> Flink:
+    """Start both variants on the directories of a case."""
+    python = find_python()
+    if python is None:
+        raise HostFault(HINT)
+    variants = [f"{name}={timeout}" for name, timeout in VARIANTS.items()]
+    behind = [str(case.behind(stream)) for stream in ("fast", "slow")]
+    return Flink([str(python), str(ROOT / "benches" / "flink" / "job.py"), str(folder), *behind, *variants])
+
+
+class Flink:
+    """A running process, and what its jobs have said so far."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.seen = {name: Seen() for name in VARIANTS}
+        self.running: set[str] = set()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed in `end`
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, env=_environment()
+        )
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+
+    def is_ready(self) -> bool:
+        """Whether all jobs run."""
+        if self._process.poll() is not None:
+            raise HostFault(f"Flink ended: {self._last_words()}", hint="benches/flink/job.py can be run alone; Flink needs Java 17")
+        return self.running == self.seen.keys()
+
+    def end(self) -> None:
+        """End the process: it goes when its input is closed, and is killed if it does not."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_END_SECONDS)
+        self._process.stdout.close()
+        self._complaints.close()
+
+    def _read(self, lines: IO[str]) -> None:
+        take(lines, self.seen, self.running)
+
+    def _last_words(self) -> str:
+        self._complaints.seek(0)
+        said = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return said[-1] if said else f"status {self._process.returncode}"
+
+
+def take(lines: Iterable[str], seen: dict[str, Seen], running: set[str]) -> None:
+    """Sort what jobs say: that they run, or a window's end with its count and when it came. Other lines are Flink's own and say nothing."""
+    for line in lines:
+        event = _event(line)
+        if event is None or event.get("name") not in seen:
+            continue
+        if event.get("running"):
+            running.add(event["name"])
+        else:
+            seen[event["name"]].take(event["end"], event["count"], event["at"])
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would make another Python find our packages."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYSPARK_PYTHON")}

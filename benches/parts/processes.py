@@ -1,0 +1,87 @@
+"""The processor time of this process and all that it started, as /proc tells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Part: TypeAlias = Literal["driver", "JVM", "workers"]
+PARTS: tuple[Part, ...] = ("driver", "JVM", "workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process: the ticks that it took itself, and those of children that have ended and that it has waited for."""
+
+    pid: int
+    name: str
+    parent: int
+    own: int
+    ended: int
+
+
+def parse(text: str) -> Process:
+    """Read a line of /proc/<pid>/stat; the name is in brackets and may have blanks and brackets itself."""
+    head, _, tail = text.rpartition(")")
+    pid, _, name = head.partition(" (")
+    fields = tail.split()
+    # after the name: state, parent, ...; the times of the process and of its ended children are fields 14 to 17 of proc(5)
+    user, system, ended_user, ended_system = map(int, fields[11:15])
+    return Process(int(pid), name, int(fields[1]), user + system, ended_user + ended_system)
+
+
+def tree(root: int, processes: Iterable[Process]) -> list[Process]:
+    """A process and all below it."""
+    children: dict[int, list[Process]] = {}
+    found = []
+    for process in processes:
+        children.setdefault(process.parent, []).append(process)
+        if process.pid == root:
+            found.append(process)
+    for process in found:  # grows while it is walked
+        found += children.get(process.pid, [])
+    return found
+
+
+def spent(root: int, before: Iterable[Process], after: Iterable[Process]) -> dict[Part, int]:
+    """The ticks that each part of a run took between two looks: the root, Java, and everything else, which is Python workers.
+
+    The time of a process that was there before and has ended since appears in its parent's `ended`, where what was known before is taken off.
+    """
+    known = {process.pid: process for process in tree(root, before)}
+    present = {process.pid: process for process in tree(root, after)}
+    settled: dict[int, int] = {}
+    for process in known.values():
+        if process.pid not in present:
+            settled[process.parent] = settled.get(process.parent, 0) + process.own + process.ended
+    taken: dict[Part, int] = dict.fromkeys(PARTS, 0)
+    for process in present.values():
+        old = known.get(process.pid, Process(process.pid, process.name, process.parent, 0, 0))
+        # never negative: not every parent waits for its children
+        inherited = max(0, process.ended - old.ended - settled.get(process.pid, 0))
+        taken["driver" if process.pid == root else "JVM" if process.name == "java" else "workers"] += process.own - old.own + inherited
+    return taken
+
+
+def shares(ticks: Mapping[Part, int], seconds: float, per_second: int) -> dict[Part, float]:
+    """Processor seconds per second."""
+    return {part: ticks[part] / per_second / seconds for part in PARTS}
+
+
+def all_processes() -> list[Process]:
+    """Every process there is; one that ends while we look is left out."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.append(parse((entry / "stat").read_text()))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+#: Ticks per second.
+RATE = os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,39 @@
+"""Whether a new query may run beside those that do: what MUST hold must still hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from headrace.analysis.admission import admit
+from headrace.analysis.facts import Facts
+from headrace.analysis.model import model
+from headrace.analysis.network import faster
+from headrace.elements.promise import Qos
+from headrace.errors import Refused, Span
+from headrace.graph.command import AddQuery
+from headrace.graph.graph import merge
+from headrace.session.forecast import declared_rate
+
+
+def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts, cores: int, span: Span) -> None:
+    """Refuse a query with which a promise that MUST hold would not, as far as the rates of all streams are known."""
+    queries = {**running, new.query: new}
+    promises = {name: _of_load(query.qos) for name, query in queries.items()}
+    if not any(promise is not None and promise.is_must for qos in promises.values() for promise in (qos.latency, qos.memory)):
+        return
+    streams = {stream.name: stream for query in queries.values() for stream in query.streams}
+    declared = {name: rate for name, stream in streams.items() if (rate := declared_rate(stream)) is not None}
+    made = model(merge(query.graph for query in queries.values()), replace(facts, rates={**declared, **facts.rates}))
+    if any(name in made.assumed for name in streams):
+        return  # nobody knows how fast they come
+    verdict = admit(faster(made.network, cores), new.query, promises.pop(new.query), promises)
+    if not verdict.admitted:
+        raise Refused(verdict.reason, span=span, hint="EXPLAIN CAPACITY of its SELECT says what would help; WITH (force, ...) runs it all the same")
+
+
+def _of_load(qos: Qos) -> Qos:
+    """What more work can break; too few results are the streams' doing."""
+    return msgspec.structs.replace(qos, throughput=None)

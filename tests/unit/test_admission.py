@@ -1,0 +1,52 @@
+"""A query that would break what MUST hold is refused, with the reason, unless it is forced."""
+
+import pytest
+
+from headrace.errors import Refused
+from headrace.session import Session
+
+CALM = "CREATE STREAM calm (k INT) TIMESTAMP INTERNAL FROM GENERATOR (rate 100, rows 1000, col.k 'uniform(1, 100)');"
+WILD = "CREATE STREAM wild (k INT) TIMESTAMP INTERNAL FROM GENERATOR (rate 90000000, rows 1000, col.k 'uniform(1, 100)');"
+SELECT = "AS SELECT k, count(*) AS n FROM {stream} [RANGE 10 SECONDS] GROUP BY k INTO MEMORY"
+
+
+def create(name, stream, promises):
+    return f"CREATE QUERY {name} WITH ({promises}) " + SELECT.format(stream=stream)
+
+
+def test_a_promise_that_can_hold_is_admitted():
+    with Session(host="local") as session:
+        session.execute(CALM + create("q", "calm", "latency '1 s' MUST"))
+        assert [query.query for query in session._running().queries] == ["q"]
+
+
+def test_a_promise_that_cannot_hold_is_refused_and_nothing_runs():
+    text = WILD + create("q", "wild", "latency '1 s' MUST")
+    with Session(host="local") as session:
+        with pytest.raises(Refused, match="processor would be needed") as refused:
+            session.execute(text)
+        assert "^" in refused.value.render(text)
+        assert "force" in (refused.value.hint or "")
+        assert session._running().queries == ()
+        assert session.catalog.get("q") is None
+
+
+def test_a_query_that_would_break_anothers_promise_is_refused():
+    with Session(host="local") as session:
+        session.execute(CALM + WILD + create("q", "calm", "latency '1 s' MUST"))
+        with pytest.raises(Refused, match="with greedy the"):
+            session.execute(create("greedy", "wild", "priority 1"))
+        assert [query.query for query in session._running().queries] == ["q"]
+
+
+@pytest.mark.parametrize("promises", ["force, latency '1 s' MUST", "latency '1 s' BEST EFFORT", "throughput '99999999/s' MUST"])
+def test_force_and_promises_that_need_not_hold_are_admitted(promises):
+    with Session(host="local") as session:
+        session.execute(WILD + create("q", "wild", promises))
+        assert len(session._running().queries) == 1
+
+
+def test_where_rates_are_not_known_nothing_is_refused():
+    with Session(host="local") as session:
+        session.execute("CREATE STREAM s (k INT) FROM MEMORY;" + create("q", "s", "latency '1 us' MUST"))
+        assert len(session._running().queries) == 1
