@@ -81,7 +81,7 @@ def _run(folder: Path, streams: dict[str, Bids], query: Query) -> tuple[list[Mom
 
 def _moment(reports: Sequence[Any]) -> Moment:
     return Moment(
-        held=sum(report.held for report in reports),
+        held=sum(sum(seen.held for seen in report.vertices.values()) for report in reports),
         state_bytes=sum(report.state_bytes for report in reports),
         chunks=sum(report.chunks for report in reports),
         restored=sum(report.restored for report in reports) / len(reports),
