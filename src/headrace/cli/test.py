@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -43,7 +44,8 @@ def sections(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     if "-m" in arguments:
         yield "tests", pytest
     else:
-        yield "fast tests", [*pytest, "-m", "not spark"]
+        # Spark's own tests run one at a time: they share a session
+        yield "fast tests", [*pytest, "-m", "not spark", "-n", str(min(4, os.cpu_count() or 1))]
         yield "tests on Spark", [*pytest, "-m", "spark"]
 
 
