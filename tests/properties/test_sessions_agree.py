@@ -17,7 +17,7 @@ from headrace.plan.binder import bind
 from headrace.session import Session, Started
 from headrace.testing.clock import VirtualClock
 from headrace.testing.oracle import Row, answer, as_multiset, rows_of
-from headrace.testing.queries import STREAMS, queries, sequences, stream_histories, stream_statements
+from headrace.testing.queries import STREAMS, queries, sequences, stream_histories, stream_statements, unions
 from headrace.testing.streams import page
 
 CATALOG = Catalog()
@@ -66,7 +66,7 @@ def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets, s
     check_session(text, histories, buckets, size)
 
 
-def run_live(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, modes: Sequence[str]) -> list[Row]:
+def run_live(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, modes: Sequence[str], options: str = "") -> list[Row]:
     """Push every tuple when the clock says its time, so that silent streams follow the clock; change how they tell it on the way."""
     arrivals: list[tuple[int, str, Row]] = []
     for stream in STREAMS:
@@ -84,8 +84,9 @@ def run_live(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, mo
     with Session(host="local", buckets=buckets) as session:
         assert isinstance(session.deployment, LocalDeployment)
         session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
+        session.deployment.forgetful = bool(options)
         session.execute(stream_statements())
-        (started,) = session.execute(f"{text} INTO MEMORY")
+        (started,) = session.execute(f"CREATE QUERY live {options} AS {text} INTO MEMORY" if options else f"{text} INTO MEMORY")
         assert isinstance(started, Started)
         session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
         for number, (time, name, row) in enumerate(arrivals):
@@ -113,3 +114,16 @@ def test_live_sessions_agree_with_the_oracle_however_streams_tell_their_time(tex
     expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
     found = as_multiset(run_live(text, histories, buckets, modes))
     assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+
+
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@given(unions(), stream_histories(most=8), st.sampled_from([1, 3]), st.sampled_from(["on demand", "periodic 3 s", "none"]))
+def test_unions_that_merge_tuple_by_tuple_agree_with_the_oracle_and_keep_order(text, histories, buckets, mode):
+    note(text)
+    (statement,) = parse(text)
+    assert isinstance(statement, Select)
+    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
+    rows = run_live(text, histories, buckets, [mode], "WITH (ordered merge)")
+    found = as_multiset(rows)
+    assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+    assert [row.ts for row in rows] == sorted(row.ts for row in rows)

@@ -96,6 +96,23 @@ def test_a_window_over_a_silent_stream_comes_out_by_itself_and_then_nothing_runs
         assert session.statistics().batch <= last + 1, "nothing waits, so nothing runs"
 
 
+def test_a_union_that_merges_tuple_by_tuple_asks_the_silent_input_and_keeps_order(spark, tmp_path):
+    with Session(tmp_path, buckets=2) as session:
+        session.execute("""
+            CREATE STREAM fast (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
+            CREATE STREAM slow (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 2 SECONDS FROM MEMORY;
+            CREATE QUERY merged WITH (ordered merge) AS SELECT at, k FROM fast UNION ALL SELECT at, k FROM slow WHERE k >= 0 INTO MEMORY""")
+        until(lambda: session.statistics().batch >= 0)
+        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        session.push("slow", [{"at": now, "k": 0}])
+        for number in range(5):
+            session.push("fast", [{"at": now + dt.timedelta(milliseconds=10 * number), "k": number}])
+        until(lambda: len(session.results("merged")) == 6)  # although the slow stream says nothing more
+        assert vertices(session, "orderedunion")
+        times = [row["at"] for row in session.results("merged")]
+        assert times == sorted(times)
+
+
 def _thirds(window):
     numbers = range(window * 10, window * 10 + 10)
     return [(a, sum(1 for i in numbers if i % 3 == a)) for a in range(3)]

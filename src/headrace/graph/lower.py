@@ -16,6 +16,7 @@ from headrace.operators.specs import (
     Filter,
     Impute,
     Join,
+    OrderedUnion,
     Output,
     Pace,
     PaneAggregate,
@@ -101,7 +102,7 @@ class _Lowering:
             case nodes.Detect():
                 return self._detect(node)
             case nodes.Order():
-                return self._ordered(node.input, ())
+                return self._merged(node.input) if node.merge else self._ordered(node.input, ())
 
     def _archive(self, archive: nodes.StoredArchive | nodes.FunctionArchive) -> ArchiveSpec:
         match archive:
@@ -115,6 +116,18 @@ class _Lowering:
         if is_base(node):
             return self.add(Reorder(by, (SEQ,)), self.lower(node, seq=True))
         return self.add(Reorder(by, node.schema.names), self.lower(node, expiry=expiry))
+
+    def _merged(self, node: nodes.Node) -> Vertex:
+        """A node's tuples in timestamp order, its unions merging inputs that are in order themselves."""
+        match node:
+            case nodes.Union():
+                return self.add(OrderedUnion(len(node.inputs)), *(self._merged(origin) for origin in node.inputs))
+            case nodes.Filter() if not is_base(node):
+                return self.add(Filter(node.predicate), self._merged(node.input))
+            case nodes.Project() if not is_base(node):
+                return self.add(Project(node.columns), self._merged(node.input))
+            case _:
+                return self._ordered(node, ())
 
     def _join(self, node: nodes.Join, expiry: bool) -> Vertex:
         by_rows = any(extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent))

@@ -37,19 +37,20 @@ Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
 _NO_LIMIT = "a continuous query never ends, so a first or last row never comes; use a window"
 
 
-def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool = False) -> Node:
+def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool | str = False) -> Node:
     """The plan of a SELECT. Errors have spans into `text`, the statement that `select` was parsed from.
 
-    `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered` asks for an Order on top.
+    `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered` asks for an Order on top,
+    'merge' for one that merges.
     """
     resolver = queries if callable(queries) else (queries or {}).get
     env = Environment(catalog, resolver, {}, (), _bind_nested)
-    ordered |= _by_time(select)
+    by_time = _by_time(select)
     try:
         node = _bind_query(select, env)
     except RecursionError as error:
         raise NotSupported("this is nested too deeply", span=Span(0, len(text)), hint="split it into several queries") from error
-    return Order(node) if ordered else node
+    return Order(node, merge=ordered == "merge") if ordered or by_time else node
 
 
 def _by_time(tree: exp.Expr) -> bool:

@@ -202,9 +202,13 @@ class Distinct(Struct, frozen=True, tag="distinct"):
 
 
 class Order(Struct, frozen=True, tag="order"):
-    """The same tuples in timestamp order (ties by arrival for a base stream, else by content)."""
+    """The same tuples in timestamp order (ties by arrival for a base stream, else by content).
+
+    `merge` keeps a union's inputs in order and takes the earliest head of them, ties by port, instead of sorting what comes out.
+    """
 
     input: Node
+    merge: bool = False
 
     @property
     def schema(self) -> Schema:

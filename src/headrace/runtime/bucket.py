@@ -40,7 +40,7 @@ class Bucket:
         self._saved = SavedState(number, cache)
         self.running = Running()
         self._ets = BatchEts()
-        self.engine = Engine(Graph(), ets=self._ets)
+        self.engine = Engine(Graph(), ets=self._ets, registers=True)
         self.bounds: dict[str, int] = {}  # of streams
         self._receives: dict[VertexId, Receive] = {}
         self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
@@ -190,7 +190,7 @@ class Bucket:
 
     def _waits_for_time(self, vertex: VertexId) -> bool:
         """Whether a vertex holds tuples, or those behind an exchange may: they hear of time through it alone."""
-        return vertex in self._exchanges or self.engine.operators[vertex].held() > 0
+        return vertex in self._exchanges or self.engine.operators[vertex].held() > 0 or self.engine.network.blocked(vertex)
 
     def _waits(self) -> list[Wait]:
         """What waits for time: for each set of streams the least bound that would let something go on."""

@@ -6,12 +6,13 @@ scan of a stream that no user can name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Query, Stream, Table
+from headrace.catalog.definitions import Option, Query, Stream, Table
 from headrace.connectors import check_sink, read_table
 from headrace.elements.page import Page
 from headrace.errors import NameFault
@@ -32,7 +33,7 @@ from headrace.runtime.statistics import Statistics
 _NAMED = "query "
 
 
-def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool = False) -> Node:
+def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool | str = False) -> Node:
     """The optimised plan of a SELECT that is written in `text`."""
     return _expanded(bind(select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered), catalog)
 
@@ -61,7 +62,15 @@ def plan_query(query: Query, catalog: Catalog) -> Node:
     if isinstance(statement, Detection):
         return plan_event(statement, catalog)
     assert isinstance(statement, Select)
-    return plan_select(statement.select, query.text, catalog, ordered=bool(query.options.get("ordered")))
+    return plan_select(statement.select, query.text, catalog, ordered=how_ordered(query.options))
+
+
+def how_ordered(options: Mapping[str, Option]) -> bool | str:
+    """Whether results come in timestamp order, and 'merge' if unions are to merge instead of what comes out being sorted."""
+    found = options.get("ordered", False)
+    if isinstance(found, bool) or str(found).lower() == "merge":
+        return found if isinstance(found, bool) else "merge"
+    raise NameFault(f"results cannot be ordered by {found!r}", hint="write WITH (ordered) or WITH (ordered merge)")
 
 
 def plan_target(target: Any, text: str, catalog: Catalog) -> Node:

@@ -54,7 +54,7 @@ from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.admission import check_admission
-from headrace.session.compile import command_for, explain, plan_event, plan_select, plan_target
+from headrace.session.compile import command_for, explain, how_ordered, plan_event, plan_select, plan_target
 from headrace.session.feedback import tell
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
 from headrace.session.gauge import Gauge, Measured
@@ -247,7 +247,7 @@ class Session:
             case CreateAggregate():
                 staged.define(define_aggregate(statement), statement, f"aggregate {statement.name.text}")
             case CreateQuery():
-                plan = plan_select(statement.select, statement.text, staged.catalog, ordered=bool(statement.options.get("ordered")))
+                plan = plan_select(statement.select, statement.text, staged.catalog, ordered=how_ordered(statement.options))
                 query = define_query(statement, plan.schema)
                 command = command_for(query, plan, staged.catalog)
                 check_promises(query.qos, command.streams, statement.option_spans)
