@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from headrace.catalog.definitions import Stream, Timing
 from headrace.connectors import SOURCES
-from headrace.connectors.connector import Source
+from headrace.connectors.connector import PacedSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import CommandLog, Running, encode_command
 from headrace.graph.place import Placement
@@ -115,7 +115,7 @@ class Intake:
         return end if _differs(start, end) or self._is_time(deployed, start, end, progress) else start
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> dict[str, Any]:
-        before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False})
+        before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False, "fresh": time})
         source, stream = deployed.sources[name], deployed.streams[name]
         at = source.latest(before["at"], now=time, limit=self.limit)
         # what the clock promised in the last micro-batch binds this one, if anybody asked or not
@@ -124,7 +124,9 @@ class Intake:
             newest = time
         complete = source.finished(at)
         live = complete and progress.punctual.get(name, False) and _follows_clock(stream) and deployed.running.ets.mode != "none"
-        return {"at": at, "newest": newest, "ended": deployed.running.draining and complete, "live": live}
+        caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
+        fresh = time if caught_up else before.get("fresh", time)
+        return {"at": at, "newest": newest, "ended": deployed.running.draining and complete, "live": live, "fresh": fresh}
 
     def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
         """Whether to run a micro-batch only to tell the time: the clock has reached what an operator waits for, or it is told periodically."""
@@ -162,7 +164,13 @@ class Intake:
                 work[turn % self.parallel].append(Work(name, split, BEGIN, BEGIN))
                 turn += 1
         commands = self.deployments.log.upto(end["commands"])[start["commands"] :]
-        base = Control(end["time"], _bounds(deployed, end), _clocks(deployed, end), [encode_command(command) for command in commands])
+        base = Control(
+            end["time"],
+            _bounds(deployed, end),
+            _clocks(deployed, end),
+            [encode_command(command) for command in commands],
+            arrived={name: start["streams"].get(name, at).get("fresh", end["time"]) for name, at in end["streams"].items()},
+        )
         return [Task(0, end["time"], tuple(work[0]), base)] + [
             Task(number, end["time"], tuple(items), None) for number, items in enumerate(work) if number and items
         ]

@@ -115,6 +115,7 @@ class Ingest:
                 counts if first else None,
                 counted if first else None,
                 self.screen.report() if first and self.screen is not None else None,
+                arrived=base.arrived if base else {},
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
 
