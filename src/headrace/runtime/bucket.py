@@ -230,6 +230,7 @@ class Bucket:
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
+            ingest_ns=sum(control.busy_ns for control in controls),
         )
 
 

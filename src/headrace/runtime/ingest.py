@@ -6,6 +6,7 @@ micro-batches is known by the `newest` timestamp that the plan of the micro-batc
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -81,6 +82,7 @@ class Ingest:
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
+        began = clock.perf_counter_ns()
         outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage)
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
@@ -116,6 +118,7 @@ class Ingest:
                 counted if first else None,
                 self.screen.report() if first and self.screen is not None else None,
                 arrived=base.arrived if base else {},
+                busy_ns=clock.perf_counter_ns() - began if first else 0,
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
 

@@ -71,6 +71,7 @@ class Control(Struct, frozen=True):
     ingest: dict[str, VertexStatistics] | None = None
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
     arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
+    busy_ns: int = 0  # of this task, told to one bucket
 
 
 class Report(Struct, frozen=True):
@@ -94,6 +95,7 @@ class Report(Struct, frozen=True):
     chunks: int
     restored: bool
     busy_ns: int
+    ingest_ns: int  # of the ingest tasks that told this bucket
 
 
 _control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)
