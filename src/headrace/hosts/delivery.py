@@ -20,12 +20,13 @@ from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
 from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
+from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
 from headrace.runtime.clock import Clock, SystemClock
-from headrace.runtime.statistics import GuardStatistics, QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.statistics import GuardStatistics, QueryStatistics, ShedStatistics, Statistics, StreamStatistics, VertexStatistics
 from headrace.runtime.wire import GuardSeen, Kind, Report, Row, Wait, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
@@ -156,11 +157,30 @@ class Delivery:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)
 
+    def _shed(self, reports: list[Report], running: Running) -> None:
+        """Add up what was dropped to keep promises."""
+        total, settings = self.statistics.shed, shedders_in(running)
+        for arc, seen in total.items():
+            seen.active = arc in settings
+        if not settings:
+            return
+        readers = readers_of(running)
+        for arc, setting in settings.items():
+            found = total.setdefault(arc, ShedStatistics((), "", 0.0))
+            found.queries, found.kind, found.share, found.active = readers[arc[0]], setting.shedding.kind, setting.share, True
+        for counted in (counted for report in reports for counted in report.shed):
+            arc = counted.reader, counted.port
+            total[arc].seen += counted.seen
+            total[arc].dropped += counted.dropped
+            for query in total[arc].queries:
+                self.statistics.queries.setdefault(query, QueryStatistics()).shed += counted.dropped
+
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
         total.asked += sum(report.asked for report in reports)
         self._guard(reports)
+        self._shed(reports, running)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0
         for report in reports:

@@ -230,7 +230,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING"]
 
 
 @dataclass(frozen=True, slots=True)

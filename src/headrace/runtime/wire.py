@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from headrace.elements.page import Page
 from headrace.graph.command import Relay
+from headrace.runtime.shedders.shedders import ShedSeen
 from headrace.runtime.statistics import StreamStatistics, VertexStatistics
 
 
@@ -72,6 +73,7 @@ class Control(Struct, frozen=True):
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
     arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
     busy_ns: int = 0  # of this task, told to one bucket
+    shed: list[ShedSeen] | None = None  # by the ingest in this task, to keep promises
 
 
 class Report(Struct, frozen=True):
@@ -96,6 +98,7 @@ class Report(Struct, frozen=True):
     restored: bool
     busy_ns: int
     ingest_ns: int  # of the ingest tasks that told this bucket
+    shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that told it
 
 
 _control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)
