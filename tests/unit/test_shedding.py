@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from headrace.analysis.shed_decision import ShedPlan, decide
+from headrace.analysis.shedding_plan import shedding_plan
 from headrace.errors import QueryError
+from headrace.graph.command import ShedAt, UseShedders
+from headrace.graph.shedding import shedders_in
 from headrace.hosts.local import LocalDeployment
+from headrace.session.forecast import Stated
 from headrace.session.session import Session
 from headrace.testing.clock import VirtualClock
 
@@ -119,3 +124,42 @@ def test_a_share_above_the_error_is_refused(session: Session) -> None:
         session.execute("ALTER QUERY strict SET shedding = 0.2")
     session.execute("ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'")
     assert not session._running().shedding[0].share
+
+
+def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY some WITH (error 0.3) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY none AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"""
+    )
+    running = session._running()
+    facts = Stated({"t": 1000.0}, services={"scan": 1e-5, "filter": 1e-4, "join": 1e-3}, selectivities={"join": 1.0}).facts(session.catalog.streams())
+    found = shedding_plan(running, facts)
+    # read once, filtered once for two queries, and given to both sides of the join
+    assert found.load == pytest.approx(0.01 + 0.1 + 2.0, rel=0.02)
+    assert {place.label.split("-")[0] for place in found.places} == {"join"}  # nothing is freed behind the filter that two share
+    assert all(place.error == pytest.approx(0.1) for place in found.places)  # of a pair both must be there: 1 - 0.9 * 0.9
+    plan = decide(ShedPlan(), found.load, found.places)
+    assert plan.shortfall > 0
+    session.deployment.send(UseShedders(found.shedders(plan, running)))
+    for start in range(0, 2000, 400):
+        feed(session, start)
+    session.drain()
+    assert {arc[0].split("-")[0] for arc in session.statistics().shed} == {"join"}
+    assert 0 < lost(session, "pairs") < 0.2 * 4000
+    assert len(session.results("some")) == len(session.results("none")) == 2000
+
+
+def test_a_query_set_by_hand_is_left_alone_by_what_promises_need(session: Session) -> None:
+    session.execute("CREATE QUERY q WITH (error 0.5) AS SELECT k FROM t WHERE v >= 0 INTO MEMORY")
+    (reader,) = [vertex.id for vertex in session._running().queries[0].graph if vertex.id.startswith("filter")]
+    session.deployment.send(UseShedders((ShedAt(reader, 0, 0.5, query="q"),)))
+    assert shedders_in(session._running())[reader, 0].share == 0.5
+    session.execute("ALTER QUERY q SET shedding = 'off'")
+    assert not shedders_in(session._running())
+    session.execute("ALTER QUERY q SET shedding = 0.125")
+    assert shedders_in(session._running())[reader, 0].share == 0.125
+    session.execute("ALTER QUERY q SET shedding = 'auto'")
+    assert shedders_in(session._running())[reader, 0].share == 0.5
+    session.execute("ALTER QUERY q SET shedding = 0.5; ALTER QUERY q SET (error 0.25)")
+    assert shedders_in(session._running())[reader, 0].share == 0.25
