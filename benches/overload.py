@@ -49,14 +49,22 @@ class Seen:
 def main(quick: bool) -> dict[str, Any]:
     """Overload for two minutes (40 s if quick), then half of the capacity for half as long."""
     seconds = 40.0 if quick else 120.0
-    figures: dict[str, Any] = {"bench": "overload", "title": f"{OVERLOAD} times the capacity for {seconds:.0f} s", "cases": {}, "rows": [], "notes": []}
+    figures: dict[str, Any] = {
+        "bench": "overload",
+        "title": f"{OVERLOAD} times the capacity for {seconds:.0f} s",
+        "cases": {},
+        "rows": [],
+        "notes": [],
+    }
     with tempfile.TemporaryDirectory(prefix="overload-") as name:
         folder = Path(name)
         write_points(folder / "points.parquet", POINTS)
         capacity = measure_capacity(folder)
         phases = [Phase(OVERLOAD * capacity, seconds), Phase(AFTER * capacity, seconds / 2)]
         runs: dict[str, Callable[[], Seen]] = {
-            "ours, promise kept by shedding": lambda: ours(folder / "shed", folder, phases, f"WITH (force, latency '{PROMISE_S} s' MUST, error {ERROR})"),
+            "ours, promise kept by shedding": lambda: ours(
+                folder / "shed", folder, phases, f"WITH (force, latency '{PROMISE_S} s' MUST, error {ERROR})"
+            ),
             "ours, nothing shed": lambda: ours(folder / "plain", folder, phases, ""),
             "plain Spark": lambda: spark(folder / "spark", folder, phases),
         }
@@ -82,7 +90,7 @@ def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], in
     figures["cases"][case] = {**measured, "error": error, "last": last, "read": found.read, "dropped": found.dropped, "missing": missing}
     figures["rows"].append({"case": case, **measured, **({"verdict": "met" if kept else "missed"} if found.dropped else {})})
     figures["notes"].append(
-        f"{case}: latency median {statistics.median(during) if during else float('inf'):.2f} s, p99 {p99:.2f} s, at the end of the overload {last:.2f} s; "
+        f"{case}: latency median {statistics.median(during or [float('inf')]):.2f} s, p99 {p99:.2f} s, at the end of the overload {last:.2f} s; "
         f"relative error of a count {error:.3f} in the mean, {max(errors, default=1.0):.3f} at most; {missing} windows never came; "
         f"{found.read:,} tuples read, {found.dropped:,} reported as shed, {found.read - found.taken:,} not processed"
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.control.controller import Controller
 from headrace.errors import HostFault
 from headrace.graph.command import Command
 from headrace.hosts.delivery import Delivery
@@ -62,6 +63,7 @@ class LocalDeployment:
         self.delivery = Delivery(directory, self.clock)
         self.buckets = list(range(buckets))
         self.relaying = Relaying(self.buckets)
+        self.controller = Controller(directory)
         self.page = page
         self.forgetful = forgetful
         self.stores = {number: MemoryStore() for number in self.buckets}
@@ -108,6 +110,9 @@ class LocalDeployment:
         relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
         if relays is not None:
             self.send(relays)
+        guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now())
+        for command in guidance.commands:
+            self.send(command)
         self.intake.forget(end)
         self.offset = end
         self.batch += 1

@@ -242,11 +242,8 @@ class Bucket:
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
-<<<<<<< HEAD
             ingest_ns=sum(control.busy_ns for control in controls),
-=======
             shed=[*self.engine.shedders.take_counts(), *(seen for control in controls for seen in control.shed or ())],
->>>>>>> main
         )
 
 

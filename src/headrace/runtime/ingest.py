@@ -88,16 +88,12 @@ class Ingest:
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
-<<<<<<< HEAD
         began = clock.perf_counter_ns()
-        outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage)
-=======
         outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage, self.shedders)
         for shedders in (self.engine.shedders, self.shedders):
             if shedders.active:
                 shedders.forget()  # the worker that runs a task again may have run others before
                 shedders.begin("ingest", task.number, task.time, msgspec.json.encode(task.work))
->>>>>>> main
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
         if self.screen is not None:
@@ -132,11 +128,8 @@ class Ingest:
                 counted if first else None,
                 self.screen.report() if first and self.screen is not None else None,
                 arrived=base.arrived if base else {},
-<<<<<<< HEAD
                 busy_ns=clock.perf_counter_ns() - began if first else 0,
-=======
                 shed=shed if first else None,
->>>>>>> main
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
 

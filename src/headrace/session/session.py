@@ -279,7 +279,9 @@ class Session:
             case Tell():
                 self._stage_feedback(statement, staged)
             case Show():
-                staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
+                staged.outcomes.append(
+                    lambda: show(statement.what, self.catalog, self._running(), self.statistics(), self.deployment.controller.decisions.all())
+                )
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
                 staged.outcomes.append(lambda: describe(found, self._running()))

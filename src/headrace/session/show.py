@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
+from headrace.control.journal import Decision
 from headrace.elements.promise import Qos, format_qos
 from headrace.elements.time import format_instant
 from headrace.graph.command import AddQuery, Running
@@ -11,7 +14,7 @@ from headrace.runtime.statistics import Statistics, StreamStatistics
 from headrace.session.outcome import Listing
 
 
-def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Listing:
+def show(what: str, catalog: Catalog, running: Running, seen: Statistics, decisions: Sequence[Decision] = ()) -> Listing:
     """The definitions of a kind, or the statistics of every vertex."""
     match what:
         case "STREAMS":
@@ -28,6 +31,9 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
             return _feedback(seen)
+        case "DECISIONS":
+            made = tuple((format_instant(each.time), each.query or "all", each.action, each.reason) for each in decisions)
+            return Listing(("at", "for", "decided", "because"), made)
         case "SHEDDING":
             return _shedding(running, seen)
         case _:

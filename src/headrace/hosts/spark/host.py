@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
+from headrace.control.controller import Controller
 from headrace.errors import HeadraceError, HostFault
 from headrace.graph.command import AddQuery, Command, Drain
 from headrace.hosts.delivery import Delivery
@@ -71,6 +72,7 @@ class SparkDeployment:
         self.feeders: dict[str, StreamingQuery] = {}
         self.drained = threading.Event()
         self.relaying = Relaying(())
+        self.controller = Controller(self.directory)
         self.fault: HeadraceError | None = None
         self.told = False  # whether a failure has been raised to whoever uses us
 
@@ -159,6 +161,9 @@ class SparkDeployment:
             relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
             if relays is not None:
                 self.deployments.log.append(relays)
+            guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.delivery.clock.now())
+            for command in guidance.commands:
+                self.deployments.log.append(command)
         except HeadraceError as error:
             self.fault = error
             raise
