@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
 from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
@@ -22,6 +22,7 @@ from headrace.elements.time import BEGIN
 from headrace.graph.command import Running, assumed
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import Placement
+from headrace.graph.whole import closed_in
 from headrace.operators.evaluate import evaluate
 from headrace.operators.hashing import hash_columns
 from headrace.operators.specs import Output, Receive, Scan
@@ -69,7 +70,8 @@ class Ingest:
         self.sources = sources
         self.buckets = list(buckets)
         self.page = page
-        self.routes = placement.routes()
+        closed = closed_in(running) if running is not None else frozenset()
+        self.routes = tuple(vertex for vertex in placement.routes() if vertex.id not in closed)
         self.ends = _ends(placement.keyed)
         origins = {vertex.spec.origin for vertex in self.routes if isinstance(vertex.spec, Receive)}
         self.engine = Engine(placement.ingest, taps=origins)
@@ -185,13 +187,15 @@ class Ingest:
                 self.engine.push(vertex.id, Page(rows))
                 continue
             hidden = [TS, SEQ] if spec.seq else [TS]
-            self.engine.push(vertex.id, Page(rows.select([*spec.columns, *hidden])))
+            found = rows if spec.stint is UNSET else rows.filter(pl.col(TS).is_between(spec.stint.begin, spec.stint.end, closed="left"))
+            self.engine.push(vertex.id, Page(found.select([*spec.columns, *hidden])))
 
     def _collect(self, outbox: _Outbox) -> Iterator[Row]:
         self.engine.run()
         for name, pages in self.engine.take_results().items():
             for page in pages:
-                outbox.add(name, page)
+                if name in outbox.origins:  # else all that read it are being stopped
+                    outbox.add(name, page)
         yield from outbox.full()
 
 
