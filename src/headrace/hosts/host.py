@@ -24,6 +24,10 @@ class Deployment(Protocol):
         """Append a command; it takes effect at the next micro-batch."""
         ...
 
+    def now(self) -> int:
+        """The time by its clock."""
+        ...
+
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the deployment has ended (True) or the time is up (False); raise what made it fail."""
         ...

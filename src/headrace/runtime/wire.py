@@ -43,10 +43,11 @@ class Row:
 
 
 class Wait(Struct, frozen=True, array_like=True):
-    """An operator would go on if all of these streams had come to a bound."""
+    """An operator would go on if all of these streams had come to a bound; `anyhow` if those that never had a tuple count by the clock."""
 
     bound: int
     streams: tuple[str, ...]
+    anyhow: bool = False
 
 
 class GuardSeen(Struct, frozen=True, array_like=True):
@@ -92,6 +93,8 @@ class Report(Struct, frozen=True):
     ended: list[GuardSeen]  # in this micro-batch
     screened: list[list[GuardSeen]]  # by the ingest
     purged: int  # rows of state that feedback removed
+    noticed: list[str]  # outputs of what is watched that had tuples
+    reached: dict[str, int]  # how far streams had come, those that tell the clock too; only if a query is to stop by itself
     relays: list[Relay]  # what operators of this bucket found out that they do not need
     state_bytes: int
     chunks: int

@@ -26,6 +26,8 @@ from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import SCHEMA, HeadraceSource
+from headrace.hosts.switching import switches
+from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.wire import Kind, Row
 
@@ -101,7 +103,7 @@ class SparkDeployment:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
         running = self.deployments.at(self.deployments.count()).running
         if not running.draining:
-            self._feed(tuple(stream for query in running.queries for stream in query.streams))
+            self._feed(tuple(stream for query in running.known for stream in query.streams))
         self.query = writer.start()
 
     def send(self, command: Command) -> None:
@@ -110,6 +112,9 @@ class SparkDeployment:
         if isinstance(command, Drain):
             self._end_feeders()
         self.deployments.log.append(command)
+
+    def now(self) -> int:
+        return SystemClock().now()
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -146,7 +151,7 @@ class SparkDeployment:
 
     def _end_feeders(self) -> None:
         running = self.deployments.at(self.deployments.count()).running
-        self._feed(tuple(stream for query in running.queries for stream in query.streams))
+        self._feed(tuple(stream for query in running.known for stream in query.streams))
         for feeder in self.feeders.values():
             settle(feeder)
 
@@ -159,10 +164,8 @@ class SparkDeployment:
             if self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6):
                 self.drained.set()
             relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-            if relays is not None:
-                self.deployments.log.append(relays)
             guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.delivery.clock.now())
-            for command in guidance.commands:
+            for command in (*switches(self.delivery.reports, deployed.running), *([] if relays is None else [relays]), *guidance.commands):
                 self.deployments.log.append(command)
         except HeadraceError as error:
             self.fault = error
