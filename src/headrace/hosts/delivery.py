@@ -18,13 +18,14 @@ from headrace.connectors.files_sink import FilesSink
 from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
-from headrace.elements.time import BEGIN, END
+from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
+from headrace.runtime.clock import Clock, SystemClock
 from headrace.runtime.statistics import GuardStatistics, QueryStatistics, ShedStatistics, Statistics, StreamStatistics, VertexStatistics
 from headrace.runtime.wire import GuardSeen, Kind, Report, Row, Wait, decode_report
 
@@ -38,8 +39,9 @@ _WRITERS = 8
 class Delivery:
     """The driver's end of a deployment."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Clock | None = None) -> None:
         self.directory = directory
+        self.clock: Clock = clock or SystemClock()
         self.statistics = Statistics()
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
@@ -198,8 +200,13 @@ class Delivery:
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
         alive = {query.query for query in running.queries}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
-        for name in alive:
-            total.queries.setdefault(name, QueryStatistics()).latency_ms = milliseconds
+        arrived = {name: came for report in reports for name, came in report.arrived.items()}
+        delivered = self.clock.now()
+        for query in running.queries:
+            known = total.queries.setdefault(query.query, QueryStatistics())
+            came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            if came:
+                known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 
 
 def _tuples(reports: list[Report]) -> int:

@@ -226,6 +226,7 @@ class Bucket:
         return Report(
             bucket=self.number,
             time=self.time,
+            arrived={name: came for control in controls for name, came in control.arrived.items()},
             bounds={name: self.engine.bounds[name] for name in self.engine.ends},
             vertices=vertices,
             streams=[control.streams for control in controls if control.streams is not None],

@@ -28,6 +28,7 @@ from headrace.operators.evaluate import evaluate
 from headrace.operators.hashing import hash_columns
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.runtime.engine import Engine
+from headrace.runtime.needed import Needed
 from headrace.runtime.screen import Screen
 from headrace.runtime.shedders.shedders import Shedders, ShedSeen
 from headrace.runtime.statistics import StreamStatistics
@@ -78,13 +79,10 @@ class Ingest:
         self.ends = {name: ends for name, ends in _ends(placement.keyed).items() if not any((end, 0) in shedders.keyed for end in ends)}
         origins = {vertex.spec.origin for vertex in self.routes if isinstance(vertex.spec, Receive)}
         self.engine = Engine(placement.ingest, taps=origins)
-        self.scans: dict[str, list[Vertex]] = {}
-        for vertex in placement.ingest.vertices:
-            if isinstance(vertex.spec, Scan):
-                self.scans.setdefault(vertex.spec.stream, []).append(vertex)
         self.engine.use_shedders(shedders.ingest)
         self.shedders = Shedders()  # of routes
         self.shedders.use({(name, 0): shedder for name, shedder in shedders.routes.items()})
+        self.needed = Needed(placement.ingest, streams, running)
         self.screen = Screen(self.engine, running) if running is not None and (assumed(running) or running.relays) else None
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
@@ -127,7 +125,8 @@ class Ingest:
                 counts if first else None,
                 counted if first else None,
                 self.screen.report() if first and self.screen is not None else None,
-                shed if first else None,
+                arrived=base.arrived if base else {},
+                shed=shed if first else None,
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
 
@@ -141,11 +140,9 @@ class Ingest:
 
     def _read(self, work: Work) -> Iterator[Chunk | Skipped]:
         """Read a split, if possible without what nobody needs."""
-        source, columns = self.sources[work.stream], self._columns(work.stream)
-        if self.screen is not None and isinstance(source, SkippingSource) and f"{work.stream}.late" not in self.scans:
-            unneeded = self.screen.of_all([vertex.id for vertex in self.scans.get(work.stream, [])])
-            if unneeded:
-                return source.read_without(work.split, columns, unneeded)
+        source, columns, unneeded = self.sources[work.stream], self.needed.columns(work.stream), self.needed.unneeded(work.stream)
+        if unneeded and isinstance(source, SkippingSource):
+            return source.read_without(work.split, columns, unneeded)
         return source.read(work.split, columns)
 
     def _floor(self, work: Work, time: int) -> int:
@@ -154,15 +151,6 @@ class Ingest:
         if stream is None:
             return BEGIN
         return time if stream.timing is not Timing.EXTERNAL else work.newest - stream.skew if work.newest > BEGIN else BEGIN
-
-    def _columns(self, stream: str) -> tuple[str, ...] | None:
-        """The columns that anybody reads of a stream (None: all)."""
-        definition = self.streams.get(stream)
-        if definition is None or f"{stream}.late" in self.scans:
-            return None
-        used = {column for vertex in self.scans.get(stream, []) if isinstance(vertex.spec, Scan) for column in vertex.spec.columns}
-        used |= {definition.time_column} if definition.time_column else set()
-        return tuple(name for name in definition.schema.names if name in used)
 
     def _take(self, stream: str, chunk: Chunk, newest: int, time: int, seen: StreamStatistics) -> int:
         """Stamp a chunk, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
@@ -199,7 +187,7 @@ class Ingest:
     def _push(self, stream: str, rows: pl.DataFrame) -> None:
         if not rows.height:
             return
-        for vertex in self.scans.get(stream, []):
+        for vertex in self.needed.scans.get(stream, []):
             spec = vertex.spec
             assert isinstance(spec, Scan)
             if stream.startswith("exchange:"):

@@ -42,7 +42,7 @@ class StreamStatistics(Struct):
 
 
 class QueryStatistics(Struct):
-    """Totals of one query since it started; latency is from reading a micro-batch to delivering its results."""
+    """Totals of one query since it started; latency is the longest that a tuple of the last micro-batch can have waited for delivery."""
 
     results: int = 0
     shed: int = 0  # tuples that were dropped on the way to its results

@@ -71,6 +71,7 @@ class Control(Struct, frozen=True):
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
     ingest: dict[str, VertexStatistics] | None = None
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
+    arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
     shed: list[ShedSeen] | None = None  # by the ingest in this task, to keep promises
 
 
@@ -79,6 +80,7 @@ class Report(Struct, frozen=True):
 
     bucket: int
     time: int
+    arrived: dict[str, int]  # when the oldest tuple that was read of a stream can have come
     bounds: dict[str, int]  # of Output and Exchange vertices
     vertices: dict[str, VertexStatistics]
     streams: list[dict[str, StreamStatistics]]
