@@ -11,9 +11,10 @@ import pytest
 from headrace.analysis.shed_decision import ShedPlan, decide
 from headrace.analysis.shedding_plan import shedding_plan
 from headrace.errors import QueryError
-from headrace.graph.command import ShedAt, UseShedders
+from headrace.graph.command import Running, ShedAt, UseShedders
 from headrace.graph.shedding import shedders_in
 from headrace.hosts.local import LocalDeployment
+from headrace.runtime.wire import Row
 from headrace.session.forecast import Stated
 from headrace.session.session import Session
 from headrace.testing.clock import VirtualClock
@@ -163,3 +164,40 @@ def test_a_query_set_by_hand_is_left_alone_by_what_promises_need(session: Sessio
     assert shedders_in(session._running())[reader, 0].share == 0.5
     session.execute("ALTER QUERY q SET shedding = 0.5; ALTER QUERY q SET (error 0.25)")
     assert shedders_in(session._running())[reader, 0].share == 0.25
+
+
+def test_what_was_shed_can_be_queried_like_a_stream(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY told AS SELECT query, arc, kind, share, seen, dropped, error FROM headrace.shed INTO MEMORY;
+        CREATE QUERY sums AS SELECT query, sum(dropped) AS dropped FROM headrace.shed [RANGE 3650 DAYS] GROUP BY query INTO MEMORY"""
+    )
+    feed(session, 0)
+    session.execute("ALTER QUERY q SET shedding = 0.25")
+    for start in range(400, 2000, 400):
+        feed(session, start)
+    session.drain()
+    rows = session.results("told")
+    assert [(row["query"], row["kind"], row["share"], row["seen"]) for row in rows] == [("q", "RANDOM", 0.25, 400)] * 4
+    assert sum(row["dropped"] for row in rows) == lost(session, "q") == 2000 - len(session.results("q")) > 0
+    assert all(row["error"] == pytest.approx((row["dropped"] / 400 / (400 - row["dropped"])) ** 0.5) for row in rows)
+    assert session.results("sums") == [{"query": "q", "dropped": lost(session, "q")}]
+
+
+def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a crash between its delivery and its commit."""
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t INTO MEMORY;
+        CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO MEMORY; ALTER QUERY q SET shedding = 0.25"""
+    )
+    deliver = session.deployment.delivery.deliver
+
+    def twice(batch: int, rows: list[Row], running: Running, milliseconds: float | None = None) -> bool:
+        deliver(batch, rows, running, milliseconds)
+        return deliver(batch, rows, running, milliseconds)
+
+    monkeypatch.setattr(session.deployment.delivery, "deliver", twice)
+    feed(session, 0)
+    session.drain()
+    assert lost(session, "q") == 2 * (400 - len(session.results("q")))  # this process has counted it twice, as no restarted one would
+    assert sum(row["dropped"] for row in session.results("told")) == 400 - len(session.results("q")) > 0

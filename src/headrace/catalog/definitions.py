@@ -94,3 +94,22 @@ Definition: TypeAlias = Stream | Table | Query | Aggregate
 
 #: Columns of the side streams that every stream has: <stream>.bad and <stream>.late (the latter: the stream's own columns).
 BAD = Schema.of(record=Type.STRING, reason=Type.STRING, origin=Type.STRING)
+
+#: Begins the names of the streams in which a deployment tells of itself.
+SYSTEM = "headrace."
+#: What was shed: for each query and arc with a shedder, in each micro-batch in which tuples came there.
+SHED = Stream(
+    f"{SYSTEM}shed",
+    Schema.of(
+        at=Type.TIMESTAMP,
+        query=Type.STRING,
+        arc=Type.STRING,
+        kind=Type.STRING,
+        share=Type.DOUBLE,
+        seen=Type.BIGINT,
+        dropped=Type.BIGINT,
+        error=Type.DOUBLE,
+    ),
+    Connector("SYSTEM", {}),
+    Timing.INTERNAL,
+)

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import polars as pl
 
+from headrace.catalog.definitions import SHED
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files_sink import FilesSink
+from headrace.connectors.system import tell
 from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
@@ -23,6 +25,7 @@ from headrace.graph.command import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
+from headrace.hosts.shed_rows import shed_rows
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
 from headrace.runtime.clock import Clock, SystemClock
@@ -105,6 +108,8 @@ class Delivery:
         for written in writing:
             written.result()
         self._remember(reports, bounds)
+        if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
+            tell(SHED.name, self.directory, batch, shed_rows(reports, running))
         if milliseconds is not None:
             took = milliseconds / 1e3 + (time.perf_counter_ns() - began) / 1e9
             self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.catalog.definitions import Stream, Timing
+from headrace.catalog.definitions import SYSTEM, Stream, Timing
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
@@ -121,6 +121,7 @@ class Intake:
             before = start["exchanges"].get(origin, {"at": None, "bound": BEGIN})
             at = deployed.sources[f"exchange:{origin}"].latest(before["at"], now=time, limit=self.limit)
             exchanges[origin] = {"at": at, "bound": max(before["bound"], progress.exchanges.get(origin, BEGIN))}
+        _keep_open(start, streams, exchanges)
         end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges}
         return end if _differs(start, end) or self._is_time(deployed, start, end, progress) else start
 
@@ -202,6 +203,14 @@ class Intake:
         for origin, at in end["exchanges"].items():
             if f"exchange:{origin}" in deployed.sources:
                 deployed.sources[f"exchange:{origin}"].forget(at["at"])
+
+
+def _keep_open(start: Offset, streams: dict[str, dict[str, Any]], exchanges: dict[str, Any]) -> None:
+    """Streams that tell of the system itself end after all others: the last micro-batch that reads anything may have something to tell."""
+    others_ended = all(start["streams"].get(name, {}).get("ended", False) for name in streams if not name.startswith(SYSTEM))
+    for name, at in streams.items():
+        if name.startswith(SYSTEM) and not (others_ended and exchanges == start["exchanges"]):
+            at["ended"] = False
 
 
 def _differs(start: Offset, end: Offset) -> bool:
