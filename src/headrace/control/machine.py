@@ -4,48 +4,39 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-#: The fixed part is the shortest of so many micro-batches; what a busy second costs is a moving average with this weight of the newest.
-_RECENT, _NEWEST = 50, 0.2
-#: Micro-batches with less work than this (seconds) tell nothing of what work costs.
-_LITTLE = 0.02
-#: Before anything was seen.
-_RATIO, _FIXED = 1.0, 0.1
+#: How much of what was learned is kept from one micro-batch to the next.
+_KEPT = 0.95
+#: If the work of micro-batches deviates by less than this share of its mean, nothing can be told from it about what work costs.
+_EVEN = 0.15
+#: What a micro-batch takes at least, and within what bounds a busy second can be (in parallel, or with as much again that is not seen).
+_LEAST, _CHEAPEST, _DEAREST = 0.02, 0.1, 3.0
 
 
 class Machine(Struct, frozen=True):
-    """What was learned of the machine; `shortest` are the newest durations of micro-batches (seconds)."""
+    """A line through the durations of the last micro-batches over the busy seconds in them; sums with weights that fade."""
 
-    durations: tuple[float, ...] = ()
-    ratio: float | None = None
+    cost: float = 0.5  # seconds of a micro-batch for each second that a task is busy; 1 / 2 where two run side by side
+    weight: float = 0.0
+    busy: float = 0.0
+    seconds: float = 0.0
+    busy_squared: float = 0.0
+    product: float = 0.0
 
     @property
     def fixed(self) -> float:
         """Seconds that a micro-batch takes whatever it does."""
-        return min(self.durations, default=_FIXED)
-
-    @property
-    def cost(self) -> float:
-        """Seconds of a micro-batch for each second that a task is busy; less than 1 where several run side by side."""
-        return _RATIO if self.ratio is None else self.ratio
+        return max(_LEAST, (self.seconds - self.cost * self.busy) / self.weight) if self.weight else _LEAST
 
     def after(self, seconds: float, busy: float) -> Machine:
         """With one more micro-batch."""
-        durations = (*self.durations, seconds)[-_RECENT:]
-        ratio = self.ratio
-        if busy > _LITTLE:
-            seen = max(0.0, seconds - min(durations)) / busy
-            ratio = seen if ratio is None else ratio + _NEWEST * (seen - ratio)
-        return Machine(durations, ratio)
-
-    def seconds(self, busy: float) -> float:
-        """How long a micro-batch with so much work would take."""
-        return self.fixed + self.cost * busy
+        weight, sum_busy, sum_seconds = _KEPT * self.weight + 1.0, _KEPT * self.busy + busy, _KEPT * self.seconds + seconds
+        squared, product = _KEPT * self.busy_squared + busy * busy, _KEPT * self.product + busy * seconds
+        spread = squared * weight - sum_busy**2
+        cost = self.cost
+        if spread > (_EVEN * sum_busy) ** 2:
+            cost = min(_DEAREST, max(_CHEAPEST, (product * weight - sum_busy * sum_seconds) / spread))
+        return Machine(cost, weight, sum_busy, sum_seconds, squared, product)
 
     def room(self, seconds: float) -> float:
         """How much work fits in a micro-batch that is to take so long."""
-        return max(0.0, seconds - self.fixed) / self.cost if self.cost else float("inf")
-
-    def load(self, work: float, seconds: float) -> float:
-        """The load if so much work comes in a second and micro-batches are to take so long: above 1 they cannot."""
-        room = self.room(seconds)
-        return work * seconds / room if room else float("inf")
+        return max(0.0, seconds - self.fixed) / self.cost

@@ -15,7 +15,7 @@ from headrace.runtime.statistics import Statistics
 from headrace.runtime.wire import Report
 
 #: Rates are means over this time (microseconds); at least two looks are kept.
-_WINDOW = 4 * SECOND
+_WINDOW = 2 * SECOND
 #: How much the newest micro-batch counts in what operators cost, and how many tuples it must have had.
 _NEWEST, _FEW = 0.2, 50
 #: Bytes of a tuple that waits before an operator.
