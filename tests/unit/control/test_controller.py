@@ -80,7 +80,7 @@ def test_what_must_hold_holds_in_an_overload_and_nothing_is_shed_after_it(tmp_pa
     assert not any(run.shares)
     before = len(run.latencies)
     run.run(overload * capacity, 60)
-    settled = [at for at in range(before, len(run.latencies))][12:]
+    settled = list(range(before, len(run.latencies)))[12:]
     assert max(run.latencies[at] for at in settled) <= 2.0
     assert 0.0 < max(run.shares) <= 0.35
     run.run(0.5 * capacity, 30)
