@@ -1,7 +1,8 @@
 """Plans micro-batches: how far each stream is read, and which ingest task reads what. Runs on the driver; both hosts use it.
 
 An offset is a JSON value that says everything a micro-batch depends on: the time, how many commands are in force, and for each stream its position,
-its newest timestamp and whether it has ended. Spark keeps offsets in its log, so a replayed micro-batch sees the same.
+its newest timestamp and whether it has ended; and how much work a bucket may do, with a number that grows while work is left over. Spark keeps
+offsets in its log, so a replayed micro-batch sees the same.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import msgspec
 
 from headrace.catalog.definitions import Stream, Timing
 from headrace.connectors import SOURCES
@@ -27,7 +30,7 @@ from headrace.runtime.wire import Control
 Offset: TypeAlias = dict[str, Any]
 #: With nothing new to read, an operator that was told the time it waits for and still waits is told again this often.
 TICK = 200 * MILLISECOND
-START: Offset = {"time": BEGIN, "commands": 0, "streams": {}, "exchanges": {}}
+START: Offset = {"time": BEGIN, "commands": 0, "streams": {}, "exchanges": {}, "budget": None, "turn": 0}
 
 
 class Deployed:
@@ -111,13 +114,16 @@ class Intake:
             before = start["exchanges"].get(origin, {"at": None, "bound": BEGIN})
             at = deployed.sources[f"exchange:{origin}"].latest(before["at"], now=time, limit=self.limit)
             exchanges[origin] = {"at": at, "bound": max(before["bound"], progress.exchanges.get(origin, BEGIN))}
-        end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges}
+        # what waits in the buckets is reason enough for a micro-batch, though nothing else differs
+        turn = start.get("turn", 0) + bool(progress.unread)
+        end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges, "budget": progress.budget, "turn": turn}
         return end if _differs(start, end) or self._is_time(deployed, start, end, progress) else start
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> dict[str, Any]:
         before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False})
         source, stream = deployed.sources[name], deployed.streams[name]
-        at = source.latest(before["at"], now=time, limit=self.limit)
+        limit = min(self.limit, progress.limits.get(name, self.limit))
+        at = source.latest(before["at"], now=time, limit=limit) if limit > 0 or before["at"] is None else before["at"]
         # what the clock promised in the last micro-batch binds this one, if anybody asked or not
         newest = max(before["newest"], progress.newest.get(name, BEGIN), _clock(deployed, start["time"]) if before["live"] else BEGIN)
         if stream.timing is not Timing.EXTERNAL and at != before["at"]:
@@ -163,6 +169,7 @@ class Intake:
                 turn += 1
         commands = self.deployments.log.upto(end["commands"])[start["commands"] :]
         base = Control(end["time"], _bounds(deployed, end), _clocks(deployed, end), [encode_command(command) for command in commands])
+        base = msgspec.structs.replace(base, budget=end.get("budget"))
         return [Task(0, end["time"], tuple(work[0]), base)] + [
             Task(number, end["time"], tuple(items), None) for number, items in enumerate(work) if number and items
         ]
@@ -183,7 +190,7 @@ def _differs(start: Offset, end: Offset) -> bool:
 
     def work(offset: Offset) -> Any:
         streams = {name: (at["at"], at["ended"], at["live"]) for name, at in offset["streams"].items()}
-        return offset["commands"], offset["exchanges"], streams
+        return offset["commands"], offset["exchanges"], streams, offset.get("turn", 0)
 
     return bool(work(start) != work(end))
 

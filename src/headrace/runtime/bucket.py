@@ -14,7 +14,7 @@ import msgspec
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Command, Relay, Running, Tell, UseRelays, decode_command
+from headrace.graph.command import Command, Relay, Running, Tell, UseCapacities, UseFairness, UseRelays, UseScheduler, decode_command
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
 from headrace.graph.whole import facts_in, placement_of, spread_in
@@ -26,6 +26,7 @@ from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.saved_state import Extra, SavedState, Store
+from headrace.runtime.scheduling import fairness_of, slaves_of
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
@@ -40,13 +41,14 @@ class Bucket:
         self._saved = SavedState(number, cache)
         self.running = Running()
         self._ets = BatchEts()
-        self.engine = Engine(Graph(), ets=self._ets, registers=True)
+        self.engine = Engine(Graph(), ets=self._ets, registers=True, folds=True)
         self.bounds: dict[str, int] = {}  # of streams
         self._receives: dict[VertexId, Receive] = {}
         self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
         self._exchanges: set[VertexId] = set()
         self.time = BEGIN
         self.restored = False
+        self._limited = False  # by a budget, in the last micro-batch
 
     @staticmethod
     def restore(number: int, store: Store, cache: ChunkCache | None = None) -> Bucket:
@@ -62,6 +64,8 @@ class Bucket:
         bucket.engine.bounds.update({name: bound for name, bound in extra.ends.items() if name in bucket.engine.bounds})
         bucket.engine.restore(state)
         bucket.engine.restore_guards(extra.guards)
+        bucket.engine.restore_owed(extra.owed)
+        bucket.engine.turns = extra.turns
         return bucket
 
     @property
@@ -76,15 +80,19 @@ class Bucket:
         controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
         commands = self._command(controls)
         self._advance_bounds(controls)
+        budget = next((control.budget for control in controls if control.budget is not None), None)
+        chooses = budget is not None or self.engine.scheduled is not None  # among all that has come, so all must be there first
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
                 self.engine.hurry(row.name)
-                self.engine.run()
+                if not chooses:
+                    self.engine.run()
         for name, bound in self._reached(self.bounds):
             self.engine.push(name, Punctuation(bound))
-        self.engine.run()
-        asked = self._ask(controls)
+        left = self.engine.run(budget)
+        asked = self._ask(controls, left) if budget is None or not self.engine.unread()[0] else 0
+        self._limited = budget is not None
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is Intent.DEMANDED:
                 self._tell(command)
@@ -119,8 +127,10 @@ class Bucket:
         commands = [decode_command(data) for control in controls for data in control.commands]
         for command in commands:
             self.running = self.running.after(command)
-        if not all(isinstance(command, Tell | UseRelays) for command in commands):  # these change nothing of the graph
+        if not all(isinstance(command, Tell | UseRelays | UseCapacities | UseScheduler | UseFairness) for command in commands):
             self._deploy(placement_of(self.running), facts_in(self.running))
+        elif not all(isinstance(command, Tell | UseRelays) for command in commands):  # nothing of the graph has changed
+            self._schedule()
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
                 self._tell(command)
@@ -140,6 +150,7 @@ class Bucket:
         """Run the queries in force, each by the strategy it was given."""
         self.engine.assumptions.know(facts)
         self.engine.use(placement.keyed)
+        self._schedule()
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
         self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
         self._behind = {name: [] for name in self._receives}
@@ -159,10 +170,15 @@ class Bucket:
         self.engine.use_breaks(cut)
         self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
 
+    def _schedule(self) -> None:
+        """Let those run first whom the schedulers in force choose, by what executions are said to cost."""
+        self.engine.use_costs(self.running.costs)
+        self.engine.use_schedulers(slaves_of(self.running, self.engine.graph), fairness_of(self.running.fairness))
+
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:
             if control.time is not None:
-                self.time = control.time
+                self.time = self.engine.time = control.time
             for stream, bound in control.bounds.items():
                 self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
 
@@ -173,7 +189,7 @@ class Bucket:
             if bound > BEGIN:
                 yield name, bound
 
-    def _ask(self, controls: list[Control]) -> int:
+    def _ask(self, controls: list[Control], budget: float | None) -> int:
         """Where tuples are held, ask the streams that are silent how far the clock has brought them; returns how many said something new."""
         clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         if not clocks:
@@ -184,7 +200,7 @@ class Bucket:
         for name in self._ets.bounds:
             if any(self._waits_for_time(behind) for behind in self._behind[name]):
                 self.engine.ask(name)
-        self.engine.run()
+        self.engine.run(budget)
         self._ets.bounds = {}  # the tuples of the next micro-batch come first
         return self.engine.asked - before
 
@@ -202,13 +218,14 @@ class Bucket:
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
-        extra = Extra(self.bounds, self.time, ends, self.engine.guards())
+        extra = Extra(self.bounds, self.time, ends, self.engine.guards(), dict(self.engine.owed), self.engine.turns)
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
     def _report(self, controls: list[Control], asked: int, busy_ns: int) -> Report:
         vertices = self.engine.observe()
         sizes = self._saved.sizes()
+        unread, waiting = self.engine.unread() if self._limited else (0, {})
         for name, seen in vertices.items():
             seen.state_bytes = sizes.get(name, 0)
         return Report(
@@ -229,6 +246,8 @@ class Bucket:
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
+            unread=unread,
+            waiting=waiting,
         )
 
 

@@ -114,6 +114,7 @@ class Ingest:
                 base.commands if base else [],
                 counts if first else None,
                 counted if first else None,
+                base.budget if base else None,
                 self.screen.report() if first and self.screen is not None else None,
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))

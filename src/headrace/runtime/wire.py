@@ -69,6 +69,7 @@ class Control(Struct, frozen=True):
     commands: list[bytes] = []
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
     ingest: dict[str, VertexStatistics] | None = None
+    budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
 
 
@@ -92,6 +93,8 @@ class Report(Struct, frozen=True):
     chunks: int
     restored: bool
     busy_ns: int
+    unread: int = 0  # tuples that could be taken if the budget had sufficed
+    waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
 
 
 _control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)
