@@ -105,6 +105,35 @@ class UseStrategy(Struct, frozen=True, tag="use_strategy"):
     strategy: str
 
 
+class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
+    """Choose who runs first by another scheduler: among the operators of one query, or (None) wherever no query has its own."""
+
+    query: str | None
+    scheduler: str
+
+
+class UseFairness(Struct, frozen=True, tag="use_fairness"):
+    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), or age raises priority."""
+
+    mode: Literal["oldest", "dynamic", "none"] = "oldest"
+    period: int = 100_000_000
+
+
+class Cost(Struct, frozen=True):
+    """What a tuple costs at a vertex (nanoseconds), how many come out for it, and the bytes of both."""
+
+    service_ns: float
+    selectivity: float
+    size_in: float
+    size_out: float
+
+
+class UseCapacities(Struct, frozen=True, tag="use_capacities"):
+    """What schedulers and budgets go by from now on; of vertices that are not named, what is assumed of their kind."""
+
+    stages: dict[VertexId, Cost]
+
+
 class UseBreaks(Struct, frozen=True, tag="use_breaks"):
     """Cut the arcs between operators, so that each is scheduled by itself, or heal them: in one query, or (None) wherever no query has its own."""
 
@@ -191,6 +220,9 @@ Command: TypeAlias = (
     | EndQuery
     | Drain
     | UseStrategy
+    | UseScheduler
+    | UseFairness
+    | UseCapacities
     | UseBreaks
     | UseEts
     | SetPromises
@@ -276,6 +308,9 @@ class Running(Struct, frozen=True):
     breaks: tuple[UseBreaks, ...] = ()  # likewise
     shedders: tuple[ShedAt, ...] = ()  # as promises need; see graph.shedding for what is in force
     shedding: tuple[SetShedding, ...] = ()  # by hand, at most one for each query
+    schedulers: tuple[UseScheduler, ...] = ()  # likewise
+    fairness: UseFairness = UseFairness()
+    costs: dict[VertexId, Cost] = {}
 
     def after(self, command: Command) -> Running:
         taken = msgspec.structs.replace(self, commands=self.commands + 1)
@@ -305,10 +340,11 @@ class Running(Struct, frozen=True):
                 queries, ending, stopped = (_without(found, name) for found in (self.queries, self.ending, self.stopped))
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
+                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
                 told = tuple(told for told in self.told if told.query != name)
                 shedding = tuple(chosen for chosen in self.shedding if chosen.query != name)
                 left = msgspec.structs.replace(taken, queries=queries, ending=ending, stopped=stopped, shedding=shedding)
-                return msgspec.structs.replace(left, strategies=strategies, breaks=breaks, told=told)
+                return msgspec.structs.replace(left, strategies=strategies, breaks=breaks, schedulers=schedulers, told=told)
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):
@@ -317,6 +353,13 @@ class Running(Struct, frozen=True):
             case UseBreaks(query=name):
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
                 return msgspec.structs.replace(taken, breaks=(*breaks, command))
+            case UseScheduler(query=name):
+                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
+                return msgspec.structs.replace(taken, schedulers=(*schedulers, command))
+            case UseFairness():
+                return msgspec.structs.replace(taken, fairness=command)
+            case UseCapacities(stages=stages):
+                return msgspec.structs.replace(taken, costs=stages)
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):

@@ -143,7 +143,9 @@ class Delivery:
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports)))
+        unread = sum(report.unread for report in reports)
+        waits = _least_waits(reports)
+        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, waits, unread, before.budget, before.limits))
 
     def _guard(self, reports: list[Report]) -> None:
         """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""

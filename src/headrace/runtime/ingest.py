@@ -128,6 +128,7 @@ class Ingest:
                 base.commands if base else [],
                 counts if first else None,
                 counted if first else None,
+                base.budget if base else None,
                 self.screen.report() if first and self.screen is not None else None,
                 arrived=base.arrived if base else {},
                 busy_ns=clock.perf_counter_ns() - began if first else 0,
