@@ -110,6 +110,7 @@ class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
 
     query: str | None
     scheduler: str
+    auto: bool = False  # chosen to keep promises, not by a user
 
 
 class UseFairness(Struct, frozen=True, tag="use_fairness"):

@@ -214,6 +214,7 @@ class Delivery:
         for query in running.queries:
             known = total.queries.setdefault(query.query, QueryStatistics())
             came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            came += [report.waiting[query.output] for report in reports if query.output in report.waiting]
             if came:
                 known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 

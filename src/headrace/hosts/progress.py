@@ -39,3 +39,10 @@ def write_progress(directory: Path, progress: Progress) -> None:
     temporary = directory / ".progress.json"
     temporary.write_bytes(msgspec.json.encode(progress))
     os.replace(temporary, directory / "progress.json")
+
+
+def guide(directory: Path, budget: int | None, limits: dict[str, int]) -> None:
+    """Let the next micro-batches do and read at most so much."""
+    found = read_progress(directory)
+    if (found.budget, found.limits) != (budget, limits):
+        write_progress(directory, msgspec.structs.replace(found, budget=budget, limits=limits))
