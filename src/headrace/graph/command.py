@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
+from headrace.elements.action import Reaction
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.pattern import Pattern
 from headrace.elements.promise import Qos
@@ -25,7 +26,7 @@ from headrace.operators.feedback.reach import Reach
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query: its graph (ending in Output), the streams it reads, where its results go, and what it promises."""
+    """Run a query, or a rule: its graph (ending in Output), the streams it reads, where its results go, and what it promises."""
 
     query: str
     graph: Graph
@@ -33,6 +34,7 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     sinks: tuple[Connector, ...]
     schema: Schema
     qos: Qos = Qos()
+    reaction: Reaction | None = None  # of a rule: its results are detections
 
     @property
     def output(self) -> VertexId:

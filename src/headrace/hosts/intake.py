@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.catalog.definitions import Stream, Timing
+from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
@@ -19,6 +19,7 @@ from headrace.graph.place import Placement
 from headrace.graph.whole import placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
+from headrace.hosts.raising import feeders, is_over
 from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.ingest import Ingest, Task, Work
 from headrace.runtime.wakeup import upstream_sources
@@ -42,6 +43,7 @@ class Deployed:
         for name, stream in self.streams.items():
             self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
         self.roots = _roots(self.placement)
+        self.feeders = feeders(running)
         for origin in self.exchanges:
             name = f"exchange:{origin}"
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_directory(directory, origin)))
@@ -123,8 +125,13 @@ class Intake:
         if stream.timing is not Timing.EXTERNAL and at != before["at"]:
             newest = time
         complete = source.finished(at)
-        live = complete and progress.punctual.get(name, False) and _follows_clock(stream) and deployed.running.ets.mode != "none"
-        return {"at": at, "newest": newest, "ended": deployed.running.draining and complete, "live": live}
+        punctual = progress.punctual.get(name, False) or is_wall_clock(stream)
+        live = complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none"
+        ended = deployed.running.draining and complete
+        if ended and stream.connector.kind == RAISED:
+            before_this = {other: at["ended"] for other, at in start["streams"].items()}
+            ended = bool(before["ended"]) or is_over(name, deployed.feeders, before_this, progress)
+        return {"at": at, "newest": newest, "ended": ended, "live": live}
 
     def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
         """Whether to run a micro-batch only to tell the time: the clock has reached what an operator waits for, or it is told periodically."""
@@ -233,6 +240,11 @@ def _clock(deployed: Deployed, time: int) -> int:
 def _follows_clock(stream: Stream) -> bool:
     """Whether what has arrived can be read at once, so that the clock tells how old an unread tuple can be."""
     return stream.timing is Timing.EXTERNAL and stream.connector.kind != "SPARK"
+
+
+def is_wall_clock(stream: Stream) -> bool:
+    """Whether a stream is the clock itself, so that all its tuples up to now are there."""
+    return stream.connector.kind == CLOCK and "start" not in stream.connector.options
 
 
 def pause(directory: Path) -> None:
