@@ -20,15 +20,17 @@ from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import Schema
-from headrace.elements.time import BEGIN, END
+from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
+from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
 from headrace.hosts.raising import raisers
 from headrace.hosts.reactions import Reactions
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
-from headrace.runtime.statistics import GuardStatistics, QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.clock import Clock, SystemClock
+from headrace.runtime.statistics import GuardStatistics, QueryStatistics, ShedStatistics, Statistics, StreamStatistics, VertexStatistics
 from headrace.runtime.wire import GuardSeen, Kind, Report, Row, Wait, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
@@ -41,8 +43,9 @@ _WRITERS = 8
 class Delivery:
     """The driver's end of a deployment."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Clock | None = None) -> None:
         self.directory = directory
+        self.clock: Clock = clock or SystemClock()
         self.statistics = Statistics()
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
@@ -175,11 +178,30 @@ class Delivery:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)
 
+    def _shed(self, reports: list[Report], running: Running) -> None:
+        """Add up what was dropped to keep promises."""
+        total, settings = self.statistics.shed, shedders_in(running)
+        for arc, seen in total.items():
+            seen.active = arc in settings
+        if not settings:
+            return
+        readers = readers_of(running)
+        for arc, setting in settings.items():
+            found = total.setdefault(arc, ShedStatistics((), "", 0.0))
+            found.queries, found.kind, found.share, found.active = readers[arc[0]], setting.shedding.kind, setting.share, True
+        for counted in (counted for report in reports for counted in report.shed):
+            arc = counted.reader, counted.port
+            total[arc].seen += counted.seen
+            total[arc].dropped += counted.dropped
+            for query in total[arc].queries:
+                self.statistics.queries.setdefault(query, QueryStatistics()).shed += counted.dropped
+
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
         total.asked += sum(report.asked for report in reports)
         self._guard(reports)
+        self._shed(reports, running)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0
         for report in reports:
@@ -199,8 +221,13 @@ class Delivery:
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
         alive = {query.query for query in running.queries}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
-        for name in alive:
-            total.queries.setdefault(name, QueryStatistics()).latency_ms = milliseconds
+        arrived = {name: came for report in reports for name, came in report.arrived.items()}
+        delivered = self.clock.now()
+        for query in running.queries:
+            known = total.queries.setdefault(query.query, QueryStatistics())
+            came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            if came:
+                known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 
 
 def _tuples(reports: list[Report]) -> int:

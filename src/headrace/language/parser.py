@@ -37,8 +37,8 @@ from headrace.language.syntax import (
 from headrace.language.views import read_split
 
 _STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK"], ...] = (
-    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK",
+_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING"], ...] = (
+    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING",
 )  # fmt: skip
 _DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = ("QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK")
 _HINT = (

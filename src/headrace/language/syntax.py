@@ -231,7 +231,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING"]
 
 
 @dataclass(frozen=True, slots=True)

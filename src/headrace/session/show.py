@@ -8,7 +8,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, Query, Rule, Stream, Table
 from headrace.elements.promise import Qos, format_qos
 from headrace.elements.time import format_duration, format_instant
-from headrace.graph.command import Running
+from headrace.graph.command import AddQuery, Running
 from headrace.runtime.statistics import RuleStatistics, Statistics, StreamStatistics
 from headrace.session.outcome import Listing
 
@@ -35,6 +35,8 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
             return _feedback(seen)
+        case "SHEDDING":
+            return _shedding(running, seen)
         case _:
             return _vertices(seen)
 
@@ -106,6 +108,25 @@ def _feedback(seen: Statistics) -> Listing:
         if stream.skipped:
             rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
     return Listing(("at", "not needed", "until", "tuples saved", "bytes saved"), tuple(rows))
+
+
+def _shedding(running: Running, seen: Statistics) -> Listing:
+    """What is dropped where, for which queries, and what each query has lost by it."""
+    rows: list[tuple[str, str, str, float | None, int, int]] = []
+    for (reader, port), arc in seen.shed.items():
+        rows.append((", ".join(arc.queries), f"{reader}.{port}", arc.kind if arc.active else "ended", arc.share, arc.seen, arc.dropped))
+    chosen = {one.query: "off" if not one.share else f"by hand {one.share:g}" for one in running.shedding}
+    for query in running.queries:
+        counts = seen.queries.get(query.query)
+        lost = 0 if counts is None else counts.shed
+        if lost or query.query in chosen:
+            rows.append((query.query, "in all", chosen.get(query.query, "auto"), None, sum(_came(query, seen)), lost))
+    return Listing(("query", "at", "kind", "share", "seen", "dropped"), tuple(rows))
+
+
+def _came(query: AddQuery, seen: Statistics) -> list[int]:
+    """The tuples that have come on a query's streams."""
+    return [seen.streams[stream.name].tuples for stream in query.streams if stream.name in seen.streams]
 
 
 def _vertices(seen: Statistics) -> Listing:

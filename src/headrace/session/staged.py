@@ -12,7 +12,7 @@ from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, S
 from headrace.catalog.journal import Entry
 from headrace.elements.promise import format_qos
 from headrace.errors import NameFault
-from headrace.graph.command import AddQuery, Command, DropQuery, Running
+from headrace.graph.command import AddQuery, Command, DropQuery, Running, SetShedding
 from headrace.language.names import did_you_mean
 from headrace.language.rule_syntax import CreateSink, DeclareEvent
 from headrace.language.syntax import (
@@ -28,7 +28,7 @@ from headrace.language.syntax import (
     Name,
 )
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import promises_of
+from headrace.session.promises import check_shedding, promises_of
 from headrace.session.settings import command_of
 
 Create: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent | DeclareEvent | CreateSink
@@ -78,7 +78,10 @@ class Staged:
         query, setting = statement.query, statement.setting.text.lower()
         if query is not None:
             self._check_running(query)
-        self.commands.append(command_of(statement))
+        command = command_of(statement)
+        if isinstance(command, SetShedding):
+            check_shedding(command, self.running[command.query], statement.value.span)
+        self.commands.append(command)
         self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}"))
 
     def promise(self, statement: AlterPromises) -> None:
