@@ -191,7 +191,7 @@ def test_a_call_that_hangs_is_given_up_and_does_not_stop_the_pipeline(session: S
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    requests: list[tuple[str, dict[str, Any]]] = []  # noqa: RUF012 (handlers are made anew for each request)
+    requests: list[tuple[str, dict[str, Any]]] = []
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -446,7 +446,13 @@ def test_contexts_that_nothing_bounds_are_named(session: Session) -> None:
 
 @pytest.mark.parametrize(
     ("context", "most"),
-    [("RECENT", 1), ("PROXIMAL", 1), ("RECENT (immobile BY carId)", 3), ("CHRONICLE (immobile KEEP 4)", 4), ("UNRESTRICTED (immobile FOR 5 SECONDS)", 6)],
+    [
+        ("RECENT", 1),
+        ("PROXIMAL", 1),
+        ("RECENT (immobile BY carId)", 3),
+        ("CHRONICLE (immobile KEEP 4)", 4),
+        ("UNRESTRICTED (immobile FOR 5 SECONDS)", 6),
+    ],
 )
 def test_what_is_kept_stays_bounded_where_the_context_bounds_it(context: str, most: int) -> None:
     held = []

@@ -11,6 +11,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_connector
 from headrace.catalog.definitions import RAISED, Connector, Query, Rule, Sink, Stream, Timing
 from headrace.catalog.journal import Entry
+from headrace.connectors import check_sink
 from headrace.elements.action import CASCADE, Action, CallFunction, CallWebhook, Effort, RaiseEvent, Reaction, SwitchQuery
 from headrace.elements.event_text import format_context
 from headrace.elements.expression import columns
@@ -101,6 +102,7 @@ def _rule(statement: CreateRule, bound: BoundRule, catalog: Catalog, functions: 
             named = catalog.sink(clause.name.text) if not clause.connector.options else None
             parts += [named.name] if named else []
             sinks.append(_own_part(named.connector, statement.name.text) if named else define_connector(clause.connector))
+            _check_sink(statement, sinks[-1], bound, clause.connector.span)
         else:
             actions.append(_action(clause, statement, bound, catalog, functions))
             texts.append(" ".join(text.split()))
@@ -169,6 +171,14 @@ def _check_cascade(statement: CreateRule, bound: BoundRule, catalog: Catalog) ->
 def _counts(rule: Rule) -> bool:
     """Whether what a rule raises says how many rules led to it."""
     return all(columns(action.cascade) for action in rule.reaction.actions if isinstance(action, RaiseEvent))
+
+
+def _check_sink(statement: CreateRule, connector: Connector, bound: BoundRule, span: Span) -> None:
+    try:
+        check_sink(statement.name.text, connector, bound.plan.schema)
+    except QueryError as error:
+        error.span = span
+        raise
 
 
 def _check_function(target: Name) -> None:
