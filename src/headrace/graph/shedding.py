@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from headrace.catalog.definitions import SYSTEM
 from headrace.elements.expression import Column
 from headrace.elements.promise import Shedding
 from headrace.graph.command import Running, ShedAt
@@ -19,8 +20,6 @@ from headrace.graph.whole import whole_of
 from headrace.operators.specs import Filter, PartialAggregate, Project, Receive, Scan
 
 Arc: TypeAlias = tuple[VertexId, int]
-#: Begins the names of the streams that tell of the system itself; to shed them would only make more of them.
-SYSTEM = "headrace."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,8 @@ def place_shedders(placement: Placement, shedders: Mapping[Arc, ShedAt]) -> Plac
 def sheddable(graph: Graph) -> set[Arc]:
     """The arcs on which tuples may be dropped.
 
-    Not behind a partial aggregate, of which a row stands for many tuples, nor where anything stems from a stream that tells of the system itself.
+    Not behind a partial aggregate, of which a row stands for many tuples, nor where anything stems from a stream that tells of the system itself: to
+    shed those would only make more of them.
     """
     vertices = graph.by_id()
     system: set[VertexId] = set()

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import polars as pl
 
-from headrace.catalog.definitions import Connector
+from headrace.catalog.definitions import SHED, Connector
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files_sink import FilesSink
+from headrace.connectors.system import tell
 from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
@@ -27,6 +28,7 @@ from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
 from headrace.hosts.raising import raisers
 from headrace.hosts.reactions import Reactions
+from headrace.hosts.shed_rows import shed_rows
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
 from headrace.runtime.clock import Clock, SystemClock
@@ -60,7 +62,7 @@ class Delivery:
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
-        wanted = {query.query: query for query in running.queries}
+        wanted = {query.query: query for query in running.known}
         self.reactions.outbox.start()
         for name in [name for name in self.sinks if name not in wanted or self._opened[name] != (wanted[name].sinks, wanted[name].schema)]:
             for sink in self.sinks.pop(name):
@@ -87,7 +89,7 @@ class Delivery:
                 partial.setdefault(row.name, []).append(Page.decode(row.payload))
             elif row.kind is Kind.REPORT:
                 reports.append(decode_report(row.payload))
-        outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
+        outputs = {vertex.id: vertex.spec.query for query in running.working for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self.bounds = bounds
         self._exchange(batch, pages, bounds)
@@ -95,12 +97,14 @@ class Delivery:
         rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
         detected: dict[str, list[Page]] = {}
         first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
-        for vertex, query in outputs.items():
-            if vertex in partial:
-                self.partials[query] = partial[vertex]
-            if query in first and vertex in pages:
-                pages[vertex] = _ahead(pages[vertex], first[query])
-            found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
+        for query in dict.fromkeys(outputs.values()):
+            own = [vertex for vertex, output in outputs.items() if output == query]  # two if one stint is being ended and the next is on
+            if any(vertex in partial for vertex in own):
+                self.partials[query] = [page for vertex in own for page in partial.get(vertex, [])]
+            found = [page for vertex in own for page in pages.get(vertex, [])]
+            elsewhere = [row for vertex in own for row in staged.get(vertex, [])]
+            if query in first and found:
+                found = _ahead(found, first[query])
             rule = rules.get(query)
             if rule is not None:
                 detected[query] = found
@@ -119,6 +123,8 @@ class Delivery:
         ended = running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(reports, bounds, running)
+        if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
+            tell(SHED.name, self.directory, batch, shed_rows(reports, running))
         if milliseconds is not None:
             took = milliseconds / 1e3 + (time.perf_counter_ns() - began) / 1e9
             self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))
@@ -219,7 +225,7 @@ class Delivery:
                     if told.newest is not None and told.frontier is not None:
                         stream.newest = max(stream.newest or BEGIN, told.newest)
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
-        alive = {query.query for query in running.queries}
+        alive = {query.query for query in running.known}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
         arrived = {name: came for report in reports for name, came in report.arrived.items()}
         delivered = self.clock.now()
@@ -252,11 +258,12 @@ def _least_bounds(reports: list[Report]) -> dict[str, int]:
 
 
 def _least_waits(reports: list[Report]) -> list[Wait]:
-    least: dict[tuple[str, ...], int] = {}
+    least: dict[tuple[tuple[str, ...], bool], int] = {}
     for report in reports:
         for wait in report.waits:
-            least[wait.streams] = min(wait.bound, least.get(wait.streams, wait.bound))
-    return [Wait(bound, streams) for streams, bound in least.items()]
+            key = wait.streams, wait.anyhow
+            least[key] = min(wait.bound, least.get(key, wait.bound))
+    return [Wait(bound, streams, anyhow) for (streams, anyhow), bound in least.items()]
 
 
 def _add(total: VertexStatistics, seen: VertexStatistics) -> None:

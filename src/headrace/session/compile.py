@@ -107,10 +107,14 @@ def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction |
     """The command that starts a query or a rule, once its sinks have been checked."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
-    bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
-    streams = tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
     graph = graph_of(plan, query.name, catalog, numbered=reaction is not None)
-    return AddQuery(query.name, graph, streams, query.sinks, query.schema, query.qos, reaction)
+    return AddQuery(query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction)
+
+
+def streams_read(plan: Node, catalog: Catalog) -> tuple[Stream, ...]:
+    """The streams that a plan reads, or whose side streams."""
+    bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
+    return tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
 
 
 def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False) -> Graph:

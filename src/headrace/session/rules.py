@@ -30,8 +30,8 @@ from headrace.language.rule_syntax import (
     DeclareEvent,
     InsertClause,
     RaiseClause,
-    SwitchClause,
     SwitchRule,
+    TurnClause,
     WebhookClause,
 )
 from headrace.language.syntax import Name, Option
@@ -129,7 +129,7 @@ def _action(clause: ActionClause, statement: CreateRule, bound: BoundRule, catal
             return CallFunction(target.text, None if args is None else tuple(bound.expression(arg, catalog) for arg in args))
         case WebhookClause(url=url):
             return CallWebhook(url.text)
-        case SwitchClause(query=query, on=on):
+        case TurnClause(query=query, on=on):
             found = catalog.find(query.text, span=query.span)
             if not isinstance(found, Query) or found.is_view:
                 raise NameFault(f"{query.text!r} is not a query that runs", span=query.span, hint="START and STOP take what CREATE QUERY made")
@@ -226,7 +226,7 @@ def _command(rule: Rule, bound: BoundRule, catalog: Catalog) -> AddQuery:
 
 def _run(command: AddQuery, staged: Staged) -> None:
     if staged.running.get(command.query) != command:
-        staged.commands.append(command)
+        staged.send(command)
         staged.running[command.query] = command
 
 
