@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
+from headrace.elements.action import Reaction
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.pattern import Pattern
 from headrace.elements.promise import Qos, Shedding
@@ -43,7 +44,7 @@ class Switch(Struct, frozen=True, omit_defaults=True):
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query: its graph (ending in Output), the streams it reads, where its results go, what it promises, and what turns it on and off.
+    """Run a query or a rule: its graph (ending in Output), the streams it reads, where results go, what it promises, and what turns it on and off.
 
     One that something else is to turn on has no stint yet, and does not run.
     """
@@ -54,6 +55,7 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     sinks: tuple[Connector, ...]
     schema: Schema
     qos: Qos = Qos()
+    reaction: Reaction | None = None  # of a rule: its results are detections
     switch: Switch = Switch()
     stint: Stint | None = None  # what it is on for; None: from when it was created
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.catalog.definitions import SYSTEM, Stream, Timing
+from headrace.catalog.definitions import CLOCK, RAISED, SYSTEM, Stream, Timing
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
@@ -21,6 +21,7 @@ from headrace.graph.place import Placement
 from headrace.graph.whole import closed_in, placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
+from headrace.hosts.raising import feeders, is_over
 from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.ingest import Ingest, Task, Work
 from headrace.runtime.needed import Needed
@@ -46,6 +47,7 @@ class Deployed:
         for name, stream in self.streams.items():
             self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
         self.roots = _roots(self.placement)
+        self.feeders = feeders(running)
         self.needed = Needed(self.placement.ingest, self.streams, running)
         for origin in self.exchanges:
             name = f"exchange:{origin}"
@@ -140,10 +142,15 @@ class Intake:
         if stream.timing is not Timing.EXTERNAL and at != before["at"]:
             newest = time
         complete = source.finished(at)
-        live = complete and progress.punctual.get(name, False) and _follows_clock(stream) and deployed.running.ets.mode != "none"
+        punctual = progress.punctual.get(name, False) or is_wall_clock(stream)
+        live = complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none"
+        ended = deployed.running.draining and complete
+        if ended and stream.connector.kind == RAISED:
+            before_this = {other: at["ended"] for other, at in start["streams"].items()}
+            ended = bool(before["ended"]) or is_over(name, deployed.feeders, before_this, progress)
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
         fresh = time if caught_up else before.get("fresh", time)
-        return {"at": at, "newest": newest, "ended": deployed.running.draining and complete, "live": live, "fresh": fresh}
+        return {"at": at, "newest": newest, "ended": ended, "live": live, "fresh": fresh}
 
     def _end(self, source: Source, start: Any, needed: Needed, name: str, time: int, limit: int) -> Any:
         """How far to read: the limit is on tuples that are read, not on those that are left out unread."""
@@ -275,6 +282,11 @@ def _clock(deployed: Deployed, time: int) -> int:
 def _follows_clock(stream: Stream) -> bool:
     """Whether what has arrived can be read at once, so that the clock tells how old an unread tuple can be."""
     return stream.timing is Timing.EXTERNAL and stream.connector.kind != "SPARK"
+
+
+def is_wall_clock(stream: Stream) -> bool:
+    """Whether a stream is the clock itself, so that all its tuples up to now are there."""
+    return stream.connector.kind == CLOCK and "start" not in stream.connector.options
 
 
 def pause(directory: Path) -> None:
