@@ -15,6 +15,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Option, Query, Stream, Table
 from headrace.connectors import check_sink, read_table
 from headrace.elements.page import Page
+from headrace.elements.promise import Qos
 from headrace.errors import NameFault
 from headrace.graph.command import AddQuery
 from headrace.graph.explain import explain_graph
@@ -23,6 +24,7 @@ from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.language.parser import parse
 from headrace.language.syntax import Detection, Name, Select
 from headrace.optimizer.optimizer import best
+from headrace.optimizer.weights import weighted
 from headrace.plan.bind_event import bind_event
 from headrace.plan.binder import bind
 from headrace.plan.explain import explain as explain_plan
@@ -80,7 +82,12 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
     found = catalog.find(target.text, span=target.span)
     if not isinstance(found, Query):
         raise NameFault(f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT")
-    return plan_query(found, catalog)
+    return weighed(found.qos, plan_query(found, catalog))
+
+
+def weighed(qos: Qos, plan: Node) -> Node:
+    """The plan with aggregates that make up for what is shed, if anything may be and it goes by chance."""
+    return weighted(plan) if qos.error and (qos.shed is None or qos.shed.kind == "RANDOM") else plan
 
 
 def command_for(query: Query, plan: Node, catalog: Catalog) -> AddQuery:
@@ -89,7 +96,7 @@ def command_for(query: Query, plan: Node, catalog: Catalog) -> AddQuery:
         check_sink(query.name, sink, query.schema)
     bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
     streams = tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
-    return AddQuery(query.name, graph_of(plan, query.name, catalog), streams, query.sinks, query.schema, query.qos)
+    return AddQuery(query.name, graph_of(weighed(query.qos, plan), query.name, catalog), streams, query.sinks, query.schema, query.qos)
 
 
 def graph_of(plan: Node, name: str, catalog: Catalog) -> Graph:
