@@ -90,7 +90,7 @@ class Catalog:
         """The queries that name this stream, table or query directly."""
         key = name.lower()
         sides = {key, f"{key}.bad", f"{key}.late"}
-        return [query.name for query in self.queries() if sides & references(query.text).relations]
+        return [query.name for query in self.queries() if sides & (references(query.text).relations | {each.lower() for each in query.watched})]
 
     def callers(self, name: str) -> list[str]:
         """The queries that call this aggregate."""

@@ -14,6 +14,10 @@ from headrace.elements.types import Type
 Option: TypeAlias = str | int | float | bool
 
 
+#: Options of a query that say when it is on: times, and what is watched.
+SCHEDULE, START_ON, STOP_ON = "schedule", "start on", "stop on"
+
+
 class Connector(Struct, frozen=True):
     """A source or sink by kind (FILES, GENERATOR, SOCKET, MEMORY, SPARK, CONSOLE, ...) with its options."""
 
@@ -65,6 +69,11 @@ class Query(Struct, frozen=True, tag="query"):
     def is_event(self) -> bool:
         """Whether it was created as an event: a view whose tuples are occurrences; its text is a SELECT or begins with DETECT."""
         return bool(self.options.get("event"))
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """What turns it on and off by a first tuple."""
+        return tuple(str(self.options[name]) for name in (START_ON, STOP_ON) if name in self.options)
 
     @property
     def qos(self) -> Qos:

@@ -57,7 +57,7 @@ class Delivery:
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
-        wanted = {query.query: query for query in running.queries}
+        wanted = {query.query: query for query in running.known}
         for name in [name for name in self.sinks if name not in wanted]:
             for sink in self.sinks.pop(name):
                 sink.close()
@@ -82,18 +82,20 @@ class Delivery:
                 partial.setdefault(row.name, []).append(Page.decode(row.payload))
             elif row.kind is Kind.REPORT:
                 reports.append(decode_report(row.payload))
-        outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
+        outputs = {vertex.id: vertex.spec.query for query in running.working for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self.bounds = bounds
         self._exchange(batch, pages, bounds)
         writing = []
         first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
-        for vertex, query in outputs.items():
-            if vertex in partial:
-                self.partials[query] = partial[vertex]
-            if query in first and vertex in pages:
-                pages[vertex] = _ahead(pages[vertex], first[query])
-            found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
+        for query in dict.fromkeys(outputs.values()):
+            own = [vertex for vertex, output in outputs.items() if output == query]  # two if one stint is being ended and the next is on
+            if any(vertex in partial for vertex in own):
+                self.partials[query] = [page for vertex in own for page in partial.get(vertex, [])]
+            found = [page for vertex in own for page in pages.get(vertex, [])]
+            elsewhere = [row for vertex in own for row in staged.get(vertex, [])]
+            if query in first and found:
+                found = _ahead(found, first[query])
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
@@ -203,7 +205,7 @@ class Delivery:
                     if told.newest is not None and told.frontier is not None:
                         stream.newest = max(stream.newest or BEGIN, told.newest)
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
-        alive = {query.query for query in running.queries}
+        alive = {query.query for query in running.known}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
         arrived = {name: came for report in reports for name, came in report.arrived.items()}
         delivered = self.clock.now()
@@ -236,11 +238,12 @@ def _least_bounds(reports: list[Report]) -> dict[str, int]:
 
 
 def _least_waits(reports: list[Report]) -> list[Wait]:
-    least: dict[tuple[str, ...], int] = {}
+    least: dict[tuple[tuple[str, ...], bool], int] = {}
     for report in reports:
         for wait in report.waits:
-            least[wait.streams] = min(wait.bound, least.get(wait.streams, wait.bound))
-    return [Wait(bound, streams) for streams, bound in least.items()]
+            key = wait.streams, wait.anyhow
+            least[key] = min(wait.bound, least.get(key, wait.bound))
+    return [Wait(bound, streams, anyhow) for (streams, anyhow), bound in least.items()]
 
 
 def _add(total: VertexStatistics, seen: VertexStatistics) -> None:

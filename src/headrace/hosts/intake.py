@@ -6,7 +6,7 @@ its newest timestamp and whether it has ended. Spark keeps offsets in its log, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,8 +15,9 @@ from headrace.connectors import SOURCES
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import CommandLog, Running, encode_command
+from headrace.graph.graph import VertexId
 from headrace.graph.place import Placement
-from headrace.graph.whole import placement_of
+from headrace.graph.whole import closed_in, placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
 from headrace.operators.specs import Exchange, Receive
@@ -37,8 +38,9 @@ class Deployed:
     def __init__(self, running: Running, directory: Path, sources: dict[str, Source]) -> None:
         self.running = running
         self.placement: Placement = placement_of(running)
-        self.streams: dict[str, Stream] = {stream.name: stream for query in running.queries for stream in query.streams}
+        self.streams: dict[str, Stream] = {stream.name: stream for query in (*running.working, *running.stopped) for stream in query.streams}
         self.exchanges = self.placement.exchanges()
+        self.wanted = _wanted(self.placement, closed_in(running))
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
             self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
@@ -66,6 +68,12 @@ def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
     while any(root in found for roots in found.values() for root in roots):
         found = {name: tuple(dict.fromkeys(base for root in roots for base in found.get(root, (root,)))) for name, roots in found.items()}
     return found
+
+
+def _wanted(placement: Placement, closed: Collection[VertexId]) -> set[str]:
+    """The streams that a query or something that is watched reads now."""
+    routes = (vertex.spec for vertex in placement.routes() if vertex.id not in closed)
+    return {name.removesuffix(".late").removesuffix(".bad") for route in routes if isinstance(route, Receive) for name in route.streams}
 
 
 class Deployments:
@@ -147,7 +155,8 @@ class Intake:
         before = _highest(_bounds(deployed, start), _clocks(deployed, start)) if start["streams"].keys() == end["streams"].keys() else {}
         for wait in progress.waits:
             roots = {root for name in wait.streams for root in deployed.roots.get(name, (name,))}
-            if all(now.get(name, BEGIN) >= wait.bound for name in roots):
+            unseen = end["time"] if wait.anyhow else BEGIN
+            if all(now.get(name, unseen) >= wait.bound for name in roots):
                 # an operator in between may promise less than it is told, so look again, but not all the time
                 told = all(before.get(name, BEGIN) >= wait.bound for name in roots)
                 if not told or end["time"] - start["time"] >= TICK:
@@ -161,8 +170,8 @@ class Intake:
         turn = 0
         for name in deployed.streams:
             at, before = end["streams"][name], start["streams"].get(name)
-            if before is not None and before["at"] == at["at"]:
-                continue
+            if (before is not None and before["at"] == at["at"]) or name not in deployed.wanted:
+                continue  # of a stream that only stopped queries read, what comes is passed over
             for split in deployed.sources[name].splits(before["at"] if before else None, at["at"], parallel=self.parallel):
                 since = start["time"] if before else end["time"]
                 work[turn % self.parallel].append(Work(name, split, at["newest"], since))
