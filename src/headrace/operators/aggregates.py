@@ -108,8 +108,10 @@ def split(call: AggregateCall, arg: str) -> Split:
     x = pl.col(arg)
     match call.function:
         case "count":
-            part = _count(arg) if call.arg is not None else Part("__rows", pl.len().cast(pl.Int64), pl.col("__rows").sum(), kind="rows")
+            part = _count(arg) if call.arg is not None else _rows()
             return Split((part,), pl.col(part.name))
+        case "shed_error":
+            return Split((_rows(),), pl.lit(0.0))  # where tuples are weighed, the plan says it in other terms
         case "sum":
             count, total = _count(arg), _sum(arg, call.type.polars)
             return Split((count, total), _unless_empty(count, pl.col(total.name)))
@@ -139,6 +141,10 @@ def split(call: AggregateCall, arg: str) -> Split:
 
 def _single(part: Part) -> Split:
     return Split((part,), pl.col(part.name))
+
+
+def _rows() -> Part:
+    return Part("__rows", pl.len().cast(pl.Int64), pl.col("__rows").sum(), kind="rows")
 
 
 def _count(arg: str) -> Part:
