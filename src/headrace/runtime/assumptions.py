@@ -20,15 +20,17 @@ from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.graph.feedback import Arc, Respond, Spread, arcs_of, facts_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
-from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, until
+from headrace.operators.feedback.clocks import Clock
+from headrace.operators.feedback.facts import NO_FACTS, Facts, until
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator
 from headrace.operators.panes import PANE, pane_length
 from headrace.operators.specs import PaneAggregate
 from headrace.runtime.network import Network
 
-#: Guards on one arc at most.
-MOST_GUARDS = 64
+#: Guards on one arc at most: of those that follow from what was told, and of groups that were found to match.
+MOST_GUARDS = 128
+MOST_GROUPS = 64
 #: Desires at one source at most; the newest count, for an impatient join has new ones with every page.
 MOST_WISHES = 16
 _MOST_ENDED = 1024
@@ -215,7 +217,10 @@ class Assumptions:
     def _take(self, arcs: Sequence[Arc], wanted: Pattern, kind: Literal["told", "group"]) -> bool:
         """Put guards in place, nearest to the sender first, then forget what is kept, then tell the sources."""
         found = self._spread(arcs, wanted)
-        if not found.guards or not all(self._make_room(arc) for arc, _ in found.guards):
+        if kind == "told" and not all(self._make_room(arc, kind) for arc, _ in found.guards):
+            # others may heed it: what leaves here is dropped in any case
+            found = Spread(tuple((arc, mine) for arc, mine in found.guards if arc in arcs and mine == wanted))
+        if not found.guards or not all(self._make_room(arc, kind) for arc, _ in found.guards):
             return False
         firm = kind == "group" or len(found.guards) > len(arcs)
         for arc, mine in found.guards:
@@ -248,9 +253,12 @@ class Assumptions:
         guard.firm |= any(one.firm for one in covered)
         self.by_arc[guard.arc] = [*(one for one in before if one not in covered), guard]
 
-    def _make_room(self, arc: Arc) -> bool:
+    def _make_room(self, arc: Arc, kind: Literal["told", "group"]) -> bool:
         guards = self.by_arc.get(arc, [])
-        if len(guards) < MOST_GUARDS:
+        groups = sum(guard.kind == "group" for guard in guards)
+        if kind == "group":
+            return groups < MOST_GROUPS
+        if len(guards) - groups < MOST_GUARDS:
             return True
         loose = next((guard for guard in guards if not guard.firm), None)
         if loose is None:

@@ -122,7 +122,7 @@ class Bucket:
         if not all(isinstance(command, Tell | UseRelays) for command in commands):  # these change nothing of the graph
             self._deploy(placement_of(self.running), facts_in(self.running))
         for command in commands:
-            if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
+            if isinstance(command, Tell) and command in self.running.told:  # what is ignored, is so by all
                 self._tell(command)
         return commands
 
