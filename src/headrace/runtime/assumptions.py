@@ -95,7 +95,7 @@ class Assumptions:
         self._clear()
         for guard in old:
             # a group that was given up stays so, or it would begin again with what comes now
-            if guard.kind != "derived" and self._exists(guard.arc):
+            if guard.kind != "derived" and self.exists(guard.arc):
                 self._take((guard.arc,), guard.pattern, guard.kind)
         saved = {(guard.arc, guard.pattern): guard.saved for guard in old}
         for guards in self.by_arc.values():
@@ -185,6 +185,12 @@ class Assumptions:
         self.ended.clear()
         return ended
 
+    def forget_wishes(self) -> None:
+        """What sources were to give first is said anew."""
+        left = {name: [one for one in said if one.intent is not Intent.DESIRED] for name, said in self.relayed.items()}
+        self.relayed.clear()
+        self.relayed.update({name: said for name, said in left.items() if said})
+
     def note_wishes(self, found: Spread) -> None:
         """Sources are to give this first."""
         for name, patterns in found.of_sources(self._graph).items():
@@ -207,7 +213,7 @@ class Assumptions:
         """Go on with guards that were kept: nothing is purged again, and sources need not be told again."""
         self._clear()
         for guard in guards:
-            if self._exists(guard.arc):
+            if self.exists(guard.arc):
                 self._put(guard)
         for guard in self.guards():
             if guard.kind != "derived":
@@ -285,20 +291,24 @@ class Assumptions:
     def _spread(self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None) -> Spread:
         if known is None:
             known = {arc: [guard.pattern for guard in guards] for arc, guards in self.by_arc.items()}
-        self._known("")
-        return spread_from(self._graph, arcs, wanted, known=known, taps=self._taps, facts=self._facts, answer=self.answer)
+        return spread_from(self._graph, arcs, wanted, known=known, taps=self._taps, facts=self.facts(), answer=self.answer)
 
-    def _known(self, vertex: VertexId) -> Facts:
+    def facts(self) -> Mapping[VertexId, Facts]:
+        """What is known of every vertex's output."""
         if not self._facts:
             self._facts = facts_of(self._graph, given=self._given)
-        return self._facts.get(vertex, NO_FACTS)
+        return self._facts
+
+    def _known(self, vertex: VertexId) -> Facts:
+        return self.facts().get(vertex, NO_FACTS)
 
     def origin(self, arc: Arc) -> VertexId:
         """The vertex whose output is read on an arc."""
         vertex = self._graph.by_id().get(arc[0])
         return arc[0].removeprefix(tap_of("")) if vertex is None else vertex.inputs[arc[1]]
 
-    def _exists(self, arc: Arc) -> bool:
+    def exists(self, arc: Arc) -> bool:
+        """Whether anybody reads there."""
         vertex = self._graph.by_id().get(arc[0])
         return arc[0].removeprefix(tap_of("")) in self._taps if vertex is None else arc[1] < len(vertex.inputs)
 

@@ -62,6 +62,7 @@ class Bucket:
         bucket.engine.bounds.update({name: bound for name, bound in extra.ends.items() if name in bucket.engine.bounds})
         bucket.engine.restore(state)
         bucket.engine.restore_guards(extra.guards)
+        bucket.engine.restore_wishes(extra.wishes)
         return bucket
 
     @property
@@ -202,7 +203,7 @@ class Bucket:
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
-        extra = Extra(self.bounds, self.time, ends, self.engine.guards())
+        extra = Extra(self.bounds, self.time, ends, self.engine.guards(), self.engine.wishes())
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
