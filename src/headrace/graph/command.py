@@ -290,7 +290,7 @@ def assumed(running: Running) -> list[tuple[VertexId, Pattern]]:
     return [(outputs[told.query], told.feedback.pattern) for told in running.told if told.feedback.intent is Intent.ASSUMED and told.query in outputs]
 
 
-#: So much feedback is kept at most; to forget the oldest is always right.
+#: So many assumptions about one query are in force at most. More are ignored, which is always right; to forget one that buckets heed is not.
 MOST_TOLD = 64
 
 
@@ -434,4 +434,7 @@ def _with(told: tuple[Tell, ...], new: Tell) -> tuple[Tell, ...]:
             left = [old for old in told if old.query != new.query or old.feedback.intent is not Intent.DESIRED]
         case Intent.ASSUMED:
             left = [old for old in told if old.query != new.query or old.until is None or old.until > new.since]
-    return (*left, new)[-MOST_TOLD:]
+            mine = sum(old.query == new.query and old.feedback.intent is Intent.ASSUMED for old in left)
+            if mine >= MOST_TOLD:
+                return tuple(left)
+    return (*left, new)

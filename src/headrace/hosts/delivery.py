@@ -186,10 +186,13 @@ class Delivery:
                 key = guard.reader, guard.pattern
                 guards.setdefault(key, GuardStatistics(guard.until)).saved += guard.saved - before.get(key, 0)
             self._guards[report.bucket] = report.guards
-            for guard in (guard for screened in report.screened for guard in screened):
-                guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until)).saved += guard.saved
-            for guard in (*report.guards, *(guard for screened in report.screened for guard in screened)):
+            for guard in report.guards:
                 guards[guard.reader, guard.pattern].active = True
+            for guard in (guard for screened in report.screened for guard in screened):
+                found = guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until))
+                found.saved += guard.saved
+                found.ended |= guard.ended
+                found.active = not found.ended
         for key in [key for key, seen in guards.items() if not seen.active][:-_ENDED_SHOWN]:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)

@@ -87,15 +87,21 @@ class Deployments:
         self.log = CommandLog(directory / "commands")
         self._sources: dict[str, Source] = {}
         self._known: dict[int, Deployed] = {}
+        self._running = Running()
 
     def at(self, commands: int) -> Deployed:
         if commands not in self._known:
-            running = Running()
-            for command in self.log.upto(commands):
-                running = running.after(command)
             self._known = {number: known for number, known in self._known.items() if number >= commands - 2}
-            self._known[commands] = Deployed(running, self.directory, self._sources)
+            self._known[commands] = Deployed(self.running(commands), self.directory, self._sources)
         return self._known[commands]
+
+    def running(self, commands: int) -> Running:
+        """What is in force after so many commands; the next ones go on from there."""
+        if self._running.commands > commands:
+            self._running = Running()
+        for command in self.log.upto(commands)[self._running.commands :]:
+            self._running = self._running.after(command)
+        return self._running
 
     def count(self) -> int:
         return len(self.log.upto(None))

@@ -87,6 +87,7 @@ class Bucket:
         bucket.engine.shedders.restore(extra.shedders)
         bucket.engine.restore_owed(extra.owed)
         bucket.engine.turns = extra.turns
+        bucket.engine.restore_wishes(extra.wishes)
         return bucket
 
     @property
@@ -164,7 +165,7 @@ class Bucket:
         # what others may share goes on for them; the stint that is to end has the same state for itself
         self.engine.restore({new: state[old] for old, new in moved.items() if old in state})
         for command in commands:
-            if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
+            if isinstance(command, Tell) and command in self.running.told:  # what is ignored, is so by all
                 self._tell(command)
         return commands
 
@@ -274,9 +275,9 @@ class Bucket:
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
-        extra = Extra(
-            self.bounds, self.time, ends, self.engine.guards(), self.engine.shedders.remembered(), dict(self.engine.owed), self.engine.turns
-        )
+        engine = self.engine
+        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.wishes()
+        extra = Extra(self.bounds, self.time, ends, engine.guards(), *kept)
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 

@@ -23,7 +23,7 @@ from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
-from headrace.runtime.assumptions import Assumptions, Guard, Saved
+from headrace.runtime.assumptions import MOST_WISHES, Assumptions, Guard, Saved
 from headrace.runtime.cycle import Cycle, Visit
 from headrace.runtime.dispatch_table import Arc, Table, build_table
 from headrace.runtime.ets import Ets
@@ -37,7 +37,7 @@ from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.units import assumed_cost
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import ends_behind, next_wakeup, upstream_sources, waits
-from headrace.runtime.wishes import leading_to, move_forward, results_now
+from headrace.runtime.wishes import Wish, leading_to, move_forward, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
@@ -96,6 +96,7 @@ class Engine:
         self._guards = self.assumptions.by_arc
         self.shedders = Shedders()
         self.network.shed = self._shed
+        self._wishes: list[Wish] = []  # the newest
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
         self.scheduled: Scheduled | None = None
@@ -130,8 +131,8 @@ class Engine:
         self._ends_behind = ends_behind(graph, self.ends)
         self.use_costs(self.costs)
         self._steady = leading_to(graph, self.network.registers)
-        self._cycle.preferred = {arc for arc in self._cycle.preferred if arc[0] in kept}
         self.assumptions.use(graph, self.taps)
+        self.restore_wishes(self._wishes)
         self._rebuild()
 
     @property
@@ -347,6 +348,18 @@ class Engine:
         """Continue with guards that were kept, after `restore`."""
         self.assumptions.restore(guards)
 
+    def wishes(self) -> list[Wish]:
+        """What is wanted first, as values that can be kept and given to `restore_wishes`."""
+        return list(self._wishes)
+
+    def restore_wishes(self, wishes: Iterable[Wish]) -> None:
+        """Go on with what was wanted first, as far as those are there who want it."""
+        self._wishes = [wish for wish in wishes if self.assumptions.exists((wish.reader, wish.port))]
+        self._cycle.preferred = set()
+        self.assumptions.forget_wishes()
+        for wish in self._wishes:
+            self._heed(((wish.reader, wish.port),), wish.pattern)
+
     def state(self) -> Mapping[VertexId, State]:
         """The state of every operator, and what is unread at its inputs."""
         found: dict[VertexId, State] = {}
@@ -516,8 +529,14 @@ class Engine:
                     raise InternalError(f"{name} demands partial results, which only the outside may")
 
     def _prefer(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
+        """Remember a desire and heed it."""
+        said = [Wish(*arc, wanted) for arc in arcs]
+        self._wishes = [*(wish for wish in self._wishes if wish not in said), *said][-MOST_WISHES:]
+        return self._heed([(wish.reader, wish.port) for wish in said], wanted)
+
+    def _heed(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
         """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
-        found = spread_from(self.graph, arcs, wanted, taps=self.taps)
+        found = spread_from(self.graph, arcs, wanted, taps=self.taps, facts=self.assumptions.facts())
         moved = move_forward(self.graph, self.network, found.guards)
         waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
         self._cycle.preferred |= waiting

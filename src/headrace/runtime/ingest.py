@@ -99,7 +99,7 @@ class Ingest:
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
         if self.screen is not None:
-            self.screen.expire({work.stream: self._floor(work, task.time) for work in task.work})
+            self.screen.expire(bounds | {work.stream: self._floor(work, task.time) for work in task.work})
         for work in task.work:
             seen = counts.setdefault(work.stream, StreamStatistics())
             newest = work.newest

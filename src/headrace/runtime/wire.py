@@ -57,6 +57,7 @@ class GuardSeen(Struct, frozen=True, array_like=True):
     pattern: str
     until: int | None
     saved: int
+    ended: bool = False
 
 
 class Control(Struct, frozen=True):
