@@ -38,6 +38,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -115,7 +116,7 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             return Facts(restrict(inputs[0].holds, frozenset(name for name, _ in spec.keys)), (Clock("window_end", 0, 0), *start))
         case SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
             return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0),))
-        case Scan() | Receive() | Detect():
+        case Scan() | Receive() | Detect() | Suppress():
             return NO_FACTS
 
 
