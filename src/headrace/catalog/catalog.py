@@ -129,7 +129,7 @@ class Catalog:
             case Rule():
                 readers = [query.name for query in self.queries() if f"{found.name.lower()}.failed" in references(query.text).relations]
             case _:
-                readers = self.readers(name)
+                readers = self.readers(name) + [rule.name for rule in self.rules() if found.name in rule.turns]
         if readers:
             raise NameFault(f"{found.name!r} is read by {', '.join(readers)}", span=span, hint=self._first(readers[0]))
         del self._shelf(found)[name.lower()]
