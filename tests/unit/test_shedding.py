@@ -106,7 +106,7 @@ def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(t
             session.deployment.forgetful, session.deployment.clock = forgetful, VirtualClock()
             session.execute(STREAM)
             session.execute(
-                """CREATE QUERY q WITH (error 0.5, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
+                """CREATE QUERY q WITH (error 0.6, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
                 WHERE x.k = y.k AND x.at = y.at INTO MEMORY; ALTER QUERY q SET shedding = 0.3"""
             )
             for start in range(0, 800, 20):
@@ -123,6 +123,10 @@ def test_a_share_above_the_error_is_refused(session: Session) -> None:
         session.execute("ALTER QUERY q SET shedding = 0.2")
     with pytest.raises(QueryError, match="does not say which error it bears"):
         session.execute("ALTER QUERY strict SET shedding = 0.2")
+    session.execute("CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY")
+    with pytest.raises(QueryError, match=r"bears an error of 0.19, not 0.278, which a share of 0.15 of each of 2 inputs makes"):
+        session.execute("ALTER QUERY pairs SET shedding = 0.15")
+    session.execute("ALTER QUERY pairs SET shedding = 0.1; ALTER QUERY pairs SET shedding = 'auto'")
     session.execute("ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'")
     assert not session._running().shedding[0].share
 

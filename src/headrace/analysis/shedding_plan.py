@@ -15,7 +15,7 @@ from headrace.analysis.shed_decision import ShedPlan
 from headrace.analysis.shed_places import Place, QueryPath, choose_places
 from headrace.graph.command import Running, ShedAt
 from headrace.graph.graph import Graph, VertexId
-from headrace.graph.shedding import Arc, fitted, sheddable, shedders_in
+from headrace.graph.shedding import Arc, fitted, parts_of, share_of_each, sheddable, shedders_in
 from headrace.graph.whole import whole_of
 from headrace.operators.specs import Output, Scan
 
@@ -53,9 +53,9 @@ def shedding_plan(
     streams = {vertex.id: vertex.spec.stream for vertex in whole if isinstance(vertex.spec, Scan)}
     found: list[QueryPath] = []
     for query in running.queries:
-        labels = _labels(whole, query.output)
-        error = 1.0 - (1.0 - errors[query.query]) ** (1.0 / max(1, len(labels)))
-        found += [QueryPath(query.query, path, facts.rates.get(streams[path[0]], 0.0), error) for path in labels]
+        error = share_of_each(errors[query.query], parts_of(query.graph, query.output))
+        ways = _labels(whole, query.output)
+        found += [QueryPath(query.query, way, facts.rates.get(streams[way[0]], 0.0), error) for way in ways]
     may = sheddable(whole)
     barred = frozenset(label for label, arc in arcs.items() if arc not in may or arc in fixed) | streams.keys()
     needs = load([(path.labels, path.rate) for path in found], stages) if found else 0.0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import SHED, Connector
@@ -25,7 +26,7 @@ from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
-from headrace.hosts.progress import Progress, read_progress, write_progress
+from headrace.hosts.progress import read_progress, write_progress
 from headrace.hosts.raising import raisers
 from headrace.hosts.reactions import Reactions
 from headrace.hosts.shed_rows import shed_rows
@@ -162,8 +163,17 @@ class Delivery:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
         raised = {event: min(bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()}
-        raising = sorted(self.reactions.raised)
-        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports), raised, raising))
+        after = msgspec.structs.replace(
+            before,
+            newest=newest,
+            punctual={**before.punctual, **punctual},
+            exchanges=exchanges,
+            waits=_least_waits(reports),
+            unread=sum(report.unread for report in reports),
+            raised=raised,
+            raising=sorted(self.reactions.raised),
+        )
+        write_progress(self.directory, after)
 
     def _guard(self, reports: list[Report]) -> None:
         """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""
@@ -176,10 +186,13 @@ class Delivery:
                 key = guard.reader, guard.pattern
                 guards.setdefault(key, GuardStatistics(guard.until)).saved += guard.saved - before.get(key, 0)
             self._guards[report.bucket] = report.guards
-            for guard in (guard for screened in report.screened for guard in screened):
-                guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until)).saved += guard.saved
-            for guard in (*report.guards, *(guard for screened in report.screened for guard in screened)):
+            for guard in report.guards:
                 guards[guard.reader, guard.pattern].active = True
+            for guard in (guard for screened in report.screened for guard in screened):
+                found = guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until))
+                found.saved += guard.saved
+                found.ended |= guard.ended
+                found.active = not found.ended
         for key in [key for key, seen in guards.items() if not seen.active][:-_ENDED_SHOWN]:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)
@@ -232,6 +245,7 @@ class Delivery:
         for query in running.queries:
             known = total.queries.setdefault(query.query, QueryStatistics())
             came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            came += [report.waiting[query.output] for report in reports if query.output in report.waiting]
             if came:
                 known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 

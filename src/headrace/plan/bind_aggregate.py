@@ -143,7 +143,7 @@ class Grouping:
         if own is not None and arg is not None:
             arg = _fitted(arg, own, call)
         if condition is not None:
-            if function in ("first", "last") or function.startswith("python:"):
+            if function in ("first", "last", "shed_error") or function.startswith("python:"):
                 raise NotSupported(f"{call.name} takes no FILTER", span=place(call), hint="filter in a sub-query")
             arg = Literal(1, Type.INT) if arg is None else arg
             arg = Case(((condition, arg),), None, arg.type)
@@ -164,6 +164,10 @@ class Grouping:
                 raise NotSupported(f"{call.name} takes no DISTINCT", span=place(call), hint="only count(DISTINCT x) is there")
         if name == "count" and not distinct and (not args or isinstance(args[0], exp.Star)) and len(args) < 2:
             return "count", None
+        if name == "shed_error":
+            if args:
+                raise TypeFault("shed_error takes no argument", span=place(call), hint="it tells of count(*); write shed_error()")
+            return name, None
         if len(args) != 1 or isinstance(args[0], exp.Star):
             raise TypeFault(
                 f"{call.name} takes one argument, not {len(args)}", span=place(call), hint=None if name != "count" else "concat the columns"

@@ -107,6 +107,7 @@ class Session:
         self.deployment.delivery.reactions.switch = self._switch
         self._started = False
         self._gauge: Gauge | None = None
+        self._deployments = Deployments(self.directory)
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
@@ -257,8 +258,7 @@ class Session:
         return self.deployment.now()
 
     def _running(self) -> Running:
-        deployments = Deployments(self.directory)
-        return deployments.at(deployments.count()).running
+        return self._deployments.running(self._deployments.count())
 
     def _staged(self, text: str) -> Staged:
         """Check statements in order, as if they were run."""
@@ -378,7 +378,8 @@ class Session:
         """Tell a query what its readers need; a demand is answered with what there is."""
         known = staged.running.get(statement.query.text)
         bound = BEGIN if known is None else self.deployment.delivery.bounds.get(known.output, BEGIN)
-        command = tell(statement, staged.catalog, staged.running, since=bound, now=bound if BEGIN < bound < END else SystemClock().now())
+        now = bound if BEGIN < bound < END else SystemClock().now()
+        command = tell(statement, staged.catalog, staged.running, self._running(), since=bound, now=now)
         staged.commands.append(command)
         if command.feedback.intent is not Intent.DEMANDED:
             staged.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
@@ -387,7 +388,7 @@ class Session:
 
     def _demanded(self, query: str) -> Outcome:
         """What the last DEMAND of a query found, once the micro-batch that took it is through."""
-        commands = Deployments(self.directory).count()
+        commands = self._deployments.count()
         deadline = time.monotonic() + DEMAND_SECONDS
         while self.deployment.delivery.commands < commands and time.monotonic() < deadline:
             if isinstance(self.deployment, LocalDeployment):
