@@ -127,7 +127,9 @@ class Catalog:
             case Sink():
                 readers = [rule.name for rule in self.rules() if found.name in rule.parts]
             case Rule():
-                readers = [query.name for query in self.queries() if f"{found.name.lower()}.failed" in references(query.text).relations]
+                failed = f"{found.name.lower()}.failed"
+                readers = [query.name for query in self.queries() if failed in references(query.text).relations]
+                readers += [rule.name for rule in self.rules() if rule.event.lower() == failed]
             case _:
                 readers = self.readers(name) + [rule.name for rule in self.rules() if found.name in rule.turns]
         if readers:
