@@ -127,9 +127,11 @@ class Catalog:
             case Sink():
                 readers = [rule.name for rule in self.rules() if found.name in rule.parts]
             case Rule():
-                readers = [query.name for query in self.queries() if f"{found.name.lower()}.failed" in references(query.text).relations]
+                failed = f"{found.name.lower()}.failed"
+                readers = [query.name for query in self.queries() if failed in references(query.text).relations]
+                readers += [rule.name for rule in self.rules() if rule.event.lower() == failed]
             case _:
-                readers = self.readers(name)
+                readers = self.readers(name) + [rule.name for rule in self.rules() if found.name in rule.turns]
         if readers:
             raise NameFault(f"{found.name!r} is read by {', '.join(readers)}", span=span, hint=self._first(readers[0]))
         del self._shelf(found)[name.lower()]
