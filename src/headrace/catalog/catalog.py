@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace as changed
 
-from headrace.catalog.definitions import BAD, Aggregate, Definition, Query, Stream, Table, Timing
+from headrace.catalog.definitions import BAD, SHED, Aggregate, Definition, Query, Stream, Table, Timing
 from headrace.catalog.references import references
 from headrace.errors import NameFault, Span
 from headrace.language.names import did_you_mean
@@ -36,7 +36,7 @@ class Catalog:
         if found is None:
             known = self.names()
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
-            sides = [f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad")] if "." in name else []
+            sides = [SHED.name, *(f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad"))] if "." in name else []
             raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, [*known, *sides], otherwise=otherwise))
         return found
 
@@ -90,7 +90,7 @@ class Catalog:
         """The queries that name this stream, table or query directly."""
         key = name.lower()
         sides = {key, f"{key}.bad", f"{key}.late"}
-        return [query.name for query in self.queries() if sides & references(query.text).relations]
+        return [query.name for query in self.queries() if sides & (references(query.text).relations | {each.lower() for each in query.watched})]
 
     def callers(self, name: str) -> list[str]:
         """The queries that call this aggregate."""
@@ -140,6 +140,8 @@ class Catalog:
     def _side_stream(self, name: str) -> Stream | None:
         base, _, side = name.rpartition(".")
         stream = self._relations.get(base.lower())
+        if name.lower() == SHED.name:
+            return SHED
         if not isinstance(stream, Stream) or side.lower() not in ("bad", "late"):
             return None
         schema = BAD if side.lower() == "bad" else stream.schema

@@ -70,6 +70,15 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class PacedSource(Protocol):
+    """A source whose records come at their time, so that there is a moment when all that have come are read."""
+
+    def caught_up(self, offset: Offset) -> bool:
+        """Whether `offset` is past everything whose time had come when `latest` last looked."""
+        ...
+
+
+@runtime_checkable
 class SkippingSource(Protocol):
     """A source that can leave out records without reading them.
 

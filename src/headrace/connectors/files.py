@@ -20,6 +20,7 @@ from headrace.connectors import columnar, text
 from headrace.connectors.connector import Chunk, Offset, Skipped, Split
 from headrace.connectors.conversion import select
 from headrace.connectors.file_index import Entry, FileIndex, is_glob, list_files
+from headrace.connectors.messages import Messages, read_messages
 from headrace.connectors.options import check_names, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.connectors.parquet_groups import Groups
@@ -27,9 +28,9 @@ from headrace.elements.pattern import Pattern
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault, QueryError, SourceFault
 
-Format: TypeAlias = Literal["parquet", "arrow", "csv", "json"]
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
 FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
-OPTIONS = ("path", "format", "header", "delimiter", "null_value", "pattern", "max_rows")
+OPTIONS = ("path", "format", "header", "delimiter", "null_value", "terminator", "pattern", "max_rows")
 _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
@@ -46,7 +47,7 @@ _UNREAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the files are and how they are written."""
+    """Where the files are and how they are written; `messages` where a function reads them."""
 
     path: str
     format: Format
@@ -55,10 +56,16 @@ class Layout:
     null: str
     pattern: str
     max_rows: int
+    messages: Messages | None = None
 
     @property
     def is_text(self) -> bool:
-        return self.format in ("csv", "json")
+        return self.format in ("csv", "json", "python")
+
+    @property
+    def mark(self) -> bytes:
+        """What ends a record of text."""
+        return text.NEWLINE if self.messages is None else self.messages.terminator
 
 
 def layout(connector: Connector) -> Layout:
@@ -69,19 +76,23 @@ def layout(connector: Connector) -> Layout:
     form = str(options.get("format", _SUFFIXES.get(Path(path).suffix, "")))
     if not form:
         raise QueryError("FILES needs the option 'format'", hint=f"one of {', '.join(FORMATS)}")
-    if form not in FORMATS:
-        raise NameFault(f"FILES cannot read format {form!r}", hint=near(form, FORMATS))
+    messages = read_messages(form, options)
+    if messages is None and form not in FORMATS:
+        raise NameFault(f"FILES cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")
     delimiter = word(options, "delimiter", ",").replace("\\t", "\t")
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise QueryError(f"the delimiter {delimiter!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'")
     max_rows = whole(options, "max_rows", 0)
     header, null, pattern = flag(options, "header", True), word(options, "null_value", ""), word(options, "pattern", "*")
-    return Layout(path, form, header, delimiter, null, pattern, max_rows)
+    chosen: Format = next((known for known in FORMATS if known == form), "python")
+    return Layout(path, chosen, header, delimiter, null, pattern, max_rows, messages)
 
 
 def check_files(connector: Connector) -> None:
     """Refuse options that are wrong and paths that do not exist."""
     where = layout(connector)
+    if where.messages is not None:
+        where.messages.load()
     if not is_glob(where.path):
         list_files(where.path, where.pattern)
 
@@ -214,7 +225,7 @@ class FilesSource:
         with open(entry.path, "rb") as file:
             file.seek(position)
             sample = file.read(min(_SAMPLE, entry.size - position))
-        per_line = len(sample) / max(sample.count(b"\n"), 1)
+        per_line = len(sample) / max(sample.count(self._layout.mark), 1)
         end = position + int(left * per_line) + 1
         if end >= entry.size:
             return None, int((entry.size - position) / max(per_line, 1))
@@ -263,9 +274,9 @@ class FilesSource:
         form, first = self._form(path, schema)
         counted, line = 0, 1  # bytes up to which line ends are counted, and the number of the line there
         with open(path, "rb") as file:
-            for lines in text.blocks(file, begin, end, size=size, first=first):
-                parsed = text.parse(lines, schema, form)
-                seq = pl.Series("seq", (number << SHIFT) + lines.begin + lines.starts[parsed.lines], dtype=pl.Int64)
+            for lines in text.blocks(file, begin, end, size=size, first=first, mark=self._layout.mark):
+                parsed = form.parse(lines, schema) if isinstance(form, Messages) else text.parse(lines, schema, form)
+                seq = pl.Series("seq", (number << SHIFT) + lines.begin + parsed.positions, dtype=pl.Int64)
                 if not parsed.bad:
                     yield Chunk(parsed.rows, seq)
                     continue
@@ -273,11 +284,13 @@ class FilesSource:
                 counted = lines.begin
                 yield Chunk(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
 
-    def _form(self, path: str, schema: Schema) -> tuple[text.Form, int]:
+    def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
         """How to parse a file, and where its first record is."""
         with open(path, "rb") as file:
             head = file.readline()
         mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+        if self._layout.messages is not None:
+            return self._layout.messages, mark
         if self._layout.format == "json":
             return text.Json(), mark
         if not self._layout.header:

@@ -16,6 +16,7 @@ from headrace.connectors.memory import MemorySink, memory_source
 from headrace.connectors.options import check_names, near, require
 from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SparkSink, spark_source
+from headrace.connectors.system import SystemSource
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault
 
@@ -30,6 +31,7 @@ SOURCES: dict[str, MakeSource] = {
     "SOCKET": SocketSource,
     "MEMORY": memory_source,
     "SPARK": spark_source,
+    "SYSTEM": SystemSource,
 }
 
 SINKS: dict[str, MakeSink] = {
@@ -43,8 +45,9 @@ SINKS: dict[str, MakeSink] = {
 def check_source(stream: Stream) -> None:
     """Refuse a stream whose source cannot be made; touches nothing."""
     kind = stream.connector.kind
-    if kind not in SOURCES:
-        raise NameFault(f"there is no source {kind!r}", hint=near(kind, SOURCES))
+    open_to_all = [known for known in SOURCES if known != "SYSTEM"]  # its streams are there without being created
+    if kind not in open_to_all:
+        raise NameFault(f"there is no source {kind!r}", hint=near(kind, open_to_all))
     match kind:
         case "FILES":
             check_files(stream.connector)

@@ -12,19 +12,24 @@ from pathlib import Path
 
 import polars as pl
 
+from headrace.catalog.definitions import SHED
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files_sink import FilesSink
+from headrace.connectors.system import tell
 from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
-from headrace.elements.time import BEGIN, END
+from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
+from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
+from headrace.hosts.shed_rows import shed_rows
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
-from headrace.runtime.statistics import GuardStatistics, QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.clock import Clock, SystemClock
+from headrace.runtime.statistics import GuardStatistics, QueryStatistics, ShedStatistics, Statistics, StreamStatistics, VertexStatistics
 from headrace.runtime.wire import GuardSeen, Kind, Report, Row, Wait, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
@@ -37,8 +42,9 @@ _WRITERS = 8
 class Delivery:
     """The driver's end of a deployment."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Clock | None = None) -> None:
         self.directory = directory
+        self.clock: Clock = clock or SystemClock()
         self.statistics = Statistics()
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
@@ -51,7 +57,7 @@ class Delivery:
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
-        wanted = {query.query: query for query in running.queries}
+        wanted = {query.query: query for query in running.known}
         for name in [name for name in self.sinks if name not in wanted]:
             for sink in self.sinks.pop(name):
                 sink.close()
@@ -76,18 +82,20 @@ class Delivery:
                 partial.setdefault(row.name, []).append(Page.decode(row.payload))
             elif row.kind is Kind.REPORT:
                 reports.append(decode_report(row.payload))
-        outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
+        outputs = {vertex.id: vertex.spec.query for query in running.working for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self.bounds = bounds
         self._exchange(batch, pages, bounds)
         writing = []
         first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
-        for vertex, query in outputs.items():
-            if vertex in partial:
-                self.partials[query] = partial[vertex]
-            if query in first and vertex in pages:
-                pages[vertex] = _ahead(pages[vertex], first[query])
-            found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
+        for query in dict.fromkeys(outputs.values()):
+            own = [vertex for vertex, output in outputs.items() if output == query]  # two if one stint is being ended and the next is on
+            if any(vertex in partial for vertex in own):
+                self.partials[query] = [page for vertex in own for page in partial.get(vertex, [])]
+            found = [page for vertex in own for page in pages.get(vertex, [])]
+            elsewhere = [row for vertex in own for row in staged.get(vertex, [])]
+            if query in first and found:
+                found = _ahead(found, first[query])
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
@@ -100,6 +108,8 @@ class Delivery:
         for written in writing:
             written.result()
         self._remember(reports, bounds)
+        if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
+            tell(SHED.name, self.directory, batch, shed_rows(reports, running))
         if milliseconds is not None:
             took = milliseconds / 1e3 + (time.perf_counter_ns() - began) / 1e9
             self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))
@@ -133,7 +143,9 @@ class Delivery:
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports)))
+        unread = sum(report.unread for report in reports)
+        waits = _least_waits(reports)
+        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, waits, unread, before.budget, before.limits))
 
     def _guard(self, reports: list[Report]) -> None:
         """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""
@@ -157,11 +169,30 @@ class Delivery:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)
 
+    def _shed(self, reports: list[Report], running: Running) -> None:
+        """Add up what was dropped to keep promises."""
+        total, settings = self.statistics.shed, shedders_in(running)
+        for arc, seen in total.items():
+            seen.active = arc in settings
+        if not settings:
+            return
+        readers = readers_of(running)
+        for arc, setting in settings.items():
+            found = total.setdefault(arc, ShedStatistics((), "", 0.0))
+            found.queries, found.kind, found.share, found.active = readers[arc[0]], setting.shedding.kind, setting.share, True
+        for counted in (counted for report in reports for counted in report.shed):
+            arc = counted.reader, counted.port
+            total[arc].seen += counted.seen
+            total[arc].dropped += counted.dropped
+            for query in total[arc].queries:
+                self.statistics.queries.setdefault(query, QueryStatistics()).shed += counted.dropped
+
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
         total.asked += sum(report.asked for report in reports)
         self._guard(reports)
+        self._shed(reports, running)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0
         for report in reports:
@@ -179,10 +210,15 @@ class Delivery:
                     if told.newest is not None and told.frontier is not None:
                         stream.newest = max(stream.newest or BEGIN, told.newest)
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
-        alive = {query.query for query in running.queries}
+        alive = {query.query for query in running.known}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
-        for name in alive:
-            total.queries.setdefault(name, QueryStatistics()).latency_ms = milliseconds
+        arrived = {name: came for report in reports for name, came in report.arrived.items()}
+        delivered = self.clock.now()
+        for query in running.queries:
+            known = total.queries.setdefault(query.query, QueryStatistics())
+            came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            if came:
+                known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 
 
 def _tuples(reports: list[Report]) -> int:
@@ -207,11 +243,12 @@ def _least_bounds(reports: list[Report]) -> dict[str, int]:
 
 
 def _least_waits(reports: list[Report]) -> list[Wait]:
-    least: dict[tuple[str, ...], int] = {}
+    least: dict[tuple[tuple[str, ...], bool], int] = {}
     for report in reports:
         for wait in report.waits:
-            least[wait.streams] = min(wait.bound, least.get(wait.streams, wait.bound))
-    return [Wait(bound, streams) for streams, bound in least.items()]
+            key = wait.streams, wait.anyhow
+            least[key] = min(wait.bound, least.get(key, wait.bound))
+    return [Wait(bound, streams, anyhow) for (streams, anyhow), bound in least.items()]
 
 
 def _add(total: VertexStatistics, seen: VertexStatistics) -> None:

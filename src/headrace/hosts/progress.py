@@ -18,6 +18,9 @@ class Progress(Struct, frozen=True):
     punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
     exchanges: dict[str, int] = {}  # bounds by origin
     waits: list[Wait] = []
+    unread: int = 0  # tuples that wait in the buckets because the budget did not suffice
+    budget: int | None = None  # nanoseconds of estimated service that one bucket may spend in the next micro-batch; None: no limit
+    limits: dict[str, int] = {}  # most tuples of a stream that the next micro-batch reads, where it is not the intake's limit
 
 
 _decoder = msgspec.json.Decoder(Progress)

@@ -15,6 +15,7 @@ from headrace.language.events import read_detection
 from headrace.language.names import did_you_mean
 from headrace.language.options import read_options, read_promises
 from headrace.language.reader import Reader
+from headrace.language.switch import read_switch, read_turn
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -34,13 +35,13 @@ from headrace.language.syntax import (
 )
 from headrace.language.views import read_split
 
-_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"], ...] = (
-    "STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK",
+_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"], ...] = (
+    "STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
 )  # fmt: skip
 _HINT = (
-    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, SELECT, SPLIT, ALTER, ASSUME, "
-    "DESIRE, DEMAND, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, SELECT, SPLIT, START QUERY, "
+    "STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
@@ -95,6 +96,8 @@ def _read(reader: Reader, offset: int) -> Statement:
             return read_detection(reader, offset)
         case "SPLIT":
             return read_split(reader, offset)
+        case "START" | "STOP":
+            return read_turn(reader, offset)
         case "DROP":
             return _drop(reader, offset)
         case "ALTER":
@@ -125,10 +128,12 @@ def _create(reader: Reader, offset: int) -> Statement:
         return read_create(reader, offset)
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the query's name")
+    switch = read_switch(reader)
     options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
-    reader.expect("AS", hint="CREATE QUERY name [WITH (options)] AS SELECT ... [INTO KIND (options)]")
+    switch = switch or read_switch(reader)
+    reader.expect("AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]")
     select, span, sinks = _query(reader)
-    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans)
+    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, switch)
 
 
 def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:

@@ -15,6 +15,7 @@ from headrace.elements.event import Context, Event
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import Span
+from headrace.language.switch_syntax import SwitchClause, TurnQuery
 
 Option: TypeAlias = str | int | float | bool
 
@@ -81,7 +82,7 @@ class CreateAggregate:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [WITH (options)] AS SELECT ... [INTO sinks]."""
+    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [START ... STOP ...] [WITH (options)] AS SELECT ... [INTO sinks]."""
 
     text: str
     offset: int
@@ -93,6 +94,7 @@ class CreateQuery:
     or_replace: bool
     if_not_exists: bool
     option_spans: dict[str, Span] = field(default_factory=dict)
+    switch: SwitchClause | None = None
 
     @property
     def select_text(self) -> str:
@@ -230,7 +232,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,7 @@ Statement: TypeAlias = (
     | Detection
     | Split
     | Select
+    | TurnQuery
     | Drop
     | Alter
     | AlterPromises

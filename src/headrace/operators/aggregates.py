@@ -36,7 +36,7 @@ class Part:
     folded: Callable[[pl.Series], pl.Series] | None = None
     merged: Callable[[pl.Series], pl.Series] | None = None
     #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
-    kind: Literal["rows", "count", "sum", "min", "max"] | None = None
+    kind: Literal["rows", "count", "sum", "min", "max", "first", "last"] | None = None
     arg: str = ""
 
 
@@ -180,7 +180,10 @@ def _extreme(arg: str, function: str) -> Split:
     row = pl.struct(pl.col(TS).alias("ts"), pl.col(SEQ).alias("seq"), pl.col(arg).alias("value"))
     raw = row.sort_by(TS, SEQ, arg, nulls_last=False)
     kept = pl.col(name).sort_by(*(pl.col(name).struct.field(part) for part in ("ts", "seq", "value")), nulls_last=False)
-    part = Part(name, raw.first(), kept.first()) if function == "first" else Part(name, raw.last(), kept.last())
+    if function == "first":
+        part = Part(name, raw.first(), kept.first(), kind="first", arg=arg)
+    else:
+        part = Part(name, raw.last(), kept.last(), kind="last", arg=arg)
     return Split((part,), pl.col(name).struct.field("value"))
 
 

@@ -22,8 +22,9 @@ from headrace.elements.event import (
     unbounded,
 )
 from headrace.elements.event_output import Count, Output, Pick, Started
+from headrace.elements.event_rewrite import own_names, rebuild
 from headrace.elements.event_text import format_event
-from headrace.elements.expression import Call, Column, Expr, columns, conjunction, conjuncts, transform
+from headrace.elements.expression import Call, Column, Expr, columns, conjunction, conjuncts
 from headrace.elements.schema import TS
 from headrace.elements.types import Type
 from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
@@ -81,19 +82,6 @@ def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
     return rebuild(event, change)
 
 
-def rebuild(event: Event, change: Callable[[Event], Event]) -> Event:
-    """Rebuild an event bottom-up."""
-
-    def rebuilt(value: object) -> object:
-        if isinstance(value, tuple):
-            return tuple(map(rebuilt, value))
-        return rebuild(value, change) if isinstance(value, Event) else value
-
-    if isinstance(event, Primitive):
-        return change(event)
-    return change(type(event)(*(rebuilt(getattr(event, name)) for name in event.__struct_fields__)))  # type: ignore[arg-type]
-
-
 def _keys(names: Sequence[str], terms: Sequence[Expr]) -> tuple[tuple[tuple[Expr, ...], ...], tuple[Expr, ...]]:
     """The keys of each part, if equalities link all of them, and the other conditions."""
     classes: list[list[tuple[str, Expr]]] = []
@@ -107,7 +95,7 @@ def _keys(names: Sequence[str], terms: Sequence[Expr]) -> tuple[tuple[tuple[Expr
         term for term, (left, right) in _equalities(terms)
         if any(key.get(left[0]) == left[1] and key.get(right[0]) == right[1] for key in chosen)
     }  # fmt: skip
-    keys = tuple(tuple(_plain(key[name]) for key in chosen) for name in names)
+    keys = tuple(tuple(own_names(key[name]) for key in chosen) for name in names)
     return keys, tuple(term for term in terms if term not in used)
 
 
@@ -118,10 +106,6 @@ def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[tuple[str, 
             left, right = ((_named(arg).pop(), arg) for arg in term.args)
             if left[0] != right[0]:
                 yield term, (left, right)
-
-
-def _plain(expr: Expr) -> Expr:
-    return transform(expr, lambda part: Column(part.name.partition(".")[2], part.type) if isinstance(part, Column) else part)
 
 
 def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:

@@ -42,9 +42,10 @@ class StreamStatistics(Struct):
 
 
 class QueryStatistics(Struct):
-    """Totals of one query since it started; latency is from reading a micro-batch to delivering its results."""
+    """Totals of one query since it started; latency is the longest that a tuple of the last micro-batch can have waited for delivery."""
 
     results: int = 0
+    shed: int = 0  # tuples that were dropped on the way to its results
     latency_ms: float | None = None
 
 
@@ -81,6 +82,17 @@ class GuardStatistics(Struct):
     ended: bool = False  # where streams are read: for good, though some task may not have heard of it yet
 
 
+class ShedStatistics(Struct):
+    """What is dropped on one arc, to keep promises."""
+
+    queries: tuple[str, ...]  # whose results come of its tuples
+    kind: str
+    share: float  # to be dropped
+    seen: int = 0  # tuples so far
+    dropped: int = 0
+    active: bool = True
+
+
 class Statistics(Struct):
     """One look at a deployment."""
 
@@ -93,3 +105,4 @@ class Statistics(Struct):
     queries: dict[str, QueryStatistics] = field(default_factory=dict)
     guards: dict[tuple[str, str], GuardStatistics] = field(default_factory=dict)  # by reader and pattern
     purged: int = 0  # rows of state that feedback removed
+    shed: dict[tuple[str, int], ShedStatistics] = field(default_factory=dict)  # by arc: reader and port

@@ -87,9 +87,13 @@ def command_for(query: Query, plan: Node, catalog: Catalog) -> AddQuery:
     """The command that starts a query, once its sinks have been checked."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
+    return AddQuery(query.name, graph_of(plan, query.name, catalog), streams_read(plan, catalog), query.sinks, query.schema, query.qos)
+
+
+def streams_read(plan: Node, catalog: Catalog) -> tuple[Stream, ...]:
+    """The streams that a plan reads, or whose side streams."""
     bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
-    streams = tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
-    return AddQuery(query.name, graph_of(plan, query.name, catalog), streams, query.sinks, query.schema, query.qos)
+    return tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
 
 
 def graph_of(plan: Node, name: str, catalog: Catalog) -> Graph:

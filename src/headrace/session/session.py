@@ -25,11 +25,12 @@ from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Drain, Running
+from headrace.graph.command import AddQuery, Command, Drain, Running
 from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
+from headrace.language.switch_syntax import TurnQuery
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -56,6 +57,7 @@ from headrace.runtime.statistics import Statistics
 from headrace.session.admission import check_admission
 from headrace.session.compile import command_for, explain, how_ordered, plan_event, plan_select, plan_target
 from headrace.session.feedback import tell
+from headrace.session.flexible import by_name, switched, turned_off, turned_on
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
 from headrace.session.gauge import Gauge, Measured
 from headrace.session.outcome import Listing, Message, Outcome
@@ -132,6 +134,14 @@ class Session:
         read = {stream.name: stream for query in self._staged(text).running.values() for stream in query.streams}
         return {name: declared_rate(stream) for name, stream in sorted(read.items())}
 
+    def start_query(self, name: str) -> None:
+        """Turn a query on, as START QUERY does; nothing if it is on."""
+        self._turn(turned_on(self._running(), by_name(name), self._now()))
+
+    def stop_query(self, name: str) -> None:
+        """Turn a query off, as STOP QUERY does: its windows end, what is due comes out, and it stays defined; nothing if it is off."""
+        self._turn(turned_off(self._running(), by_name(name), self._now()))
+
     def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a MEMORY stream; durable when it returns."""
         found = self.catalog.find(stream)
@@ -173,7 +183,7 @@ class Session:
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
-        if not self._running().queries:
+        if not self._running().known:
             return
         if not self._running().draining:
             self.deployment.send(Drain())
@@ -217,6 +227,14 @@ class Session:
                     self._stage(statement, staged)
         self.catalog = staged.catalog
 
+    def _turn(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            self.deployment.send(command)
+
+    def _now(self) -> int:
+        """The time, by the clock of the deployment."""
+        return self.deployment.now()
+
     def _running(self) -> Running:
         return self._deployments.running(self._deployments.count())
 
@@ -250,6 +268,8 @@ class Session:
                 plan = plan_select(statement.select, statement.text, staged.catalog, ordered=how_ordered(statement.options))
                 query = define_query(statement, plan.schema)
                 command = command_for(query, plan, staged.catalog)
+                if statement.switch is not None:
+                    command = switched(command, statement.switch, staged.catalog, self._now())
                 check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
                     if not statement.options.get("force"):
@@ -270,6 +290,8 @@ class Session:
                 name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
                 sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
                 staged.start(command_for(Query(name, statement.select_text, plan.schema, sinks), plan, staged.catalog))
+            case TurnQuery():
+                staged.turn(statement, self._now())
             case Drop():
                 staged.drop(statement)
             case Alter():
@@ -279,7 +301,11 @@ class Session:
             case Tell():
                 self._stage_feedback(statement, staged)
             case Show():
-                staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
+                staged.outcomes.append(
+                    lambda: show(
+                        statement.what, self.catalog, self._running(), self.statistics(), self._now(), self.deployment.controller.decisions.all()
+                    )
+                )
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
                 staged.outcomes.append(lambda: describe(found, self._running()))
@@ -348,7 +374,7 @@ class Session:
         self.catalog = staged.catalog
         for command in staged.commands:
             self.deployment.send(command)
-        if self._running().queries:
+        if self._running().known:
             self.start()
             self.deployment.delivery.open(self._running())
         return [outcome() for outcome in staged.outcomes]

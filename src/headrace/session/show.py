@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Query, Stream, Table
+from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Query, Stream, Table
+from headrace.control.journal import Decision
 from headrace.elements.promise import Qos, format_qos
 from headrace.elements.time import format_instant
-from headrace.graph.command import Running
+from headrace.graph.command import AddQuery, Running
 from headrace.runtime.statistics import Statistics, StreamStatistics
+from headrace.session.flexible import state_of
 from headrace.session.outcome import Listing
 
 
-def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Listing:
+def show(what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decision] = ()) -> Listing:
     """The definitions of a kind, or the statistics of every vertex."""
     match what:
         case "STREAMS":
@@ -19,7 +23,7 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
         case "TABLES":
             return Listing(("table", "source"), tuple((table.name, table.connector.kind) for table in catalog.tables()))
         case "QUERIES":
-            return _queries(catalog, running, seen)
+            return _queries(catalog, running, seen, now)
         case "EVENTS":
             rows = tuple((each.name, each.text.removeprefix("DETECT ")) for each in catalog.queries() if each.is_event)
             return Listing(("event", "is"), rows)
@@ -28,6 +32,11 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
             return _feedback(seen)
+        case "DECISIONS":
+            made = tuple((format_instant(each.time), each.query or "all", each.action, each.reason) for each in decisions)
+            return Listing(("at", "for", "decided", "because"), made)
+        case "SHEDDING":
+            return _shedding(running, seen)
         case _:
             return _vertices(seen)
 
@@ -36,7 +45,13 @@ def describe(found: Stream | Table | Query, running: Running) -> Listing:
     """The columns of a stream, table or query; below them, what the query promises now."""
     columns = tuple((field.name, field.type.value) for field in found.schema)
     promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
-    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)))
+    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + _switched(found))
+
+
+def _switched(found: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
+    """When a query is on."""
+    options = found.options if isinstance(found, Query) else {}
+    return tuple((name.upper(), str(options[name])) for name in (SCHEDULE, START_ON, STOP_ON) if name in options)
 
 
 def _streams(catalog: Catalog, seen: Statistics) -> Listing:
@@ -47,13 +62,14 @@ def _streams(catalog: Catalog, seen: Statistics) -> Listing:
     return Listing(("stream", "source", "timestamps", "tuples", "bad", "late"), tuple(rows))
 
 
-def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
+def _queries(catalog: Catalog, running: Running, seen: Statistics, now: int) -> Listing:
     results = {name: counts.results for name, counts in seen.queries.items()}
     listed = tuple(
-        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos)) for query in running.queries
+        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos), state_of(query, running, now))
+        for query in running.known
     )
-    views = tuple((query.name, "event" if query.is_event else "view", None, None) for query in catalog.queries() if query.is_view)
-    return Listing(("query", "sinks", "results", "promises"), listed + views)
+    views = tuple((query.name, "event" if query.is_event else "view", None, None, None) for query in catalog.queries() if query.is_view)
+    return Listing(("query", "sinks", "results", "promises", "is"), listed + views)
 
 
 def _promised(qos: Qos) -> str | None:
@@ -70,6 +86,25 @@ def _feedback(seen: Statistics) -> Listing:
         if stream.skipped:
             rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
     return Listing(("at", "not needed", "until", "tuples saved", "bytes saved"), tuple(rows))
+
+
+def _shedding(running: Running, seen: Statistics) -> Listing:
+    """What is dropped where, for which queries, and what each query has lost by it."""
+    rows: list[tuple[str, str, str, float | None, int, int]] = []
+    for (reader, port), arc in seen.shed.items():
+        rows.append((", ".join(arc.queries), f"{reader}.{port}", arc.kind if arc.active else "ended", arc.share, arc.seen, arc.dropped))
+    chosen = {one.query: "off" if not one.share else f"by hand {one.share:g}" for one in running.shedding}
+    for query in running.queries:
+        counts = seen.queries.get(query.query)
+        lost = 0 if counts is None else counts.shed
+        if lost or query.query in chosen:
+            rows.append((query.query, "in all", chosen.get(query.query, "auto"), None, sum(_came(query, seen)), lost))
+    return Listing(("query", "at", "kind", "share", "seen", "dropped"), tuple(rows))
+
+
+def _came(query: AddQuery, seen: Statistics) -> list[int]:
+    """The tuples that have come on a query's streams."""
+    return [seen.streams[stream.name].tuples for stream in query.streams if stream.name in seen.streams]
 
 
 def _vertices(seen: Statistics) -> Listing:

@@ -12,8 +12,9 @@ from headrace.catalog.definitions import Aggregate, Definition, Query
 from headrace.catalog.journal import Entry
 from headrace.elements.promise import format_qos
 from headrace.errors import NameFault
-from headrace.graph.command import AddQuery, Command, DropQuery, Running
+from headrace.graph.command import AddQuery, Command, DropQuery, Running, SetShedding
 from headrace.language.names import did_you_mean
+from headrace.language.switch_syntax import TurnQuery
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -26,8 +27,9 @@ from headrace.language.syntax import (
     Drop,
     Name,
 )
+from headrace.session.flexible import turned_off, turned_on
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import promises_of
+from headrace.session.promises import check_shedding, promises_of
 from headrace.session.settings import command_of
 
 Create: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent
@@ -39,6 +41,7 @@ class Staged:
     def __init__(self, catalog: Catalog, running: Running) -> None:
         self.catalog = catalog
         self.running = {query.query: query for query in running.queries}
+        self.deployed = running  # with queries that are off
         self.entries: list[Entry] = []
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
@@ -48,7 +51,8 @@ class Staged:
         taken = self.catalog.aggregate(definition.name) if isinstance(definition, Aggregate) else self.catalog.get(definition.name)
         if taken == definition or (taken is not None and statement.if_not_exists):
             self.outcomes.append(lambda: Message(f"{what} is there already"))
-            return isinstance(definition, Query) and taken == definition and definition.name not in self.running
+            known = {query.query for query in self.deployed.known}
+            return isinstance(definition, Query) and taken == definition and definition.name not in self.running.keys() | known
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
         else:
@@ -62,15 +66,31 @@ class Staged:
         """Run a query, unless it runs already just so."""
         self.outcomes.append(lambda: Started(command.query))
         if self.running.get(command.query) != command:
-            self.commands.append(command)
+            self._send(command)
             self.running[command.query] = command
+
+    def turn(self, statement: TurnQuery, now: int) -> None:
+        """Turn a query on or off."""
+        found = turned_on(self.deployed, statement.name, now) if statement.on else turned_off(self.deployed, statement.name, now)
+        for command in found:
+            self._send(command)
+        self.running = {query.query: query for query in self.deployed.queries}
+        name, word = statement.name.text, "on" if statement.on else "off"
+        self.outcomes.append(lambda: Message(f"query {name} is {word}" if found else f"query {name} is {word} already"))
+
+    def _send(self, command: Command) -> None:
+        self.commands.append(command)
+        self.deployed = self.deployed.after(command)
 
     def alter(self, statement: Alter) -> None:
         """Set something of a query or of all."""
         query, setting = statement.query, statement.setting.text.lower()
         if query is not None:
             self._check_running(query)
-        self.commands.append(command_of(statement))
+        command = command_of(statement)
+        if isinstance(command, SetShedding):
+            check_shedding(command, self.running[command.query], statement.value.span)
+        self.commands.append(command)
         self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}"))
 
     def promise(self, statement: AlterPromises) -> None:
@@ -98,6 +118,7 @@ class Staged:
         else:
             removed = self.catalog.remove(name, statement.kind, span=statement.name.span).name
             self.entries.append(Entry(statement.text))
-        if statement.kind == "QUERY" and self.running.pop(removed, None) is not None:  # a view does not run
-            self.commands.append(DropQuery(removed))
+        if statement.kind == "QUERY" and any(query.query == removed for query in self.deployed.known):  # a view does not run
+            self.running.pop(removed, None)
+            self._send(DropQuery(removed))
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))

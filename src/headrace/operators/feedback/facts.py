@@ -39,6 +39,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -122,7 +123,7 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             # a window may be complete with a tuple of another group, but not of another partition
             keys = clocks_of([(name, expr) for name, expr in spec.keys if expr in spec.window.by], inputs[0].clocks)
             return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
-        case Scan() | Receive() | Detect():
+        case Scan() | Receive() | Detect() | Suppress():
             return NO_FACTS
 
 
