@@ -37,6 +37,7 @@ class Catalog:
             known = self.names()
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
             sides = [SHED.name, *(f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad"))] if "." in name else []
+            sides += [f"{query.name}.late" for query in self.queries() if "." in name and references(query.text).is_paced]
             raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, [*known, *sides], otherwise=otherwise))
         return found
 
@@ -129,7 +130,7 @@ class Catalog:
         while pending:
             for name in references(pending.pop().text).relations - reached:
                 reached.add(name)
-                found = self._relations.get(name)
+                found = self.get(name)
                 if isinstance(found, Query):
                     pending.append(found)
         return reached
@@ -137,9 +138,11 @@ class Catalog:
     def _shelf(self, definition: Definition) -> dict[str, Aggregate] | dict[str, Relation]:
         return self._aggregates if isinstance(definition, Aggregate) else self._relations
 
-    def _side_stream(self, name: str) -> Stream | None:
+    def _side_stream(self, name: str) -> Stream | Query | None:
         base, _, side = name.rpartition(".")
         stream = self._relations.get(base.lower())
+        if isinstance(stream, Query) and side.lower() == "late" and references(stream.text).is_paced:
+            return changed(stream, name=f"{stream.name}.late", sinks=())
         if name.lower() == SHED.name:
             return SHED
         if not isinstance(stream, Stream) or side.lower() not in ("bad", "late"):
