@@ -83,7 +83,10 @@ def describe(spec: Spec) -> str:
         case OrderedUnion():
             return "union by timestamp"
         case Pace():
-            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}, cut at {spec.share:g} of it"
+            if spec.late:
+                return f"what is more than {format_duration(spec.tolerance)} behind the fastest"
+            work = f", work takes {format_duration(spec.service)}" if spec.service else ""
+            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}, cut at {spec.share:g} of it{work}"
         case Distinct():
             return f"distinct within {format_duration(spec.span)}"
         case Reorder():
