@@ -205,3 +205,16 @@ def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(session: 
     session.drain()
     assert lost(session, "q") == 2 * (400 - len(session.results("q")))  # this process has counted it twice, as no restarted one would
     assert sum(row["dropped"] for row in session.results("told")) == 400 - len(session.results("q")) > 0
+
+
+def test_a_query_is_shed_by_a_column_that_it_does_not_read_itself(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5, shed SMALLEST V) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY;
+        CREATE QUERY plain AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY; ALTER QUERY q SET shedding = 0.5"""
+    )
+    feed(session, 0, 1000)
+    session.drain()
+    (seen,) = session.statistics().shed.values()
+    assert (seen.kind, seen.seen, seen.dropped) == ("SMALLEST", 1000, 500)  # the values are 0 to 999, each once
+    assert sum(row["n"] for row in session.results("plain")) == 857
+    assert sum(row["n"] for row in session.results("q")) == sum(i % 7 > 0 for i in range(1000) if i * 37 % 1000 >= 500)

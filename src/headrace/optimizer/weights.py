@@ -37,6 +37,7 @@ from headrace.plan.nodes import (
     Project,
     Scan,
     SequenceJoin,
+    Suppress,
     TableJoin,
     Union,
     inputs,
@@ -79,7 +80,7 @@ def _weigh(node: Node) -> Node | None:
             return Union(tuple(other if one is None else one for one, other in zip(found, plain, strict=True)))
         case Join():
             return _join(node)
-        case Aggregate() | Distinct() | SequenceJoin() | Detect() | Pace() | Order():
+        case Aggregate() | Distinct() | SequenceJoin() | Detect() | Pace() | Order() | Suppress():
             return None
 
 
