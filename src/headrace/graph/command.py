@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
+from headrace.elements.action import Reaction
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.pattern import Pattern
 from headrace.elements.promise import Qos, Shedding
@@ -43,7 +44,7 @@ class Switch(Struct, frozen=True, omit_defaults=True):
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query: its graph (ending in Output), the streams it reads, where its results go, what it promises, and what turns it on and off.
+    """Run a query or a rule: its graph (ending in Output), the streams it reads, where results go, what it promises, and what turns it on and off.
 
     One that something else is to turn on has no stint yet, and does not run.
     """
@@ -54,6 +55,7 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     sinks: tuple[Connector, ...]
     schema: Schema
     qos: Qos = Qos()
+    reaction: Reaction | None = None  # of a rule: its results are detections
     switch: Switch = Switch()
     stint: Stint | None = None  # what it is on for; None: from when it was created
 
@@ -103,6 +105,36 @@ class UseStrategy(Struct, frozen=True, tag="use_strategy"):
 
     query: str | None
     strategy: str
+
+
+class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
+    """Choose who runs first by another scheduler: among the operators of one query, or (None) wherever no query has its own."""
+
+    query: str | None
+    scheduler: str
+    auto: bool = False  # chosen to keep promises, not by a user
+
+
+class UseFairness(Struct, frozen=True, tag="use_fairness"):
+    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), or age raises priority."""
+
+    mode: Literal["oldest", "dynamic", "none"] = "oldest"
+    period: int = 100_000_000
+
+
+class Cost(Struct, frozen=True):
+    """What a tuple costs at a vertex (nanoseconds), how many come out for it, and the bytes of both."""
+
+    service_ns: float
+    selectivity: float
+    size_in: float
+    size_out: float
+
+
+class UseCapacities(Struct, frozen=True, tag="use_capacities"):
+    """What schedulers and budgets go by from now on; of vertices that are not named, what is assumed of their kind."""
+
+    stages: dict[VertexId, Cost]
 
 
 class UseBreaks(Struct, frozen=True, tag="use_breaks"):
@@ -191,6 +223,9 @@ Command: TypeAlias = (
     | EndQuery
     | Drain
     | UseStrategy
+    | UseScheduler
+    | UseFairness
+    | UseCapacities
     | UseBreaks
     | UseEts
     | SetPromises
@@ -255,7 +290,7 @@ def assumed(running: Running) -> list[tuple[VertexId, Pattern]]:
     return [(outputs[told.query], told.feedback.pattern) for told in running.told if told.feedback.intent is Intent.ASSUMED and told.query in outputs]
 
 
-#: So much feedback is kept at most; to forget the oldest is always right.
+#: So many assumptions about one query are in force at most. More are ignored, which is always right; to forget one that buckets heed is not.
 MOST_TOLD = 64
 
 
@@ -276,6 +311,9 @@ class Running(Struct, frozen=True):
     breaks: tuple[UseBreaks, ...] = ()  # likewise
     shedders: tuple[ShedAt, ...] = ()  # as promises need; see graph.shedding for what is in force
     shedding: tuple[SetShedding, ...] = ()  # by hand, at most one for each query
+    schedulers: tuple[UseScheduler, ...] = ()  # likewise
+    fairness: UseFairness = UseFairness()
+    costs: dict[VertexId, Cost] = {}
 
     def after(self, command: Command) -> Running:
         taken = msgspec.structs.replace(self, commands=self.commands + 1)
@@ -305,10 +343,11 @@ class Running(Struct, frozen=True):
                 queries, ending, stopped = (_without(found, name) for found in (self.queries, self.ending, self.stopped))
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
+                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
                 told = tuple(told for told in self.told if told.query != name)
                 shedding = tuple(chosen for chosen in self.shedding if chosen.query != name)
                 left = msgspec.structs.replace(taken, queries=queries, ending=ending, stopped=stopped, shedding=shedding)
-                return msgspec.structs.replace(left, strategies=strategies, breaks=breaks, told=told)
+                return msgspec.structs.replace(left, strategies=strategies, breaks=breaks, schedulers=schedulers, told=told)
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):
@@ -317,6 +356,13 @@ class Running(Struct, frozen=True):
             case UseBreaks(query=name):
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
                 return msgspec.structs.replace(taken, breaks=(*breaks, command))
+            case UseScheduler(query=name):
+                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
+                return msgspec.structs.replace(taken, schedulers=(*schedulers, command))
+            case UseFairness():
+                return msgspec.structs.replace(taken, fairness=command)
+            case UseCapacities(stages=stages):
+                return msgspec.structs.replace(taken, costs=stages)
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):
@@ -388,4 +434,7 @@ def _with(told: tuple[Tell, ...], new: Tell) -> tuple[Tell, ...]:
             left = [old for old in told if old.query != new.query or old.feedback.intent is not Intent.DESIRED]
         case Intent.ASSUMED:
             left = [old for old in told if old.query != new.query or old.until is None or old.until > new.since]
-    return (*left, new)[-MOST_TOLD:]
+            mine = sum(old.query == new.query and old.feedback.intent is Intent.ASSUMED for old in left)
+            if mine >= MOST_TOLD:
+                return tuple(left)
+    return (*left, new)

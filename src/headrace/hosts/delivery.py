@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
-from headrace.catalog.definitions import SHED
+from headrace.catalog.definitions import SHED, Connector
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files_sink import FilesSink
@@ -20,11 +21,14 @@ from headrace.connectors.system import tell
 from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
+from headrace.elements.schema import Schema
 from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
-from headrace.hosts.progress import Progress, read_progress, write_progress
+from headrace.hosts.progress import read_progress, write_progress
+from headrace.hosts.raising import raisers
+from headrace.hosts.reactions import Reactions
 from headrace.hosts.shed_rows import shed_rows
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
@@ -52,17 +56,21 @@ class Delivery:
         self.bounds: dict[str, int] = {}  # how far the ends of the graph are
         self.partials: dict[str, list[Page]] = {}  # by query: what was demanded last, before it was final
         self.commands = 0  # taken by the last micro-batch
+        self.reactions = Reactions(directory, self.statistics)
+        self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
         self._guards: dict[int, list[GuardSeen]] = {}  # by bucket
         self._writers = ThreadPoolExecutor(_WRITERS, "files")
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
         wanted = {query.query: query for query in running.known}
-        for name in [name for name in self.sinks if name not in wanted]:
+        self.reactions.outbox.start()
+        for name in [name for name in self.sinks if name not in wanted or self._opened[name] != (wanted[name].sinks, wanted[name].schema)]:
             for sink in self.sinks.pop(name):
                 sink.close()
         for name, query in wanted.items():
             if name not in self.sinks:
+                self._opened[name] = query.sinks, query.schema
                 self.sinks[name] = [SINKS[sink.kind](name, sink, query.schema, self.directory) for sink in query.sinks]
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
@@ -87,6 +95,8 @@ class Delivery:
         self.bounds = bounds
         self._exchange(batch, pages, bounds)
         writing = []
+        rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
+        detected: dict[str, list[Page]] = {}
         first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
         for query in dict.fromkeys(outputs.values()):
             own = [vertex for vertex, output in outputs.items() if output == query]  # two if one stint is being ended and the next is on
@@ -96,6 +106,10 @@ class Delivery:
             elsewhere = [row for vertex in own for row in staged.get(vertex, [])]
             if query in first and found:
                 found = _ahead(found, first[query])
+            rule = rules.get(query)
+            if rule is not None:
+                detected[query] = found
+                found = found if rule.enabled else []
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
@@ -107,7 +121,9 @@ class Delivery:
                 subscriber(batch, found)
         for written in writing:
             written.result()
-        self._remember(reports, bounds)
+        ended = running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
+        self.reactions.react(batch, running, detected, ended=ended)
+        self._remember(reports, bounds, running)
         if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
             tell(SHED.name, self.directory, batch, shed_rows(reports, running))
         if milliseconds is not None:
@@ -116,11 +132,14 @@ class Delivery:
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
         self.reports, self.commands = reports, running.commands
-        return running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
+        if ended:
+            self.reactions.outbox.settle()
+        return ended
 
     def close(self) -> None:
         """Release the sinks; what a MEMORY sink holds can still be read."""
         self._writers.shutdown()
+        self.reactions.outbox.close()
         for sinks in self.sinks.values():
             for sink in sinks:
                 sink.close()
@@ -131,7 +150,7 @@ class Delivery:
                 origin = vertex.removeprefix("exchange-")
                 write_exchange(exchange_directory(self.directory, origin), batch, pages[vertex])
 
-    def _remember(self, reports: list[Report], bounds: dict[str, int]) -> None:
+    def _remember(self, reports: list[Report], bounds: dict[str, int], running: Running) -> None:
         before = read_progress(self.directory)
         newest = dict(before.newest)
         punctual: dict[str, bool] = {}
@@ -143,7 +162,18 @@ class Delivery:
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports)))
+        raised = {event: min(bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()}
+        after = msgspec.structs.replace(
+            before,
+            newest=newest,
+            punctual={**before.punctual, **punctual},
+            exchanges=exchanges,
+            waits=_least_waits(reports),
+            unread=sum(report.unread for report in reports),
+            raised=raised,
+            raising=sorted(self.reactions.raised),
+        )
+        write_progress(self.directory, after)
 
     def _guard(self, reports: list[Report]) -> None:
         """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""
@@ -156,10 +186,13 @@ class Delivery:
                 key = guard.reader, guard.pattern
                 guards.setdefault(key, GuardStatistics(guard.until)).saved += guard.saved - before.get(key, 0)
             self._guards[report.bucket] = report.guards
-            for guard in (guard for screened in report.screened for guard in screened):
-                guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until)).saved += guard.saved
-            for guard in (*report.guards, *(guard for screened in report.screened for guard in screened)):
+            for guard in report.guards:
                 guards[guard.reader, guard.pattern].active = True
+            for guard in (guard for screened in report.screened for guard in screened):
+                found = guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until))
+                found.saved += guard.saved
+                found.ended |= guard.ended
+                found.active = not found.ended
         for key in [key for key, seen in guards.items() if not seen.active][:-_ENDED_SHOWN]:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)
@@ -212,6 +245,7 @@ class Delivery:
         for query in running.queries:
             known = total.queries.setdefault(query.query, QueryStatistics())
             came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            came += [report.waiting[query.output] for report in reports if query.output in report.waiting]
             if came:
                 known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 

@@ -16,6 +16,7 @@ from headrace.errors import HostFault
 from headrace.graph.command import Command
 from headrace.hosts.delivery import Delivery
 from headrace.hosts.intake import START, Intake, Offset
+from headrace.hosts.progress import guide
 from headrace.hosts.relaying import Relaying
 from headrace.hosts.switching import switches
 from headrace.runtime.bucket import Bucket
@@ -115,6 +116,8 @@ class LocalDeployment:
         guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now())
         for command in (*switches(self.delivery.reports, deployed.running), *([] if relays is None else [relays]), *guidance.commands):
             self.send(command)
+        if guidance.pace is not None:
+            guide(self.directory, guidance.pace.budget, guidance.pace.limits)
         self.intake.forget(end)
         self.offset = end
         self.batch += 1

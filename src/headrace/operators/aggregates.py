@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from headrace.elements.expression import Expr
+from headrace.elements.expression import Column, Expr
+from headrace.elements.pattern import Pattern, rename
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall
@@ -75,6 +76,11 @@ class Aggregates:
         if self.needs_order:
             hidden.append(pl.col(SEQ) if SEQ in rows.columns else pl.lit(0, pl.Int64).alias(SEQ))
         return rows.select(*self._inputs, *hidden, *extra)
+
+    def groups(self, wanted: Pattern) -> Pattern | None:
+        """A pattern of the input over the columns that groups are kept by; None if it speaks of what is no plain key."""
+        names = {expr.name: name for name, expr in self.keys if isinstance(expr, Column)}
+        return rename(wanted, names) if wanted.names <= names.keys() else None
 
     def fold(self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr, parts: Sequence[Part] | None = None) -> pl.DataFrame:
         """Partials of what `read` gave, one row per different value of `by`; only some parts if they are named."""

@@ -14,7 +14,21 @@ import msgspec
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
 from headrace.elements.time import BEGIN, END
-from headrace.graph.command import Command, Relay, Running, SetPromises, SetShedding, StopQuery, Tell, UseRelays, UseShedders, decode_command
+from headrace.graph.command import (
+    Command,
+    Relay,
+    Running,
+    SetPromises,
+    SetShedding,
+    StopQuery,
+    Tell,
+    UseCapacities,
+    UseFairness,
+    UseRelays,
+    UseScheduler,
+    UseShedders,
+    decode_command,
+)
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
 from headrace.graph.shedding import place_shedders, shedders_in
@@ -28,10 +42,13 @@ from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.saved_state import Extra, SavedState, Store
+from headrace.runtime.scheduling import fairness_of, slaves_of
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
 _running = msgspec.json.Decoder(Running)
+#: Commands that change nothing of the graph.
+_GRAPH_STAYS = (Tell, UseRelays, UseShedders, SetShedding, SetPromises, UseCapacities, UseScheduler, UseFairness)
 
 
 class Bucket:
@@ -42,7 +59,7 @@ class Bucket:
         self._saved = SavedState(number, cache)
         self.running = Running()
         self._ets = BatchEts()
-        self.engine = Engine(Graph(), ets=self._ets, registers=True)
+        self.engine = Engine(Graph(), ets=self._ets, registers=True, folds=True)
         self.bounds: dict[str, int] = {}  # of streams
         self._receives: dict[VertexId, Receive] = {}
         self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
@@ -51,6 +68,7 @@ class Bucket:
         self._closed: frozenset[VertexId] = frozenset()  # no tuple enters here any more
         self.time = BEGIN
         self.restored = False
+        self._limited = False  # by a budget, in the last micro-batch
 
     @staticmethod
     def restore(number: int, store: Store, cache: ChunkCache | None = None) -> Bucket:
@@ -67,6 +85,9 @@ class Bucket:
         bucket.engine.restore(state)
         bucket.engine.restore_guards(extra.guards)
         bucket.engine.shedders.restore(extra.shedders)
+        bucket.engine.restore_owed(extra.owed)
+        bucket.engine.turns = extra.turns
+        bucket.engine.restore_wishes(extra.wishes)
         return bucket
 
     @property
@@ -82,17 +103,21 @@ class Bucket:
         self.engine.shedders.begin("bucket", self.number, version)
         commands = self._command(controls)
         self._advance_bounds(controls)
+        budget = next((control.budget for control in controls if control.budget is not None), None)
+        chooses = budget is not None or self.engine.scheduled is not None  # among all that has come, so all must be there first
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
                 self.engine.hurry(row.name)
-                self.engine.run()
+                if not chooses:
+                    self.engine.run()
         for name, bound in self._reached(self.bounds):
             self.engine.push(name, Punctuation(bound))
         for name in self._closed & self._receives.keys():
             self.engine.push(name, Punctuation(END))
-        self.engine.run()
-        asked = self._ask(controls)
+        left = self.engine.run(budget)
+        asked = self._ask(controls, left) if budget is None or not self.engine.unread()[0] else 0
+        self._limited = budget is not None
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is Intent.DEMANDED:
                 self._tell(command)
@@ -132,14 +157,15 @@ class Bucket:
             if isinstance(command, StopQuery):
                 moved |= _moved(command, before, self.running)
         state = self.engine.state() if moved else {}
-        if not all(isinstance(command, Tell | UseRelays | UseShedders | SetShedding | SetPromises) for command in commands):
+        if not all(isinstance(command, _GRAPH_STAYS) for command in commands):
             self._deploy(placement_of(self.running), facts_in(self.running))
-        elif any(isinstance(command, UseShedders | SetShedding | SetPromises) for command in commands):
-            self._shed()  # the graph stays as it is
+        elif not all(isinstance(command, Tell | UseRelays) for command in commands):
+            self._shed()
+            self._schedule()
         # what others may share goes on for them; the stint that is to end has the same state for itself
         self.engine.restore({new: state[old] for old, new in moved.items() if old in state})
         for command in commands:
-            if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
+            if isinstance(command, Tell) and command in self.running.told:  # what is ignored, is so by all
                 self._tell(command)
         return commands
 
@@ -157,6 +183,7 @@ class Bucket:
         """Run the queries in force, each by the strategy it was given."""
         self.engine.assumptions.know(facts)
         self.engine.use(placement.keyed)
+        self._schedule()
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
         self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
         self._closed = closed_in(self.running)
@@ -186,10 +213,15 @@ class Bucket:
         """Drop what is to be dropped from now on."""
         self.engine.use_shedders(place_shedders(self._placement, shedders_in(self.running)).keyed)
 
+    def _schedule(self) -> None:
+        """Let those run first whom the schedulers in force choose, by what executions are said to cost."""
+        self.engine.use_costs(self.running.costs)
+        self.engine.use_schedulers(slaves_of(self.running, self.engine.graph), fairness_of(self.running.fairness))
+
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:
             if control.time is not None:
-                self.time = control.time
+                self.time = self.engine.time = control.time
             for stream, bound in control.bounds.items():
                 self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
 
@@ -200,7 +232,7 @@ class Bucket:
             if bound > BEGIN:
                 yield name, bound
 
-    def _ask(self, controls: list[Control]) -> int:
+    def _ask(self, controls: list[Control], budget: float | None) -> int:
         """Where tuples are held, ask the streams that are silent how far the clock has brought them; returns how many said something new."""
         clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         if not clocks:
@@ -211,7 +243,7 @@ class Bucket:
         for name in self._ets.bounds:
             if any(self._waits_for_time(behind) for behind in self._behind[name]):
                 self.engine.ask(name)
-        self.engine.run()
+        self.engine.run(budget)
         self._ets.bounds = {}  # the tuples of the next micro-batch come first
         return self.engine.asked - before
 
@@ -243,13 +275,16 @@ class Bucket:
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
-        extra = Extra(self.bounds, self.time, ends, self.engine.guards(), self.engine.shedders.remembered())
+        engine = self.engine
+        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.wishes()
+        extra = Extra(self.bounds, self.time, ends, engine.guards(), *kept)
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
     def _report(self, controls: list[Control], asked: int, noticed: list[VertexId], busy_ns: int) -> Report:
         vertices = self.engine.observe()
         sizes = self._saved.sizes()
+        unread, waiting = self.engine.unread() if self._limited else (0, {})
         for name, seen in vertices.items():
             seen.state_bytes = sizes.get(name, 0)
         return Report(
@@ -275,6 +310,8 @@ class Bucket:
             busy_ns=busy_ns,
             ingest_ns=sum(control.busy_ns for control in controls),
             shed=[*self.engine.shedders.take_counts(), *(seen for control in controls for seen in control.shed or ())],
+            unread=unread,
+            waiting=waiting,
         )
 
 

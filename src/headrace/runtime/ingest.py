@@ -99,7 +99,7 @@ class Ingest:
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
         if self.screen is not None:
-            self.screen.expire({work.stream: self._floor(work, task.time) for work in task.work})
+            self.screen.expire(bounds | {work.stream: self._floor(work, task.time) for work in task.work})
         for work in task.work:
             seen = counts.setdefault(work.stream, StreamStatistics())
             newest = work.newest
@@ -128,6 +128,7 @@ class Ingest:
                 base.commands if base else [],
                 counts if first else None,
                 counted if first else None,
+                base.budget if base else None,
                 self.screen.report() if first and self.screen is not None else None,
                 arrived=base.arrived if base else {},
                 busy_ns=clock.perf_counter_ns() - began if first else 0,

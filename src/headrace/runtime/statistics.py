@@ -49,6 +49,21 @@ class QueryStatistics(Struct):
     latency_ms: float | None = None
 
 
+class RuleStatistics(Struct):
+    """Totals of one rule since the session started."""
+
+    detections: int = 0
+    ignored: int = 0  # detections while it was disabled
+    calls: int = 0  # to be made for them
+    done: int = 0
+    failed: int = 0  # given up; in <rule>.failed
+
+    @property
+    def waiting(self) -> int:
+        """Calls that have not been made yet."""
+        return max(0, self.calls - self.done - self.failed)
+
+
 class BatchTimes(Struct, frozen=True):
     """Sums over the micro-batches since the deployment was started, from which their fixed cost and that of reading a tuple can be told.
 
@@ -79,6 +94,7 @@ class GuardStatistics(Struct):
     until: int | None
     saved: int = 0  # tuples so far
     active: bool = True
+    ended: bool = False  # where streams are read: for good, though some task may not have heard of it yet
 
 
 class ShedStatistics(Struct):
@@ -102,6 +118,7 @@ class Statistics(Struct):
     vertices: dict[str, VertexStatistics] = field(default_factory=dict)
     streams: dict[str, StreamStatistics] = field(default_factory=dict)
     queries: dict[str, QueryStatistics] = field(default_factory=dict)
+    rules: dict[str, RuleStatistics] = field(default_factory=dict)
     guards: dict[tuple[str, str], GuardStatistics] = field(default_factory=dict)  # by reader and pattern
     purged: int = 0  # rows of state that feedback removed
     shed: dict[tuple[str, int], ShedStatistics] = field(default_factory=dict)  # by arc: reader and port

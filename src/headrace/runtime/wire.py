@@ -57,6 +57,7 @@ class GuardSeen(Struct, frozen=True, array_like=True):
     pattern: str
     until: int | None
     saved: int
+    ended: bool = False
 
 
 class Control(Struct, frozen=True):
@@ -71,6 +72,7 @@ class Control(Struct, frozen=True):
     commands: list[bytes] = []
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
     ingest: dict[str, VertexStatistics] | None = None
+    budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
     arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
     busy_ns: int = 0  # of this task, told to one bucket
@@ -101,6 +103,8 @@ class Report(Struct, frozen=True, kw_only=True):
     restored: bool = False
     busy_ns: int = 0
     ingest_ns: int = 0  # of the ingest tasks that told this bucket
+    unread: int = 0  # tuples that could be taken if the budget had sufficed
+    waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
     shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that told it
 
 

@@ -20,6 +20,7 @@ from headrace.errors import HeadraceError, HostFault
 from headrace.graph.command import AddQuery, Command, Drain
 from headrace.hosts.delivery import Delivery
 from headrace.hosts.intake import Deployments, pause, resume
+from headrace.hosts.progress import guide
 from headrace.hosts.relaying import Relaying
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
@@ -167,6 +168,8 @@ class SparkDeployment:
             guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.delivery.clock.now())
             for command in (*switches(self.delivery.reports, deployed.running), *([] if relays is None else [relays]), *guidance.commands):
                 self.deployments.log.append(command)
+            if guidance.pace is not None:
+                guide(self.directory, guidance.pace.budget, guidance.pace.limits)
         except HeadraceError as error:
             self.fault = error
             raise

@@ -92,6 +92,7 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
         case PaneAggregate():
             return Response((pane_input(spec, wanted, facts[0]),), watches(spec, wanted, facts[0]))
         case SessionAggregate() | SlidingAggregate():
+            # of a group up to a time nothing: its session may go on behind that, and a sliding result says when its group began
             return Response((group_input(wanted, dict(spec.keys)),))
         case RowsAggregate() | WhileAggregate():
             # a partition is on its own; a group within one is not, since the others' tuples count or end the run as well
