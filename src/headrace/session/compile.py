@@ -31,6 +31,7 @@ from headrace.optimizer.carried import carrying
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.weights import weighted
 from headrace.plan.bind_event import bind_event
+from headrace.plan.bind_pace import late_of
 from headrace.plan.bind_rule import BoundRule, bind_rule
 from headrace.plan.binder import bind
 from headrace.plan.explain import explain as explain_plan
@@ -71,7 +72,12 @@ def _expanded(plan: Node, catalog: Catalog) -> Node:
 
 
 def plan_query(query: Query, catalog: Catalog) -> Node:
-    """The optimised plan of a named query."""
+    """The optimised plan of a named query, or of what one has left out as too late."""
+    base, _, side = query.name.rpartition(".")
+    if base and side == "late":
+        found = catalog.find(base)
+        assert isinstance(found, Query)
+        return late_of(plan_query(found, catalog), base)
     statement = parse(query.text)[0]
     if isinstance(statement, Detection):
         return plan_event(statement, catalog)
