@@ -41,7 +41,7 @@ def slaves_of(running: Running, graph: Graph) -> tuple[Slave, ...]:
 
 def fairness_of(said: UseFairness) -> Fairness:
     """What keeps schedulers from starving anybody."""
-    return Fairness(float(said.period) if said.mode == "oldest" else None, said.mode == "dynamic")
+    return Fairness(None if said.mode == "none" else float(said.period), said.mode == "dynamic")
 
 
 def standings_of(running: Running) -> dict[VertexId, Standing]:
