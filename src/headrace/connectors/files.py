@@ -20,6 +20,7 @@ from headrace.connectors import columnar, text
 from headrace.connectors.connector import Chunk, Offset, Skipped, Split
 from headrace.connectors.conversion import select
 from headrace.connectors.file_index import Entry, FileIndex, is_glob, list_files
+from headrace.connectors.messages import Messages, read_messages
 from headrace.connectors.options import check_names, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.connectors.parquet_groups import Groups
@@ -27,9 +28,9 @@ from headrace.elements.pattern import Pattern
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault, QueryError, SourceFault
 
-Format: TypeAlias = Literal["parquet", "arrow", "csv", "json"]
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
 FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
-OPTIONS = ("path", "format", "header", "delimiter", "null_value", "pattern", "max_rows")
+OPTIONS = ("path", "format", "header", "delimiter", "null_value", "terminator", "pattern", "max_rows")
 _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
@@ -40,11 +41,13 @@ SHIFT = 40
 _SAMPLE = 1 << 16
 #: Less than this is not worth a task of its own.
 _LEAST_ROWS, _LEAST_BYTES = 10_000, 1 << 18
+#: So many rows that are left out unread count as one that is read.
+_UNREAD = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the files are and how they are written."""
+    """Where the files are and how they are written; `messages` where a function reads them."""
 
     path: str
     format: Format
@@ -53,10 +56,16 @@ class Layout:
     null: str
     pattern: str
     max_rows: int
+    messages: Messages | None = None
 
     @property
     def is_text(self) -> bool:
-        return self.format in ("csv", "json")
+        return self.format in ("csv", "json", "python")
+
+    @property
+    def mark(self) -> bytes:
+        """What ends a record of text."""
+        return text.NEWLINE if self.messages is None else self.messages.terminator
 
 
 def layout(connector: Connector) -> Layout:
@@ -67,19 +76,23 @@ def layout(connector: Connector) -> Layout:
     form = str(options.get("format", _SUFFIXES.get(Path(path).suffix, "")))
     if not form:
         raise QueryError("FILES needs the option 'format'", hint=f"one of {', '.join(FORMATS)}")
-    if form not in FORMATS:
-        raise NameFault(f"FILES cannot read format {form!r}", hint=near(form, FORMATS))
+    messages = read_messages(form, options)
+    if messages is None and form not in FORMATS:
+        raise NameFault(f"FILES cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")
     delimiter = word(options, "delimiter", ",").replace("\\t", "\t")
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise QueryError(f"the delimiter {delimiter!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'")
     max_rows = whole(options, "max_rows", 0)
     header, null, pattern = flag(options, "header", True), word(options, "null_value", ""), word(options, "pattern", "*")
-    return Layout(path, form, header, delimiter, null, pattern, max_rows)
+    chosen: Format = next((known for known in FORMATS if known == form), "python")
+    return Layout(path, chosen, header, delimiter, null, pattern, max_rows, messages)
 
 
 def check_files(connector: Connector) -> None:
     """Refuse options that are wrong and paths that do not exist."""
     where = layout(connector)
+    if where.messages is not None:
+        where.messages.load()
     if not is_glob(where.path):
         list_files(where.path, where.pattern)
 
@@ -99,6 +112,16 @@ class FilesSource:
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Look for new files and go about `limit` records on."""
+        return self._latest(start, limit, lambda entry: None)
+
+    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+        """The same; groups of Parquet files that nobody needs are looked at, no more."""
+        if self._layout.format != "parquet":
+            return self.latest(start, now=now, limit=limit)
+        schema = select(self._schema, columns)
+        return self._latest(start, limit, lambda entry: self._unneeded(entry, schema, unneeded))
+
+    def _latest(self, start: Offset, limit: int, skipping: Callable[[Entry], Callable[[int], bool] | None]) -> Offset:
         index = self._index()
         index.refresh()
         number, position = start or [0, 0]
@@ -108,7 +131,7 @@ class FilesSource:
             if self._layout.is_text:
                 end, taken = self._text_end(entry, position, left)
             else:
-                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]))
+                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]), skip=skipping(entry))
             left -= max(taken, 1)
             number, position = (number + 1, 0) if end is None else (number, end)
             if end is not None:
@@ -173,17 +196,28 @@ class FilesSource:
         _check_present(entry.path, entry.size)
         return columnar.groups(entry.path, self._layout.format)
 
-    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool) -> tuple[int | None, int]:
-        """Where to stop in a file (None: at its end) and how many rows that gives: at a group's border, or inside the `first` group."""
-        border = 0
-        best = position
-        for count in self._groups(entry):
-            border += count
-            if best < border <= position + left:
-                best = border
-        if first and best == position and border > position:
-            best = min(position + left, border)
-        return (None if best >= border else best), best - position
+    def _unneeded(self, entry: Entry, schema: Schema, unneeded: Sequence[Pattern]) -> Callable[[int], bool] | None:
+        self._groups(entry)  # complains of a file that cannot be read
+        return Groups(entry.path, schema, self._time_column, unneeded).is_unneeded
+
+    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None) -> tuple[int | None, int]:
+        """Where to stop in a file (None: at its end) and how many rows that costs: at a group's border, or inside the `first` group."""
+        groups = self._groups(entry)
+        border, best, taken = 0, position, 0
+        for number, count in enumerate(groups):
+            begin, border = border, border + count
+            if border <= position:
+                continue
+            cost = border - max(begin, position)
+            if skip is not None and begin >= position and skip(number):
+                cost = -(-cost // _UNREAD)
+            if taken + cost > left:
+                break
+            best, taken = border, taken + cost
+        end = sum(groups)
+        if first and best == position and end > position:
+            best, taken = min(position + left, end), left
+        return (None if best >= end else best), taken
 
     def _text_end(self, entry: Entry, position: int, left: int) -> tuple[int | None, int]:
         """The same for text, by the length of the lines at `position`."""
@@ -191,7 +225,7 @@ class FilesSource:
         with open(entry.path, "rb") as file:
             file.seek(position)
             sample = file.read(min(_SAMPLE, entry.size - position))
-        per_line = len(sample) / max(sample.count(b"\n"), 1)
+        per_line = len(sample) / max(sample.count(self._layout.mark), 1)
         end = position + int(left * per_line) + 1
         if end >= entry.size:
             return None, int((entry.size - position) / max(per_line, 1))
@@ -240,9 +274,9 @@ class FilesSource:
         form, first = self._form(path, schema)
         counted, line = 0, 1  # bytes up to which line ends are counted, and the number of the line there
         with open(path, "rb") as file:
-            for lines in text.blocks(file, begin, end, size=size, first=first):
-                parsed = text.parse(lines, schema, form)
-                seq = pl.Series("seq", (number << SHIFT) + lines.begin + lines.starts[parsed.lines], dtype=pl.Int64)
+            for lines in text.blocks(file, begin, end, size=size, first=first, mark=self._layout.mark):
+                parsed = form.parse(lines, schema) if isinstance(form, Messages) else text.parse(lines, schema, form)
+                seq = pl.Series("seq", (number << SHIFT) + lines.begin + parsed.positions, dtype=pl.Int64)
                 if not parsed.bad:
                     yield Chunk(parsed.rows, seq)
                     continue
@@ -250,11 +284,13 @@ class FilesSource:
                 counted = lines.begin
                 yield Chunk(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
 
-    def _form(self, path: str, schema: Schema) -> tuple[text.Form, int]:
+    def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
         """How to parse a file, and where its first record is."""
         with open(path, "rb") as file:
             head = file.readline()
         mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+        if self._layout.messages is not None:
+            return self._layout.messages, mark
         if self._layout.format == "json":
             return text.Json(), mark
         if not self._layout.header:

@@ -16,7 +16,7 @@ from headrace.connectors.files import FilesSource, Layout, layout
 from headrace.connectors.options import near
 from headrace.elements.schema import Field, Schema
 from headrace.elements.types import Type
-from headrace.errors import NameFault, NotSupported, SourceFault
+from headrace.errors import NameFault, NotSupported, QueryError, SourceFault
 
 _SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
 
@@ -45,6 +45,8 @@ def read_table(table: Table) -> pl.DataFrame:
 def infer_schema(connector: Connector) -> Schema:
     """The columns of the first file that a FILES connector names."""
     where = _files(connector)
+    if where.messages is not None:
+        raise QueryError(f"the columns that {where.messages.target} gives are not known", hint="name the columns and their types in the statement")
     files = sorted(list_files(where.path, where.pattern))
     if not files:
         raise SourceFault(

@@ -17,13 +17,13 @@ from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, InternalError, OperatorFault
-from headrace.graph.command import Cost
+from headrace.graph.command import Cost, ShedAt
 from headrace.graph.feedback import Respond, arcs_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
-from headrace.runtime.assumptions import Assumptions, Guard, Saved
+from headrace.runtime.assumptions import MOST_WISHES, Assumptions, Guard, Saved
 from headrace.runtime.cycle import Cycle, Visit
 from headrace.runtime.dispatch_table import Arc, Table, build_table
 from headrace.runtime.ets import Ets
@@ -32,11 +32,12 @@ from headrace.runtime.promises import Promises
 from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.scheduled import Scheduled, Slave, Turns
 from headrace.runtime.schedulers.fairness import Fairness
+from headrace.runtime.shedders.shedders import Shedders
 from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.units import assumed_cost
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import ends_behind, next_wakeup, upstream_sources, waits
-from headrace.runtime.wishes import leading_to, move_forward, results_now
+from headrace.runtime.wishes import Wish, leading_to, move_forward, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
@@ -93,6 +94,9 @@ class Engine:
         self.assumptions = Assumptions(self.network, self.operators, self.bounds, answer)
         self.network.screen = self.assumptions.screen
         self._guards = self.assumptions.by_arc
+        self.shedders = Shedders()
+        self.network.shed = self._shed
+        self._wishes: list[Wish] = []  # the newest
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
         self.scheduled: Scheduled | None = None
@@ -120,15 +124,15 @@ class Engine:
         readers = graph.readers()
         self._ends_of = {name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in readers.items()}
         self._promises.ends = self.ends
-        self.network.use(graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
+        self._connect()
         self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
         self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
         self._sources = upstream_sources(graph)
         self._ends_behind = ends_behind(graph, self.ends)
         self.use_costs(self.costs)
         self._steady = leading_to(graph, self.network.registers)
-        self._cycle.preferred = {arc for arc in self._cycle.preferred if arc[0] in kept}
         self.assumptions.use(graph, self.taps)
+        self.restore_wishes(self._wishes)
         self._rebuild()
 
     @property
@@ -177,6 +181,13 @@ class Engine:
         """Cut all arcs into these vertices and no others."""
         self._breaks = {arc for arcs in self.graph.readers().values() for arc in arcs if arc[0] in readers and arc[0] not in self.ends}
         self._rebuild()
+
+    def use_shedders(self, shedders: Mapping[Arc, ShedAt]) -> None:
+        """Drop a share of what comes to these arcs and to no others; what is stored there stays."""
+        self.shedders.use(shedders)
+        if self.network.shedding != shedders.keys():
+            self.network.shedding = set(shedders)
+            self._connect()
 
     def use_costs(self, costs: Mapping[VertexId, Cost]) -> None:
         """Charge executions by these costs, and where there is none by what is assumed of the kind of operator."""
@@ -337,6 +348,18 @@ class Engine:
         """Continue with guards that were kept, after `restore`."""
         self.assumptions.restore(guards)
 
+    def wishes(self) -> list[Wish]:
+        """What is wanted first, as values that can be kept and given to `restore_wishes`."""
+        return list(self._wishes)
+
+    def restore_wishes(self, wishes: Iterable[Wish]) -> None:
+        """Go on with what was wanted first, as far as those are there who want it."""
+        self._wishes = [wish for wish in wishes if self.assumptions.exists((wish.reader, wish.port))]
+        self._cycle.preferred = set()
+        self.assumptions.forget_wishes()
+        for wish in self._wishes:
+            self._heed(((wish.reader, wish.port),), wish.pattern)
+
     def state(self) -> Mapping[VertexId, State]:
         """The state of every operator, and what is unread at its inputs."""
         found: dict[VertexId, State] = {}
@@ -368,6 +391,9 @@ class Engine:
             counts.held, counts.late = self.operators[name].held(), self.operators[name].late()
             counts.queued = self.network.queued(name) if name not in self.ends else 0
         return seen
+
+    def _connect(self) -> None:
+        self.network.use(self.graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
 
     def _cut(self, visit: Visit, budget: float) -> Visit:
         fits = int(budget / max(self.costs[visit.vertex].service_ns, 1e-3))
@@ -463,12 +489,29 @@ class Engine:
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
         pages = self.assumptions.let_out((end, 0), pages, bound)
+        if self.shedders.active and (end, 0) in self.shedders.settings:
+            pages = [left for page in pages if len(left := self.shedders.screen((end, 0), page))]
         seen, count = self.statistics[end], sum(map(len, pages))
         self.bounds[end] = max(self.bounds[end], bound)
         seen.tuples_in += count
         seen.pages_in += len(pages)
         seen.tuples_out += count
         self._keep(end, pages)
+
+    def _shed(self, arc: Arc, elements: Sequence[Element]) -> list[Element]:
+        """What is stored of elements on an arc with a shedder."""
+        left: list[Element] = []
+        tells_time = arc[0] in self._steady or arc[0] in self.network.registers
+        for element in elements:
+            if isinstance(element, Punctuation):
+                left.append(element)
+                continue
+            page = self.shedders.screen(arc, element)
+            if len(page):
+                left.append(page)
+            if tells_time and (not len(page) or page.rows[TS][-1] != element.rows[TS][-1]):
+                left.append(Punctuation(int(element.rows[TS][-1])))  # what the tuple would have told those who wait behind
+        return left
 
     def _keep(self, name: VertexId, pages: Sequence[Page]) -> None:
         if pages:
@@ -486,8 +529,14 @@ class Engine:
                     raise InternalError(f"{name} demands partial results, which only the outside may")
 
     def _prefer(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
+        """Remember a desire and heed it."""
+        said = [Wish(*arc, wanted) for arc in arcs]
+        self._wishes = [*(wish for wish in self._wishes if wish not in said), *said][-MOST_WISHES:]
+        return self._heed([(wish.reader, wish.port) for wish in said], wanted)
+
+    def _heed(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
         """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
-        found = spread_from(self.graph, arcs, wanted, taps=self.taps)
+        found = spread_from(self.graph, arcs, wanted, taps=self.taps, facts=self.assumptions.facts())
         moved = move_forward(self.graph, self.network, found.guards)
         waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
         self._cycle.preferred |= waiting

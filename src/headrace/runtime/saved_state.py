@@ -17,6 +17,8 @@ from headrace.operators.operator import State
 from headrace.runtime.assumptions import Guard
 from headrace.runtime.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
 from headrace.runtime.scheduled import Turns
+from headrace.runtime.shedders.shedders import Remembered
+from headrace.runtime.wishes import Wish
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones,
 INLINE_BYTES = 16 * 1024
@@ -48,8 +50,10 @@ class Extra(Struct):
     time: int
     ends: dict[str, int]
     guards: list[Guard]
+    shedders: list[Remembered] = []
     owed: dict[str, int] = {}  # promises of merging operators that follow what is on its way
     turns: Turns = Turns()
+    wishes: list[Wish] = []
 
 
 class Manifest(Struct):

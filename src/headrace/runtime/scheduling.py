@@ -49,7 +49,9 @@ def standings_of(running: Running) -> dict[VertexId, Standing]:
     found: dict[VertexId, Standing] = {}
     for query in running.queries:
         weight = weight_of(query.qos)
-        promise = None if query.qos.latency is None else round(query.qos.latency.curve.least)
+        latency = query.qos.latency
+        # what nobody cares about has no deadline, or it would be the most urgent of all once it is late
+        promise = None if latency is None or latency.strictness is Strictness.DONT_CARE else round(latency.curve.least)
         for vertex in query.graph:
             known = found.get(vertex.id, Standing(weight, promise))
             quickest = min((one for one in (known.promise, promise) if one is not None), default=None)

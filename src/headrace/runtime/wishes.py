@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from msgspec import Struct
+
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
 from headrace.graph.feedback import Arc
@@ -12,6 +14,14 @@ from headrace.operators.operator import Operator
 from headrace.operators.specs import Exchange, Filter, Impute, Output, Pace, PartialAggregate, Project, Receive, Scan, TableJoin, Union
 from headrace.runtime.buffer import Waiting
 from headrace.runtime.network import Network
+
+
+class Wish(Struct, frozen=True):
+    """A reader wants matching tuples of an input first."""
+
+    reader: VertexId
+    port: int
+    pattern: Pattern
 
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
