@@ -1,6 +1,7 @@
 """Runs units of a graph as schedulers choose them: a master gives each scheduler its slice, each scheduler chooses among its own units.
 
-The pass of a unit takes input at its first operator that can run, then lets everything behind it in the unit run dry. Between passes all may change.
+The pass of a unit takes one page at the operator that can run nearest to the output, so that what was begun goes on first, and lets what comes of it
+run through the rest of the unit. Between passes another unit may have its turn. A gated pass takes at each operator what is there when it comes by.
 """
 
 from __future__ import annotations
@@ -152,19 +153,20 @@ class _Pass:
         self._vertices, self._gated = vertices, gated
         self._place = -1
         self._left: int | None = 0  # elements that the vertex at this place may still take; None: all
-        self._begun = False
 
     def next(self, network: Network, runnable: Callable[[VertexId], bool]) -> VertexId | None:
         """Who executes now; None if the pass is over."""
         while True:
             if self._place >= 0 and (self._left is None or self._left > 0) and runnable(self._vertices[self._place]):
-                self._begun = True
                 self._left = None if self._left is None else self._left - 1
                 return self._vertices[self._place]
-            self._place += 1
+            if self._gated or self._place >= 0:
+                self._place += 1
+                self._left = None
+            else:
+                self._place = max((place for place, name in enumerate(self._vertices) if runnable(name)), default=len(self._vertices))
+                self._left = 1
             if self._place == len(self._vertices):
                 return None
             if self._gated:
                 self._left = max(1, network.unread(self._vertices[self._place]))
-            else:
-                self._left = None if self._begun else 1

@@ -124,12 +124,11 @@ class UnitSimulation:
         self._turn = choice.turn
         self.trace.decisions += 1
         self._now += self._overhead
-        unit, begun = self.units[choice.unit], False
-        for name in unit.vertices:
-            there = len(self._queues[name])
-            for _ in range(there if begun or self._scheduler.gated else min(1, there)):
+        vertices, gated = self.units[choice.unit].vertices, self._scheduler.gated
+        first = 0 if gated else max(place for place, name in enumerate(vertices) if self._queues[name])
+        for place, name in enumerate(vertices[first:]):
+            for _ in range(len(self._queues[name]) if gated or place else 1):
                 self._execute(name)
-                begun = True
 
     def _execute(self, name: VertexId) -> None:
         cost, one = self._costs[name], self._queues[name].popleft()
