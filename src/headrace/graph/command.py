@@ -116,7 +116,7 @@ class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
 
 
 class UseFairness(Struct, frozen=True, tag="use_fairness"):
-    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), or age raises priority."""
+    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), and age may raise priority."""
 
     mode: Literal["oldest", "dynamic", "none"] = "oldest"
     period: int = 100_000_000

@@ -165,6 +165,7 @@ def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = N
         selectivity = "" if vertex.selectivity is None else f", selectivity {vertex.selectivity:.3f}"
         service = "" if vertex.service_us is None else f", {vertex.service_us:.2f} us a tuple"
         late = f", {vertex.late} too late" if vertex.late else ""
-        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{late}"
+        unread = f", {vertex.queued} unread" if vertex.queued else ""
+        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{unread}{late}"
     said = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
     return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{said}"
