@@ -20,16 +20,18 @@ from headrace.connectors import columnar, text
 from headrace.connectors.connector import Chunk, Offset, Skipped, Split
 from headrace.connectors.conversion import select
 from headrace.connectors.file_index import Entry, FileIndex, is_glob, list_files
+from headrace.connectors.messages import Messages, read_messages
 from headrace.connectors.options import check_names, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.connectors.parquet_groups import Groups
+from headrace.connectors.partitions import Partition, partition_of
 from headrace.elements.pattern import Pattern
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault, QueryError, SourceFault
 
-Format: TypeAlias = Literal["parquet", "arrow", "csv", "json"]
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
 FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
-OPTIONS = ("path", "format", "header", "delimiter", "null_value", "pattern", "max_rows")
+OPTIONS = ("path", "format", "header", "delimiter", "null_value", "terminator", "pattern", "max_rows")
 _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
@@ -40,11 +42,13 @@ SHIFT = 40
 _SAMPLE = 1 << 16
 #: Less than this is not worth a task of its own.
 _LEAST_ROWS, _LEAST_BYTES = 10_000, 1 << 18
+#: So many rows that are left out unread count as one that is read.
+_UNREAD = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the files are and how they are written."""
+    """Where the files are and how they are written; `messages` where a function reads them."""
 
     path: str
     format: Format
@@ -53,10 +57,16 @@ class Layout:
     null: str
     pattern: str
     max_rows: int
+    messages: Messages | None = None
 
     @property
     def is_text(self) -> bool:
-        return self.format in ("csv", "json")
+        return self.format in ("csv", "json", "python")
+
+    @property
+    def mark(self) -> bytes:
+        """What ends a record of text."""
+        return text.NEWLINE if self.messages is None else self.messages.terminator
 
 
 def layout(connector: Connector) -> Layout:
@@ -67,19 +77,23 @@ def layout(connector: Connector) -> Layout:
     form = str(options.get("format", _SUFFIXES.get(Path(path).suffix, "")))
     if not form:
         raise QueryError("FILES needs the option 'format'", hint=f"one of {', '.join(FORMATS)}")
-    if form not in FORMATS:
-        raise NameFault(f"FILES cannot read format {form!r}", hint=near(form, FORMATS))
+    messages = read_messages(form, options)
+    if messages is None and form not in FORMATS:
+        raise NameFault(f"FILES cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")
     delimiter = word(options, "delimiter", ",").replace("\\t", "\t")
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise QueryError(f"the delimiter {delimiter!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'")
     max_rows = whole(options, "max_rows", 0)
     header, null, pattern = flag(options, "header", True), word(options, "null_value", ""), word(options, "pattern", "*")
-    return Layout(path, form, header, delimiter, null, pattern, max_rows)
+    chosen: Format = next((known for known in FORMATS if known == form), "python")
+    return Layout(path, chosen, header, delimiter, null, pattern, max_rows, messages)
 
 
 def check_files(connector: Connector) -> None:
     """Refuse options that are wrong and paths that do not exist."""
     where = layout(connector)
+    if where.messages is not None:
+        where.messages.load()
     if not is_glob(where.path):
         list_files(where.path, where.pattern)
 
@@ -99,16 +113,27 @@ class FilesSource:
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Look for new files and go about `limit` records on."""
+        return self._latest(start, limit, lambda entry: None)
+
+    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+        """The same; files and groups of Parquet files that nobody needs are looked at, no more."""
+        schema = select(self._schema, columns)
+        return self._latest(start, limit, lambda entry: self._unneeded(entry, schema, unneeded))
+
+    def _latest(self, start: Offset, limit: int, skipping: Callable[[Entry], Callable[[int], bool] | None]) -> Offset:
         index = self._index()
         index.refresh()
         number, position = start or [0, 0]
         left = min(limit, self._layout.max_rows or limit)
         while number < len(index) and left > 0:
             entry = index[number]
-            if self._layout.is_text:
-                end, taken = self._text_end(entry, position, left)
+            skip = skipping(entry)
+            if not self._layout.is_text:
+                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]), skip=skip)
+            elif skip is not None:
+                end, taken = None, 1
             else:
-                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]))
+                end, taken = self._text_end(entry, position, left)
             left -= max(taken, 1)
             number, position = (number + 1, 0) if end is None else (number, end)
             if end is not None:
@@ -134,22 +159,24 @@ class FilesSource:
         """Read pieces of files; with `columns`, only these are read, checked and returned."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
-            _check_present(path, size)
-            if self._layout.is_text:
-                yield from self._read_text(number, path, size, begin, end, schema)
-            else:
-                yield from self._read_columns(number, path, begin, end, schema)
+            yield from self._read_piece(number, path, size, begin, end, schema)
 
     def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
-        """Leave out the groups of Parquet files whose statistics say that nobody needs any of their rows."""
-        if self._layout.format != "parquet" or not unneeded:
-            yield from self.read(split, columns)
-            return
+        """Leave out files whose directories say that nobody needs their records, and groups of Parquet files whose statistics say so."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
+            partition = self._partition(path)
+            if self._layout.format != "parquet":
+                if partition.is_unneeded(schema, self._time_column, unneeded):
+                    # unopened, text does not tell how many records it holds
+                    records, length = (0, end - begin) if self._layout.is_text else (end - begin, size)
+                    yield Skipped(records, length, partition.newest(self._time_column))
+                else:
+                    yield from self._read_piece(number, path, size, begin, end, schema)
+                continue
             _check_present(path, size)
-            groups = Groups(path, schema, self._time_column, unneeded)
-            yield from self._read_columns(number, path, begin, end, schema, groups.skip)
+            groups = Groups(path, schema, self._time_column, unneeded, partition)
+            yield from self._read_piece(number, path, size, begin, end, schema, groups.skip)
             if groups.skipped is not None:
                 yield groups.skipped
 
@@ -173,17 +200,47 @@ class FilesSource:
         _check_present(entry.path, entry.size)
         return columnar.groups(entry.path, self._layout.format)
 
-    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool) -> tuple[int | None, int]:
-        """Where to stop in a file (None: at its end) and how many rows that gives: at a group's border, or inside the `first` group."""
-        border = 0
-        best = position
-        for count in self._groups(entry):
-            border += count
-            if best < border <= position + left:
-                best = border
-        if first and best == position and border > position:
-            best = min(position + left, border)
-        return (None if best >= border else best), best - position
+    def _partition(self, path: str) -> Partition:
+        return partition_of(path, self._layout.path, self._schema)
+
+    def _unneeded(self, entry: Entry, schema: Schema, unneeded: Sequence[Pattern]) -> Callable[[int], bool] | None:
+        """Which groups of a file may be left out; None if there are none."""
+        partition = self._partition(entry.path)
+        if self._layout.format != "parquet":
+            return (lambda group: True) if partition.is_unneeded(schema, self._time_column, unneeded) else None
+        self._groups(entry)  # complains of a file that cannot be read
+        return Groups(entry.path, schema, self._time_column, unneeded, partition).is_unneeded
+
+    def _read_piece(
+        self, number: int, path: str, size: int, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+    ) -> Iterator[Chunk]:
+        _check_present(path, size)
+        partition = self._partition(path)
+        stored = partition.stored(schema)
+        if self._layout.is_text:
+            chunks = self._read_text(number, path, size, begin, end, stored)
+        else:
+            chunks = self._read_columns(number, path, begin, end, stored, skip)
+        yield from (partition.complete(chunk, schema) for chunk in chunks)
+
+    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None) -> tuple[int | None, int]:
+        """Where to stop in a file (None: at its end) and how many rows that costs: at a group's border, or inside the `first` group."""
+        groups = self._groups(entry)
+        border, best, taken = 0, position, 0
+        for number, count in enumerate(groups):
+            begin, border = border, border + count
+            if border <= position:
+                continue
+            cost = border - max(begin, position)
+            if skip is not None and begin >= position and skip(number):
+                cost = -(-cost // _UNREAD)
+            if taken + cost > left:
+                break
+            best, taken = border, taken + cost
+        end = sum(groups)
+        if first and best == position and end > position:
+            best, taken = min(position + left, end), left
+        return (None if best >= end else best), taken
 
     def _text_end(self, entry: Entry, position: int, left: int) -> tuple[int | None, int]:
         """The same for text, by the length of the lines at `position`."""
@@ -191,7 +248,7 @@ class FilesSource:
         with open(entry.path, "rb") as file:
             file.seek(position)
             sample = file.read(min(_SAMPLE, entry.size - position))
-        per_line = len(sample) / max(sample.count(b"\n"), 1)
+        per_line = len(sample) / max(sample.count(self._layout.mark), 1)
         end = position + int(left * per_line) + 1
         if end >= entry.size:
             return None, int((entry.size - position) / max(per_line, 1))
@@ -240,9 +297,9 @@ class FilesSource:
         form, first = self._form(path, schema)
         counted, line = 0, 1  # bytes up to which line ends are counted, and the number of the line there
         with open(path, "rb") as file:
-            for lines in text.blocks(file, begin, end, size=size, first=first):
-                parsed = text.parse(lines, schema, form)
-                seq = pl.Series("seq", (number << SHIFT) + lines.begin + lines.starts[parsed.lines], dtype=pl.Int64)
+            for lines in text.blocks(file, begin, end, size=size, first=first, mark=self._layout.mark):
+                parsed = form.parse(lines, schema) if isinstance(form, Messages) else text.parse(lines, schema, form)
+                seq = pl.Series("seq", (number << SHIFT) + lines.begin + parsed.positions, dtype=pl.Int64)
                 if not parsed.bad:
                     yield Chunk(parsed.rows, seq)
                     continue
@@ -250,11 +307,13 @@ class FilesSource:
                 counted = lines.begin
                 yield Chunk(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
 
-    def _form(self, path: str, schema: Schema) -> tuple[text.Form, int]:
+    def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
         """How to parse a file, and where its first record is."""
         with open(path, "rb") as file:
             head = file.readline()
         mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+        if self._layout.messages is not None:
+            return self._layout.messages, mark
         if self._layout.format == "json":
             return text.Json(), mark
         if not self._layout.header:

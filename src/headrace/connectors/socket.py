@@ -98,7 +98,7 @@ class SocketSource:
         with path.open("rb") as file:
             for lines in text.blocks(file, begin - first, end - first, size=size):
                 parsed = text.parse(lines, schema, text.Json())
-                seq = pl.Series("seq", first + lines.begin + lines.starts[parsed.lines], dtype=pl.Int64)
+                seq = pl.Series("seq", first + lines.begin + parsed.positions, dtype=pl.Int64)
                 bad = bad_lines(lines, parsed.bad, origin, 1 + text.count_lines(path, 0, lines.begin)) if parsed.bad else None
                 yield Chunk(parsed.rows, seq, bad)
 

@@ -25,7 +25,8 @@ from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 
 BLOCK = 4 << 20
-_NEWLINE, _QUOTE = 0x0A, 0x22
+NEWLINE = b"\n"
+_QUOTE = 0x22
 _NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
 
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -33,7 +34,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Whole lines of a file: their bytes, where the bytes begin, and start and end of each line that is not blank."""
+    """Whole lines (or other records) of a file: their bytes, where the bytes begin, and start and end of each that is not blank."""
 
     data: bytes
     begin: int
@@ -63,35 +64,35 @@ Form: TypeAlias = Csv | Json
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows that could be read, by line, and (line, reason) of those that could not."""
+    """Rows that could be read, the position in the bytes of each, and (line, reason) of lines that could not."""
 
     rows: pl.DataFrame
-    lines: Positions
+    positions: Positions
     bad: Sequence[tuple[int, str]]
 
 
-def blocks(file: BinaryIO, begin: int, end: int, *, size: int, first: int = 0, block: int | None = None) -> Iterator[Lines]:
-    """Read the lines that start in [begin, end) of a file of `size` bytes whose first record is at `first`.
+def blocks(file: BinaryIO, begin: int, end: int, *, size: int, first: int = 0, block: int | None = None, mark: bytes = NEWLINE) -> Iterator[Lines]:
+    """Read the lines that start in [begin, end) of a file of `size` bytes whose first record is at `first`; `mark` ends a line.
 
-    A line belongs to the range its first byte is in, so ranges may be cut anywhere.
+    A line belongs to the range its first byte is in, so ranges may be cut anywhere, also within a mark. No mark may begin within another.
     """
     block = block or BLOCK
-    position = _line_start(file, max(begin, first), first, size)
+    position = _line_start(file, max(begin, first), first, size, mark)
     while position < end:
         file.seek(position)
         data = file.read(min(block, size - position))
         if not data:
             return
-        while not data.endswith(b"\n") and position + len(data) < size:
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                data = data[:cut]
+        while not data.endswith(mark) and position + len(data) < size:
+            cut = data.rfind(mark)
+            if cut >= 0:
+                data = data[: cut + len(mark)]
                 break
             more = file.read(min(block, size - position - len(data)))  # a line longer than a block
             if not more:
                 break
             data += more
-        lines = _lines(data, position, end)
+        lines = _lines(data, position, end, mark)
         position += len(data)
         if len(lines.starts):
             yield lines
@@ -106,7 +107,7 @@ def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
             raw = _json_block(lines, schema)
     if raw is None:
         return _one_by_one(lines, schema, form)
-    return _typed(raw, np.arange(len(lines.starts), dtype=np.int64), [], schema)
+    return _typed(lines, raw, np.arange(len(lines.starts), dtype=np.int64), [], schema)
 
 
 def count_lines(path: Path | str, begin: int, end: int) -> int:
@@ -130,30 +131,42 @@ def split_csv(line: str, delimiter: str) -> list[str]:
         return next(csv.reader([line], delimiter=delimiter))
 
 
-def _line_start(file: BinaryIO, position: int, first: int, size: int) -> int:
+def _line_start(file: BinaryIO, position: int, first: int, size: int, mark: bytes) -> int:
     if position <= first:
         return position
-    file.seek(position - 1)
-    at = position - 1
+    at = max(first, position - len(mark))
+    file.seek(at)
+    rest = b""  # the end of what was read, which may be the beginning of a mark
     while at < size and (data := file.read(min(65536, size - at))):
-        found = data.find(b"\n")
+        found = (rest + data).find(mark)
         if found >= 0:
-            return at + found + 1
+            return at - len(rest) + found + len(mark)
         at += len(data)
+        rest = (rest + data)[-(len(mark) - 1) :] if len(mark) > 1 else b""
     return size
 
 
-def _lines(data: bytes, begin: int, end: int) -> Lines:
+def _lines(data: bytes, begin: int, end: int, mark: bytes) -> Lines:
     buffer = np.frombuffer(data, dtype=np.uint8)
-    ends = np.flatnonzero(buffer == _NEWLINE).astype(np.int64)
-    if not data.endswith(b"\n"):
+    ends = _occurrences(buffer, mark)
+    starts = np.concatenate((np.zeros(1, dtype=np.int64), ends + len(mark)))
+    if data.endswith(mark):
+        starts = starts[:-1]
+    else:
         ends = np.append(ends, len(data))
-    starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1] + 1))
     blank = (ends == starts) | ((ends == starts + 1) & (buffer[np.minimum(starts, len(data) - 1)] == 0x0D))
     keep = ~blank & (starts + begin < end)
     starts, ends = starts[keep], ends[keep]
-    stop = int(ends[-1]) + 1 if len(ends) else 0
+    stop = int(ends[-1]) + len(mark) if len(ends) else 0
     return Lines(data[:stop], begin, starts, ends)
+
+
+def _occurrences(buffer: npt.NDArray[np.uint8], mark: bytes) -> Positions:
+    found = np.flatnonzero(buffer == mark[0]).astype(np.int64)
+    for i, byte in enumerate(mark[1:], start=1):
+        found = found[found + i < len(buffer)]
+        found = found[buffer[found + i] == byte]
+    return found
 
 
 def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
@@ -256,7 +269,7 @@ def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
             bad.append((i, str(error)))
     columns = [pl.Series(f.name, [r[k] for r in records], dtype=_raw_type(f.type, form), strict=False) for k, f in enumerate(schema)]
     raw = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(good))
-    return _typed(raw, np.array(good, dtype=np.int64), bad, schema)
+    return _typed(lines, raw, np.array(good, dtype=np.int64), bad, schema)
 
 
 def _raw_type(type_: Type, form: Form) -> pl.DataType:
@@ -294,14 +307,14 @@ def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
     return record
 
 
-def _typed(raw: pl.DataFrame, lines: Positions, bad: list[tuple[int, str]], schema: Schema) -> Parsed:
+def _typed(lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema) -> Parsed:
     rows, failed = convert_all(raw, schema)
     if failed:
-        keep = np.ones(len(lines), dtype=bool)
+        keep = np.ones(len(good), dtype=bool)
         keep[list(failed)] = False
-        bad = sorted([*bad, *((int(lines[row]), why) for row, why in failed.items())])
-        rows, lines = rows.filter(pl.Series(keep)), lines[keep]
-    return Parsed(rows, lines, bad)
+        bad = sorted([*bad, *((int(good[row]), why) for row, why in failed.items())])
+        rows, good = rows.filter(pl.Series(keep)), good[keep]
+    return Parsed(rows, lines.starts[good], bad)
 
 
 def _from_arrow(table: pa.Table) -> pl.DataFrame:

@@ -30,6 +30,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -37,10 +38,13 @@ from headrace.operators.specs import (
 from headrace.plan import nodes
 
 
-def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes]) -> Graph:
-    """Choose operators for a plan; `tables` holds the stored relations that it joins, as Arrow IPC."""
+def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes], *, numbered: bool = False) -> Graph:
+    """Choose operators for a plan; `tables` holds the stored relations that it joins, as Arrow IPC.
+
+    `numbered` lets results keep the places of their tuples in the base stream, if they have one.
+    """
     lowering = _Lowering(tables)
-    lowering.add(Output(query), lowering.lower(plan))
+    lowering.add(Output(query), lowering.lower(plan, seq=numbered and is_base(plan)))
     return Graph(tuple(lowering.vertices.values()))
 
 
@@ -82,7 +86,7 @@ class _Lowering:
             case nodes.Union():
                 return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
             case nodes.Pace():
-                spec = Pace(len(node.inputs), node.tolerance, node.share)
+                spec = Pace(len(node.inputs), node.tolerance, node.share, node.service, node.late)
                 return self.add(spec, *(self.lower(origin, paced=True) for origin in node.inputs))
             case nodes.Impute():
                 filling = Impute(node.name, node.value, node.keys, self._archive(node.archive), paced)
@@ -99,6 +103,9 @@ class _Lowering:
             case nodes.Distinct():
                 columns = _columns(node.schema)
                 return self.add(Distinct(columns, node.span), self.lower(node.input))
+            case nodes.Suppress():
+                suppressing = Suppress(node.input.schema, node.by, node.rule, node.old_names)
+                return self.add(suppressing, self._ordered(node.input, node.by))
             case nodes.Detect():
                 return self._detect(node)
             case nodes.Order():

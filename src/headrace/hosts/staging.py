@@ -29,13 +29,15 @@ class Stager:
         self.attempt = attempt
         self.least = least
         self._made = 0
-        self._queries = {query.graph.vertices[-1].id: query for query in running.queries}
+        self._queries = {query.graph.vertices[-1].id: query for query in running.working}
 
     def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> Row | None:
         """Write the results of an Output vertex and return a note to send by way of `bucket`, or None if the pages should travel themselves."""
         query = self._queries.get(vertex)
         if query is None or any(sink.kind != "FILES" for sink in query.sinks):
             return None
+        if query.reaction is not None and (query.reaction.actions or not query.reaction.enabled):
+            return None  # the driver acts on what is detected
         if sum(page.rows.estimated_size() for page in pages) < self.least:
             return None
         rows = Page(pl.concat([page.rows for page in pages]))

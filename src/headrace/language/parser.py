@@ -15,6 +15,9 @@ from headrace.language.events import read_detection
 from headrace.language.names import did_you_mean
 from headrace.language.options import read_options, read_promises
 from headrace.language.reader import Reader
+from headrace.language.rule_syntax import DeclareEvent
+from headrace.language.rules import read_declared, read_enabling, read_rule, read_sink
+from headrace.language.switch import read_switch, read_turn
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -34,13 +37,17 @@ from headrace.language.syntax import (
 )
 from headrace.language.views import read_split
 
-_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"], ...] = (
-    "STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK",
+_STATEMENTS = (
+    "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE",
+    "EXPLAIN",
 )  # fmt: skip
+_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"], ...] = (
+    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
+)  # fmt: skip
+_DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = ("QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK")
 _HINT = (
-    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, SELECT, SPLIT, ALTER, ASSUME, "
-    "DESIRE, DEMAND, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, "
+    "SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
@@ -95,17 +102,21 @@ def _read(reader: Reader, offset: int) -> Statement:
             return read_detection(reader, offset)
         case "SPLIT":
             return read_split(reader, offset)
+        case "START" | "STOP":
+            return read_turn(reader, offset)
         case "DROP":
             return _drop(reader, offset)
         case "ALTER":
             return _alter(reader, offset)
         case "ASSUME" | "DESIRE" | "DEMAND":
             return _tell(reader, offset)
+        case "ENABLE" | "DISABLE":
+            return read_enabling(reader, offset)
         case "SHOW":
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":
             reader.position += 1
-            return Describe(reader.text, offset, dotted(reader))
+            return Describe(reader.text, offset, reader.dotted())
         case "EXPLAIN":
             return _explain(reader, offset)
         case other:
@@ -120,15 +131,21 @@ def _create(reader: Reader, offset: int) -> Statement:
         return _view(reader, offset, or_replace)
     if reader.accept("EVENT"):
         return _event(reader, offset, or_replace)
+    if reader.accept("RULE"):
+        return read_rule(reader, offset, or_replace)
+    if reader.accept("SINK"):
+        return read_sink(reader, offset, or_replace)
     if not reader.accept("QUERY"):
         reader.position = start
         return read_create(reader, offset)
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the query's name")
+    switch = read_switch(reader)
     options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
-    reader.expect("AS", hint="CREATE QUERY name [WITH (options)] AS SELECT ... [INTO KIND (options)]")
+    switch = switch or read_switch(reader)
+    reader.expect("AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]")
     select, span, sinks = _query(reader)
-    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans)
+    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, switch)
 
 
 def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
@@ -141,9 +158,11 @@ def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
     return CreateView(reader.text, offset, name, select, span, or_replace, if_not_exists)
 
 
-def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent:
+def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent | DeclareEvent:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the event's name")
+    if reader.word() == "(":
+        return read_declared(reader, offset, name, or_replace, if_not_exists)
     reader.expect("AS", hint="CREATE EVENT name AS SELECT ..., or CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x")
     body: Select | Detection
     if reader.word() in ("SELECT", "WITH"):
@@ -204,12 +223,12 @@ def _tell(reader: Reader, offset: int) -> Tell:
 
 def _drop(reader: Reader, offset: int) -> Drop:
     reader.expect("DROP")
-    for kind in ("QUERY", "STREAM", "TABLE", "AGGREGATE"):
+    for kind in _DROPPED:
         # a view or an event is a query without sinks
         if reader.accept(kind) or (kind == "QUERY" and (reader.accept("VIEW") or reader.accept("EVENT"))):
             if_exists = reader.accept("IF", "EXISTS")
             return Drop(reader.text, offset, kind, reader.name(), if_exists)
-    reader.fail("expected QUERY, VIEW, EVENT, STREAM, TABLE or AGGREGATE")
+    reader.fail("expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE or AGGREGATE")
 
 
 def _show(reader: Reader, offset: int) -> Show:
@@ -233,12 +252,3 @@ def _explain(reader: Reader, offset: int) -> Explain:
     else:
         target = reader.name("a SELECT or the name of a query")
     return Explain(reader.text, offset, target, "json" if json else "text", analyze, capacity)
-
-
-def dotted(reader: Reader) -> Name:
-    """A name that may be a side stream's, such as bids.late."""
-    name = reader.name()
-    while reader.accept("."):
-        part = reader.name()
-        name = Name(f"{name.text}.{part.text}", Span(name.span.start, part.span.end))
-    return name

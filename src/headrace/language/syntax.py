@@ -15,6 +15,8 @@ from headrace.elements.event import Context, Event
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import Span
+from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
+from headrace.language.switch_syntax import SwitchClause, TurnQuery
 
 Option: TypeAlias = str | int | float | bool
 
@@ -81,7 +83,7 @@ class CreateAggregate:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [WITH (options)] AS SELECT ... [INTO sinks]."""
+    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [START ... STOP ...] [WITH (options)] AS SELECT ... [INTO sinks]."""
 
     text: str
     offset: int
@@ -93,6 +95,7 @@ class CreateQuery:
     or_replace: bool
     if_not_exists: bool
     option_spans: dict[str, Span] = field(default_factory=dict)
+    switch: SwitchClause | None = None
 
     @property
     def select_text(self) -> str:
@@ -184,7 +187,7 @@ class Drop:
 
     text: str
     offset: int
-    kind: OneOf["QUERY", "STREAM", "TABLE", "AGGREGATE"]
+    kind: OneOf["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
     name: Name
     if_exists: bool
 
@@ -230,7 +233,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +264,14 @@ Statement: TypeAlias = (
     | CreateQuery
     | CreateView
     | CreateEvent
+    | DeclareEvent
+    | CreateRule
+    | SwitchRule
+    | CreateSink
     | Detection
     | Split
     | Select
+    | TurnQuery
     | Drop
     | Alter
     | AlterPromises
@@ -354,11 +362,12 @@ class MannerClause:
 
 @dataclass(frozen=True, slots=True)
 class PaceClause:
-    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] after a UNION; `columns` is empty for rowtime alone."""
+    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] [SERVICE duration] after a UNION; `columns` is empty for rowtime alone."""
 
     columns: tuple[exp.Column, ...]
     tolerance: int
     share: float | None
+    service: int
     span: Span
 
 

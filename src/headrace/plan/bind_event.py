@@ -35,14 +35,18 @@ from headrace.plan.nodes import Detect, Node, Scan
 from headrace.plan.scope import Relation, Scope, unique
 
 
-def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node]) -> Detect:
-    """The plan of an event expression; `queries` gives the plans of named queries. Errors have spans into the detection's text."""
+def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()) -> Detect:
+    """The plan of an event expression; `queries` gives the plans of named queries, `further` conditions over `part.column`.
+
+    Errors have spans into the detection's text.
+    """
     names = tuple(part.alias.text for part in detection.parts)
     parts = tuple(_input(catalog, part.source.text, part.source.span, queries) for part in detection.parts)
     terms: tuple[Expr, ...] = ()
     if detection.where is not None:
         scope = Scope(tuple(_relation(name, part) for name, part in zip(names, parts, strict=True)))
         terms = conjuncts(ExpressionBinder(scope, catalog, "in the condition of an event").predicate(detection.where))
+    terms += tuple(further)
     masks = {name: tuple(term for term in terms if _named(term) == {name}) for name in names}
     joint = tuple(term for term in terms if len(_named(term)) != 1)
     event = _masked(detection.event, masks)
@@ -134,11 +138,11 @@ def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, .
     for part in constituents(event):
         found += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
     found.append(Started(unique("event_start", taken)))
-    several = _several(event, mode)
+    several = repeated(event, mode)
     return (*found, *(Count(unique(f"{part.name}_count", taken), part.name) for part in constituents(event) if part.name in several))
 
 
-def _several(event: Event, mode: Mode) -> set[str]:
+def repeated(event: Event, mode: Mode) -> set[str]:
     """The constituents of which an occurrence may have more than one tuple."""
     found: set[str] = set()
     for part in _walk(event):

@@ -8,6 +8,7 @@ from headrace.elements.event_text import format_context, format_event
 from headrace.elements.expression import Column, Expr
 from headrace.elements.expression_text import format_expr, format_name
 from headrace.elements.schema import Schema
+from headrace.elements.suppression import format_suppression
 from headrace.elements.time import format_duration, format_instant
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.nodes import (
@@ -24,6 +25,7 @@ from headrace.plan.nodes import (
     Project,
     Scan,
     SequenceJoin,
+    Suppress,
     TableJoin,
     Union,
 )
@@ -51,8 +53,9 @@ def describe(node: Node) -> str:
             return f"Project {_named(columns)}"
         case Union():
             return "Union"
-        case Pace(tolerance=tolerance, share=share):
-            return f"Pace {format_duration(tolerance)} CUT {share:g}"
+        case Pace(tolerance=tolerance, share=share, service=service, late=late):
+            work = f" SERVICE {format_duration(service)}" if service else ""
+            return f"{'Late of pace' if late else 'Pace'} {format_duration(tolerance)} CUT {share:g}{work}"
         case Join():
             return _describe_join(node)
         case SequenceJoin():
@@ -68,6 +71,8 @@ def describe(node: Node) -> str:
             return f"Aggregate {format_window(window)}{_clause(' BY ', _named(groups))}{_clause(' COMPUTE ', ', '.join(map(_call, calls)))}"
         case Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
+        case Suppress(by=by, rule=rule):
+            return f"Suppress {format_suppression(rule)}{_clause(' BY ', ', '.join(map(format_expr, by)))}"
         case Order():
             return "Order"
         case Detect(event=event, context=context, keys=keys, conditions=conditions):

@@ -10,7 +10,23 @@ from headrace.language.dialect import parse_select, tokenize
 from headrace.language.parser import parse
 from headrace.language.syntax import Select
 from headrace.plan.environment import Environment
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    Suppress,
+    TableJoin,
+    Union,
+)
 from headrace.plan.scope import ROWTIME
 
 
@@ -27,6 +43,8 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(name for name, expr in columns if expr == ROWTIME or (isinstance(expr, Column) and expr.name in known))
         case Filter() | Impute() | TableJoin() | Distinct() | Order():
             return time_columns(node.input, env)
+        case Pace(late=True):
+            return frozenset()  # it has the time at which it was found to be late
         case Union(inputs=nodes) | Pace(inputs=nodes):
             return frozenset.intersection(*(time_columns(each, env) for each in nodes))
         case SequenceJoin(right=right, right_names=names):
@@ -34,7 +52,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(name for name, own in zip(names, right.schema.names, strict=True) if own in known)
         case Aggregate():
             return frozenset({"window_end"})
-        case Join() | Detect():
+        case Join() | Detect() | Suppress():
             return frozenset()
 
 

@@ -9,18 +9,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
+from headrace.elements.time import BEGIN
 from headrace.graph.graph import Graph, Vertex, VertexId
-from headrace.runtime.buffer import Buffer
+from headrace.runtime.buffer import Buffer, Waiting
 from headrace.runtime.dispatch_table import Arc
 from headrace.runtime.enhanced import EtsArc, ets_arcs, only_merging_readers
 from headrace.runtime.registers import Registers, fresh_registers, head_of
 
 
 class Network:
-    """Buffers and registers. `absorb` folds a punctuation at the head of a merging operator's input into the register at once."""
+    """Buffers and registers. `absorb` folds a punctuation at the head of a merging operator's input into the register at once.
 
-    def __init__(self, *, absorb: bool, keep_late: bool, relaxed: bool = True) -> None:
-        self._absorb, self._keep_late, self._relaxed = absorb, keep_late, relaxed
+    What is appended arrived when that did which was taken last (`arrival`), or when whoever lets elements enter says.
+    """
+
+    def __init__(self, *, absorb: bool, keep_late: bool, relaxed: bool = True, folds: bool = False) -> None:
+        self._absorb, self._keep_late, self._relaxed, self._folds = absorb, keep_late, relaxed, folds
+        self.arrival = BEGIN
         self.graph = Graph()
         self.vertices: Mapping[VertexId, Vertex] = {}
         self.depth: dict[VertexId, int] = {}
@@ -31,20 +36,26 @@ class Network:
         self.needs_no_echo: set[VertexId] = set()  # whose readers take a tuple for a promise of its timestamp
         self.readers: dict[VertexId, tuple[Arc, ...]] = {}  # the arcs on which a vertex's buffer is read
         self.screen: Callable[[Arc, Page], Page] = lambda arc, page: page  # what is left of a page that is read there
+        self.shedding: set[Arc] = set()  # arcs on which tuples are dropped before they are stored; for `use`
+        self.shed: Callable[[Arc, Sequence[Element]], Sequence[Element]] = lambda arc, elements: elements  # what is left of elements there
+        self._own: dict[Arc, Buffer] = {}  # of such an arc: what is left, since its neighbours read everything
         self._buffers: dict[VertexId, Buffer] = {}
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
         self._inputs: dict[VertexId, tuple[Arc, ...]] = {}
 
     def use(self, graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]) -> None:
         """Change the topology: arcs that stay keep what is unread and how far they had come; a new reader begins at the tail."""
-        before, unread, known = self.vertices, {arc: self.elements(arc) for arc in self.ready}, self.registers
+        before, unread, known = self.vertices, {arc: self.waiting(arc) for arc in self.ready}, self.registers
         self.graph, self.vertices = graph, graph.by_id()
         self.depth = {vertex.id: depth for depth, vertex in enumerate(graph)}
         self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
         self._inputs = {vertex.id: tuple((vertex.id, port) for port in range(len(vertex.inputs))) for vertex in graph}
         self.readers = readers = {name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()}
-        self._buffers = {name: Buffer(len(arcs)) for name, arcs in readers.items()}
-        self._cursors = {arc: (self._buffers[name], number) for name, arcs in readers.items() for number, arc in enumerate(arcs)}
+        self._own = {arc: Buffer(1, folds=self._folds) for arcs in readers.values() for arc in arcs if arc in self.shedding}
+        shared = {name: [arc for arc in arcs if arc not in self._own] for name, arcs in readers.items()} if self._own else readers
+        self._buffers = {name: Buffer(len(arcs), folds=self._folds) for name, arcs in shared.items()}
+        self._cursors = {arc: (self._buffers[name], number) for name, arcs in shared.items() for number, arc in enumerate(arcs)}
+        self._cursors |= {arc: (buffer, 0) for arc, buffer in self._own.items()}
         self.ready, self.registers = {}, {}
         for vertex in graph:
             if vertex.id in merging:
@@ -53,7 +64,7 @@ class Network:
                 continue
             kept = _same_ports(before[vertex.id], vertex)
             for new, old in kept.items():
-                self.give((vertex.id, new), unread.get((vertex.id, old), ()))
+                self.give((vertex.id, new), *unread.get((vertex.id, old), ((), 0)))
             if vertex.id in merging and vertex.id in known:
                 found, was = self.registers[vertex.id], known[vertex.id]
                 found.values = [was.values[kept[port]] if port in kept else value for port, value in enumerate(found.values)]
@@ -64,19 +75,24 @@ class Network:
     def append(self, name: VertexId, elements: Sequence[Element]) -> int:
         """Put what a vertex produced into its buffer; returns the number of tuples."""
         buffer = self._buffers[name]
-        count = buffer.append(elements)
+        count = buffer.append(elements, self.arrival)
         for arc in self.readers[name]:
+            if self._own and arc in self._own:
+                left = self.shed(arc, elements)
+                if not left:
+                    continue
+                self._own[arc].append(left, self.arrival)
             self.ready[arc] = None
         return count
 
-    def give(self, arc: Arc, elements: Sequence[Element]) -> None:
-        """Let one reader have elements that it must read first."""
+    def give(self, arc: Arc, elements: Sequence[Waiting], taken: int = 0) -> None:
+        """Let one reader have elements that it must read first, without the tuples already `taken` of the first."""
         if elements:
             buffer, cursor = self._cursors[arc]
-            buffer.carry(cursor, elements)
+            buffer.carry(cursor, elements, taken)
             self.ready[arc] = None
 
-    def swap(self, arc: Arc, elements: Sequence[Element]) -> None:
+    def swap(self, arc: Arc, elements: Sequence[Waiting]) -> None:
         """Let one reader have these elements, of which there is at least one, instead of all that is unread."""
         buffer, cursor = self._cursors[arc]
         buffer.swap(cursor, elements)
@@ -85,6 +101,28 @@ class Network:
         """What is unread on an arc."""
         buffer, cursor = self._cursors[arc]
         return buffer.elements(cursor)
+
+    def rest(self, arc: Arc) -> list[Waiting]:
+        """What is unread on an arc, and since when."""
+        buffer, cursor = self._cursors[arc]
+        return buffer.rest(cursor)
+
+    def waiting(self, arc: Arc) -> tuple[list[Waiting], int]:
+        """As `rest`, but the first element whole, and how many of its tuples were taken."""
+        buffer, cursor = self._cursors[arc]
+        return buffer.whole(cursor), buffer.taken(cursor)
+
+    def oldest(self, arc: Arc) -> int:
+        """Since when the head of an arc that is ready has been waiting."""
+        buffer, cursor = self._cursors[arc]
+        head = buffer.next(cursor)
+        assert head is not None
+        return head.arrived
+
+    def tuples(self, arc: Arc) -> int:
+        """How many tuples wait on an arc."""
+        buffer, cursor = self._cursors[arc]
+        return buffer.queued(cursor)
 
     def unread(self, name: VertexId) -> int:
         """How many elements wait at a vertex's inputs."""
@@ -96,7 +134,7 @@ class Network:
 
     def stored(self, name: VertexId) -> int:
         """How many elements a vertex's buffer keeps for its slowest reader."""
-        return len(self._buffers[name])
+        return max(len(self._buffers[name]), *(len(self._own[arc]) for arc in self.readers[name] if arc in self._own), 0)
 
     def first_stamp(self, arc: Arc) -> int:
         """The timestamp of the head of an arc that is ready."""
@@ -142,6 +180,7 @@ class Network:
             if found.heads[port] is not None:
                 allowed = found.allowed(port)
                 limit = allowed if limit is None else min(limit, allowed)
+        self.arrival = self.oldest((name, port))
         element = self._remove((name, port), limit)
         if found is not None:
             self.refresh(name)

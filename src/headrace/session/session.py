@@ -25,11 +25,13 @@ from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Drain, Running
+from headrace.graph.command import AddQuery, Command, Drain, Running
 from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
+from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
+from headrace.language.switch_syntax import TurnQuery
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -54,13 +56,25 @@ from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.admission import check_admission
-from headrace.session.compile import command_for, explain, how_ordered, plan_event, plan_select, plan_target
+from headrace.session.compile import (
+    command_for,
+    event_warnings,
+    explain,
+    how_ordered,
+    plan_event,
+    plan_rule,
+    plan_select,
+    plan_target,
+    warnings_of,
+)
 from headrace.session.feedback import tell
+from headrace.session.flexible import by_name, switched, turned_off, turned_on
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
 from headrace.session.gauge import Gauge, Measured
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises
-from headrace.session.show import describe, show
+from headrace.session.rules import stage_declared, stage_rule, stage_sink, stage_switch
+from headrace.session.show import describe, describe_rule, show
 from headrace.session.staged import Staged
 
 #: How long a DEMAND waits for the micro-batch that answers it.
@@ -90,8 +104,10 @@ class Session:
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = self._deployment(host, buckets, limit, page, interval)
+        self.deployment.delivery.reactions.switch = self._switch
         self._started = False
         self._gauge: Gauge | None = None
+        self._deployments = Deployments(self.directory)
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
@@ -110,9 +126,11 @@ class Session:
                     case Explain(target=target):
                         chosen = statement.form if form == "text" else form
                         shown.append(explain(plan_target(target, statement.text, staged.catalog), chosen, staged.catalog))
+                    case CreateRule():
+                        shown.append(explain(plan_rule(statement, staged.catalog).plan, form, staged.catalog))
                     case _:
                         self._stage(statement, staged)
-                if isinstance(statement, CreateQuery):
+                if isinstance(statement, CreateQuery | CreateRule):
                     self._stage(statement, staged)
             except HeadraceError as error:
                 if error.span is not None and error.text is None:
@@ -130,6 +148,14 @@ class Session:
         """The streams that the queries of a text read, with the rates of those that say how fast they come."""
         read = {stream.name: stream for query in self._staged(text).running.values() for stream in query.streams}
         return {name: declared_rate(stream) for name, stream in sorted(read.items())}
+
+    def start_query(self, name: str) -> None:
+        """Turn a query on, as START QUERY does; nothing if it is on."""
+        self._turn(turned_on(self._running(), by_name(name), self._now()))
+
+    def stop_query(self, name: str) -> None:
+        """Turn a query off, as STOP QUERY does: its windows end, what is due comes out, and it stays defined; nothing if it is off."""
+        self._turn(turned_off(self._running(), by_name(name), self._now()))
 
     def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a MEMORY stream; durable when it returns."""
@@ -158,6 +184,13 @@ class Session:
 
         self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
 
+    def register(self, name: str, function: Callable[..., Any]) -> None:
+        """Let rules CALL a function by name: it takes the detection as a dictionary, or the arguments that CALL names, and `key`.
+
+        A session that continues a checkpoint registers its functions again, before it starts.
+        """
+        self.deployment.delivery.reactions.functions[name] = function
+
     def statistics(self) -> Statistics:
         """Counters of the deployment as of the last finished micro-batch."""
         return self.deployment.delivery.statistics
@@ -172,7 +205,7 @@ class Session:
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
-        if not self._running().queries:
+        if not self._running().known:
             return
         if not self._running().draining:
             self.deployment.send(Drain())
@@ -216,9 +249,16 @@ class Session:
                     self._stage(statement, staged)
         self.catalog = staged.catalog
 
+    def _turn(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            self.deployment.send(command)
+
+    def _now(self) -> int:
+        """The time, by the clock of the deployment."""
+        return self.deployment.now()
+
     def _running(self) -> Running:
-        deployments = Deployments(self.directory)
-        return deployments.at(deployments.count()).running
+        return self._deployments.running(self._deployments.count())
 
     def _staged(self, text: str) -> Staged:
         """Check statements in order, as if they were run."""
@@ -250,16 +290,26 @@ class Session:
                 plan = plan_select(statement.select, statement.text, staged.catalog, ordered=how_ordered(statement.options))
                 query = define_query(statement, plan.schema)
                 command = command_for(query, plan, staged.catalog)
+                if statement.switch is not None:
+                    command = switched(command, statement.switch, staged.catalog, self._now())
                 check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
-                    if not statement.options.get("force"):
-                        check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
+                    self._admit(command, statement, staged)
                     staged.start(command)
             case CreateView():
                 self._stage_view(statement, statement.text, staged)
             case CreateEvent(body=body):
                 plan = plan_event(body, staged.catalog) if isinstance(body, Detection) else plan_select(body.select, statement.text, staged.catalog)
-                staged.define(define_event(statement, plan.schema), statement, f"event {statement.name.text}")
+                said = "".join(f"\nwarning: {warning}" for warning in warnings_of(plan))
+                staged.define(define_event(statement, plan.schema), statement, f"event {statement.name.text}", said)
+            case DeclareEvent():
+                stage_declared(statement, staged)
+            case CreateRule():
+                stage_rule(statement, staged, self.deployment.delivery.reactions.functions, lambda command: self._admit(command, statement, staged))
+            case SwitchRule():
+                stage_switch(statement, staged)
+            case CreateSink():
+                stage_sink(statement, staged)
             case Detection():
                 raise NameFault("an event needs a name", span=Span(0, len("DETECT")), hint="CREATE EVENT name AS ..., then SELECT * FROM name")
             case Split(views=views):
@@ -270,6 +320,8 @@ class Session:
                 name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
                 sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
                 staged.start(command_for(Query(name, statement.select_text, plan.schema, sinks), plan, staged.catalog))
+            case TurnQuery():
+                staged.turn(statement, self._now())
             case Drop():
                 staged.drop(statement)
             case Alter():
@@ -279,16 +331,28 @@ class Session:
             case Tell():
                 self._stage_feedback(statement, staged)
             case Show():
-                staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
+                staged.outcomes.append(
+                    lambda: show(
+                        statement.what, self.catalog, self._running(), self.statistics(), self._now(), self.deployment.controller.decisions.all()
+                    )
+                )
+            case Describe() if staged.catalog.has_rule(statement.name.text):
+                rule = staged.catalog.rule(statement.name.text)
+                staged.outcomes.append(lambda: describe_rule(rule))
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found, self._running()))
+                staged.outcomes.append(lambda: describe(found, self._running(), event_warnings(found, staged.catalog)))
             case Explain(capacity=True):
                 self._stage_capacity(statement, staged)
             case Explain():
                 plan = plan_target(statement.target, statement.text, staged.catalog)
                 shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
+
+    def _admit(self, command: AddQuery, statement: CreateQuery | CreateRule, staged: Staged) -> None:
+        """Refuse what would break a promise that must hold, unless it is forced."""
+        if not statement.options.get("force"):
+            check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
 
     def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
         """Predict a query beside all that run; one that does not run yet is taken as if it did."""
@@ -314,7 +378,8 @@ class Session:
         """Tell a query what its readers need; a demand is answered with what there is."""
         known = staged.running.get(statement.query.text)
         bound = BEGIN if known is None else self.deployment.delivery.bounds.get(known.output, BEGIN)
-        command = tell(statement, staged.catalog, staged.running, since=bound, now=bound if BEGIN < bound < END else SystemClock().now())
+        now = bound if BEGIN < bound < END else SystemClock().now()
+        command = tell(statement, staged.catalog, staged.running, self._running(), since=bound, now=now)
         staged.commands.append(command)
         if command.feedback.intent is not Intent.DEMANDED:
             staged.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
@@ -323,7 +388,7 @@ class Session:
 
     def _demanded(self, query: str) -> Outcome:
         """What the last DEMAND of a query found, once the micro-batch that took it is through."""
-        commands = Deployments(self.directory).count()
+        commands = self._deployments.count()
         deadline = time.monotonic() + DEMAND_SECONDS
         while self.deployment.delivery.commands < commands and time.monotonic() < deadline:
             if isinstance(self.deployment, LocalDeployment):
@@ -339,6 +404,13 @@ class Session:
         plan = plan_select(statement.select, text, staged.catalog)
         staged.define(define_view(statement, plan.schema), statement, f"view {statement.name.text}")
 
+    def _switch(self, name: str, on: bool) -> None:
+        """Turn a query on or off, as rules do it."""
+        if on:
+            self.start_query(name)
+        else:
+            self.stop_query(name)
+
     def _commit(self, staged: Staged) -> list[Outcome]:
         if self._running().draining and any(isinstance(command, AddQuery) for command in staged.commands):
             raise HostFault("this checkpoint has been drained: its streams are closed", hint="use a new --checkpoint for a new run")
@@ -347,7 +419,7 @@ class Session:
         self.catalog = staged.catalog
         for command in staged.commands:
             self.deployment.send(command)
-        if self._running().queries:
+        if self._running().known:
             self.start()
             self.deployment.delivery.open(self._running())
         return [outcome() for outcome in staged.outcomes]
