@@ -120,6 +120,7 @@ class UseFairness(Struct, frozen=True, tag="use_fairness"):
 
     mode: Literal["oldest", "dynamic", "none"] = "oldest"
     period: int = 100_000_000
+    auto: bool = False  # chosen to keep promises, not by a user
 
 
 class Cost(Struct, frozen=True):
