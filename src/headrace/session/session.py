@@ -341,7 +341,7 @@ class Session:
                 staged.outcomes.append(lambda: describe_rule(rule))
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found, self._running(), event_warnings(found, staged.catalog)))
+                staged.outcomes.append(lambda: describe(found, self._running(), event_warnings(found, staged.catalog), self.statistics()))
             case Explain(capacity=True):
                 self._stage_capacity(statement, staged)
             case Explain():
