@@ -46,4 +46,4 @@ def is_over(event: str, feeders: Mapping[str, set[str]], ended: Mapping[str, boo
         return True
     circle = {name for name in mine if event in feeders.get(name, ())}
     outside = mine - circle
-    return bool(circle) and not circle & set(progress.raising) and all(ended.get(name, False) for name in outside)
+    return bool(circle) and not progress.unread and not circle & set(progress.raising) and all(ended.get(name, False) for name in outside)
