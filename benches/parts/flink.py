@@ -51,7 +51,7 @@ class Flink:
         self.running: set[str] = set()
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed in `end`
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, env=_environment()
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, env=environment()
         )
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
@@ -89,16 +89,17 @@ class Flink:
 def take(lines: Iterable[str], seen: dict[str, Seen], running: set[str]) -> None:
     """Sort what jobs say: that they run, or a window's end with its count and when it came. Other lines are Flink's own and say nothing."""
     for line in lines:
-        event = _event(line)
-        if event is None or event.get("name") not in seen:
+        said = event(line)
+        if said is None or said.get("name") not in seen:
             continue
-        if event.get("running"):
-            running.add(event["name"])
+        if said.get("running"):
+            running.add(said["name"])
         else:
-            seen[event["name"]].take(event["end"], event["count"], event["at"])
+            seen[said["name"]].take(said["end"], said["count"], said["at"])
 
 
-def _event(line: str) -> dict[str, Any] | None:
+def event(line: str) -> dict[str, Any] | None:
+    """What a job says in a line; None if the line is Flink's own."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -106,6 +107,6 @@ def _event(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Ours, without what would make another Python find our packages."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYSPARK_PYTHON")}

@@ -1,17 +1,20 @@
 """Definitions by name.
 
-Streams, tables and queries share one set of names, aggregates have their own. Look-up ignores case; the written name is kept.
+Streams, tables, queries and rules share one set of names, aggregates and sinks have their own. Look-up ignores case; the written name is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace as changed
 
-from headrace.catalog.definitions import BAD, Aggregate, Definition, Query, Stream, Table, Timing
+from headrace.catalog.definitions import BAD, CLOCK, FAILED, FAILURES, Aggregate, Connector, Definition, Query, Rule, Sink, Stream, Table, Timing
 from headrace.catalog.references import references
+from headrace.elements.schema import Schema
+from headrace.elements.types import Type
+from headrace.elements.wall_clock import times_named
 from headrace.errors import NameFault, Span
 from headrace.language.names import did_you_mean
 
@@ -25,10 +28,12 @@ class Catalog:
     def __init__(self) -> None:
         self._relations: dict[str, Relation] = {}
         self._aggregates: dict[str, Aggregate] = {}
+        self._rules: dict[str, Rule] = {}
+        self._sinks: dict[str, Sink] = {}
 
     def get(self, name: str) -> Relation | None:
         """The stream, side stream, table or query of this name, if there is one."""
-        return self._relations.get(name.lower()) or self._side_stream(name)
+        return self._relations.get(name.lower()) or self._side_stream(name) or _clock_stream(name)
 
     def find(self, name: str, *, span: Span | None = None) -> Relation:
         """The stream, side stream, table or query of this name."""
@@ -37,6 +42,7 @@ class Catalog:
             known = self.names()
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
             sides = [f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad")] if "." in name else []
+            sides += [f"{rule.name}.failed" for rule in self.rules()] if "." in name else []
             raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, [*known, *sides], otherwise=otherwise))
         return found
 
@@ -44,9 +50,24 @@ class Catalog:
         """The user-defined aggregate of this name, if there is one."""
         return self._aggregates.get(name.lower())
 
+    def rule(self, name: str, *, span: Span | None = None) -> Rule:
+        """The rule of this name."""
+        found = self._rules.get(name.lower())
+        if found is None:
+            known = [rule.name for rule in self.rules()]
+            raise NameFault(f"no rule {name!r}", span=span, hint=did_you_mean(name, known, otherwise="CREATE RULE makes one"))
+        return found
+
+    def has_rule(self, name: str) -> bool:
+        return name.lower() in self._rules
+
+    def sink(self, name: str) -> Sink | None:
+        """The named sink, if there is one."""
+        return self._sinks.get(name.lower())
+
     def add(self, definition: Definition, *, span: Span | None = None) -> None:
         """Take in a new definition; its name must be free."""
-        taken = self._shelf(definition).get(definition.name.lower())
+        taken = self._taken(definition)
         if taken is not None:
             raise NameFault(
                 f"{definition.name!r} is already a {_kind(taken)}", span=span, hint="choose another name, DROP it first, or CREATE OR REPLACE"
@@ -56,13 +77,20 @@ class Catalog:
     def replace(self, definition: Definition, *, span: Span | None = None) -> None:
         """Take in a definition in place of the one of the same name, if there is one; for those who read it, its columns must stay."""
         key = definition.name.lower()
-        before = self._shelf(definition).get(key)
+        other = self._taken(definition)
+        if other is not None and isinstance(other, Rule) != isinstance(definition, Rule):
+            raise NameFault(f"{definition.name!r} is already a {_kind(other)}", span=span, hint="choose another name, or DROP it first")
+        if isinstance(definition, Rule):
+            self._rules[key] = definition
+            return
+        if isinstance(definition, Sink):
+            self._sinks[key] = definition
+            return
+        before: Relation | Aggregate | None = self._aggregates.get(key) if isinstance(definition, Aggregate) else self._relations.get(key)
         if before is not None and _promise(before) != _promise(definition):
             readers = self.callers(key) if isinstance(definition, Aggregate) else self.readers(key)
             if readers:
-                raise NameFault(
-                    f"{before.name!r} is read by {', '.join(readers)}, so its columns must stay", span=span, hint=f"first DROP QUERY {readers[0]}"
-                )
+                raise NameFault(f"{before.name!r} is read by {', '.join(readers)}, so its columns must stay", span=span, hint=self._first(readers[0]))
         if isinstance(definition, Query) and key in self._reached(definition):
             raise NameFault(f"query {definition.name!r} would read itself", span=span, hint="give it another name")
         if isinstance(definition, Aggregate):
@@ -73,24 +101,50 @@ class Catalog:
     def remove(self, name: str, kind: str | None = None, *, span: Span | None = None) -> Definition:
         """Forget a definition that no query reads; `kind` (stream, table, query, aggregate) must fit if given."""
         wanted = None if kind is None else kind.lower()
-        found: Definition | None = self._aggregates.get(name.lower()) if wanted == "aggregate" else self._relations.get(name.lower())
+        shelves: dict[str | None, Mapping[str, Definition]] = {"aggregate": self._aggregates, "rule": self._rules, "sink": self._sinks}
+        found = shelves.get(wanted, self._relations).get(name.lower())
         if found is None or (wanted is not None and _kind(found) != wanted):
             known = [each.name for each in self if wanted is None or _kind(each) == wanted]
             raise NameFault(f"no {wanted or 'definition'} {name!r}", span=span, hint=did_you_mean(name, known, otherwise=_other_kind(found)))
-        readers = self.callers(name) if isinstance(found, Aggregate) else self.readers(name)
+        match found:
+            case Aggregate():
+                readers = self.callers(name)
+            case Sink():
+                readers = [rule.name for rule in self.rules() if found.name in rule.parts]
+            case Rule():
+                readers = [query.name for query in self.queries() if f"{found.name.lower()}.failed" in references(query.text).relations]
+            case _:
+                readers = self.readers(name)
         if readers:
-            raise NameFault(f"{found.name!r} is read by {', '.join(readers)}", span=span, hint=f"first DROP QUERY {readers[0]}")
-        if isinstance(found, Aggregate):
-            del self._aggregates[name.lower()]
-        else:
-            del self._relations[name.lower()]
+            raise NameFault(f"{found.name!r} is read by {', '.join(readers)}", span=span, hint=self._first(readers[0]))
+        del self._shelf(found)[name.lower()]
         return found
 
+    def _first(self, reader: str) -> str:
+        return f"first DROP {'RULE' if self.has_rule(reader) else 'QUERY'} {reader}"
+
     def readers(self, name: str) -> list[str]:
-        """The queries that name this stream, table or query directly."""
+        """The queries and rules that name this stream, table or query directly."""
         key = name.lower()
         sides = {key, f"{key}.bad", f"{key}.late"}
-        return [query.name for query in self.queries() if sides & references(query.text).relations]
+        queries = [query.name for query in self.queries() if sides & references(query.text).relations]
+        rules = [rule.name for rule in self.rules() if rule.event.lower() in sides or key in map(str.lower, rule.raises)]
+        return queries + [name for name in rules if name.lower() != key]
+
+    def sources(self, name: str) -> set[str]:
+        """All that a relation depends on, in lower case and itself included: what queries read, and the events of rules that raise an event."""
+        reached: set[str] = set()
+        pending = [name.lower()]
+        while pending:
+            key = pending.pop()
+            if key in reached:
+                continue
+            reached.add(key)
+            found = self._relations.get(key)
+            if isinstance(found, Query):
+                pending += references(found.text).relations
+            pending += [rule.event.lower() for rule in self.rules() if key in map(str.lower, rule.raises)]
+        return reached
 
     def callers(self, name: str) -> list[str]:
         """The queries that call this aggregate."""
@@ -108,6 +162,9 @@ class Catalog:
     def aggregates(self) -> list[Aggregate]:
         return list(self._aggregates.values())
 
+    def rules(self) -> list[Rule]:
+        return list(self._rules.values())
+
     def names(self) -> list[str]:
         """The names of all streams, tables and queries, as written."""
         return [relation.name for relation in self._relations.values()]
@@ -118,6 +175,8 @@ class Catalog:
     def __iter__(self) -> Iterator[Definition]:
         yield from self._relations.values()
         yield from self._aggregates.values()
+        yield from self._rules.values()
+        yield from self._sinks.values()
 
     def _of(self, kind: type[_D]) -> list[_D]:
         return [relation for relation in self._relations.values() if isinstance(relation, kind)]
@@ -134,11 +193,34 @@ class Catalog:
                     pending.append(found)
         return reached
 
-    def _shelf(self, definition: Definition) -> dict[str, Aggregate] | dict[str, Relation]:
-        return self._aggregates if isinstance(definition, Aggregate) else self._relations
+    def _taken(self, definition: Definition) -> Definition | None:
+        """What has the name of a definition already."""
+        key = definition.name.lower()
+        match definition:
+            case Aggregate():
+                return self._aggregates.get(key)
+            case Sink():
+                return self._sinks.get(key)
+            case Rule():
+                return self._rules.get(key) or self._relations.get(key)
+            case Stream() | Table() | Query():
+                return self._relations.get(key) or self._rules.get(key)
+
+    def _shelf(self, definition: Definition) -> dict[str, Aggregate] | dict[str, Relation] | dict[str, Rule] | dict[str, Sink]:
+        match definition:
+            case Aggregate():
+                return self._aggregates
+            case Sink():
+                return self._sinks
+            case Rule():
+                return self._rules
+            case Stream() | Table() | Query():
+                return self._relations
 
     def _side_stream(self, name: str) -> Stream | None:
         base, _, side = name.rpartition(".")
+        if side.lower() == "failed" and (rule := self._rules.get(base.lower())) is not None:
+            return Stream(f"{rule.name}.failed", FAILED, Connector(FAILURES, {}), Timing.INTERNAL)
         stream = self._relations.get(base.lower())
         if not isinstance(stream, Stream) or side.lower() not in ("bad", "late"):
             return None
@@ -146,7 +228,15 @@ class Catalog:
         return changed(stream, name=f"{stream.name}.{side.lower()}", schema=schema, timing=Timing.INTERNAL, time_column=None, skew=0)
 
 
-def _promise(definition: Definition) -> object:
+def _clock_stream(name: str) -> Stream | None:
+    """The stream that AT '...' means."""
+    times = times_named(name)
+    if times is None:
+        return None
+    return Stream(name, Schema.of(at=Type.TIMESTAMP), Connector(CLOCK, {"at": times}), Timing.EXTERNAL, "at")
+
+
+def _promise(definition: Relation | Aggregate) -> object:
     """What readers of a definition rely on."""
     if isinstance(definition, Aggregate):
         return definition.arg, definition.result

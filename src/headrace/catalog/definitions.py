@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from headrace.elements.action import RaiseEvent, Reaction
 from headrace.elements.promise import Qos, qos_of
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
@@ -81,7 +82,39 @@ class Aggregate(Struct, frozen=True, tag="aggregate"):
     target: str
 
 
-Definition: TypeAlias = Stream | Table | Query | Aggregate
+class Sink(Struct, frozen=True, tag="sink"):
+    """A place for detections by name: each rule that inserts into it has a part of its own there."""
+
+    name: str
+    connector: Connector
+
+
+class Rule(Struct, frozen=True, tag="rule"):
+    """What to do when an event is detected. `text` is its statement, `columns` what a detection tells, `warnings` what grows without a bound."""
+
+    name: str
+    event: str
+    text: str
+    columns: Schema
+    sinks: tuple[Connector, ...]
+    reaction: Reaction
+    context: str = ""
+    condition: str = ""
+    warnings: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # named sinks
+
+    @property
+    def raises(self) -> tuple[str, ...]:
+        """The events that it raises."""
+        return tuple(action.event for action in self.reaction.actions if isinstance(action, RaiseEvent))
+
+
+Definition: TypeAlias = Stream | Table | Query | Aggregate | Sink | Rule
+
+#: Columns of <rule>.failed: calls that were given up, with the detection as JSON and the key that another try should carry.
+FAILED = Schema.of(key=Type.STRING, action=Type.STRING, reason=Type.STRING, tries=Type.INT, detected=Type.TIMESTAMP, detection=Type.STRING)
+#: Kinds of streams that no statement names: events that rules raise, what rules failed to do, and times of the clock.
+RAISED, FAILURES, CLOCK = "RAISED", "FAILURES", "CLOCK"
 
 #: Columns of the side streams that every stream has: <stream>.bad and <stream>.late (the latter: the stream's own columns).
 BAD = Schema.of(record=Type.STRING, reason=Type.STRING, origin=Type.STRING)

@@ -13,6 +13,7 @@ from rich.markup import escape
 from headrace.cli.report import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
+from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -68,7 +69,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
     before, unnamed = "", 0
     for statement in parse(text):
         match statement:
-            case CreateQuery(name=name):
+            case CreateQuery(name=name) | CreateRule(name=name):
                 title = name.text
             case Select() | Explain():
                 unnamed += 1
@@ -79,6 +80,9 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | CreateAggregate()
                 | CreateView()
                 | CreateEvent()
+                | DeclareEvent()
+                | CreateSink()
+                | SwitchRule()
                 | Detection()
                 | Split()
                 | Drop()

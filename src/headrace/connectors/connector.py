@@ -70,11 +70,27 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class PacedSource(Protocol):
+    """A source whose records come at their time, so that there is a moment when all that have come are read."""
+
+    def caught_up(self, offset: Offset) -> bool:
+        """Whether `offset` is past everything whose time had come when `latest` last looked."""
+        ...
+
+
+@runtime_checkable
 class SkippingSource(Protocol):
-    """A source that can leave out records without reading them."""
+    """A source that can leave out records without reading them.
+
+    Records that match one of the patterns `unneeded` may be left out; `__ts` in a pattern stands for the time column.
+    """
+
+    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+        """As `latest`, but what would be left out counts for little: a micro-batch that reads little goes far."""
+        ...
 
     def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
-        """As `read`, but records that match one of the patterns may be left out; `__ts` in a pattern stands for the time column."""
+        """As `read`, without what may be left out as far as that is known unread."""
         ...
 
 

@@ -41,6 +41,8 @@ SHIFT = 40
 _SAMPLE = 1 << 16
 #: Less than this is not worth a task of its own.
 _LEAST_ROWS, _LEAST_BYTES = 10_000, 1 << 18
+#: So many rows that are left out unread count as one that is read.
+_UNREAD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,16 @@ class FilesSource:
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Look for new files and go about `limit` records on."""
+        return self._latest(start, limit, lambda entry: None)
+
+    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+        """The same; groups of Parquet files that nobody needs are looked at, no more."""
+        if self._layout.format != "parquet":
+            return self.latest(start, now=now, limit=limit)
+        schema = select(self._schema, columns)
+        return self._latest(start, limit, lambda entry: self._unneeded(entry, schema, unneeded))
+
+    def _latest(self, start: Offset, limit: int, skipping: Callable[[Entry], Callable[[int], bool] | None]) -> Offset:
         index = self._index()
         index.refresh()
         number, position = start or [0, 0]
@@ -119,7 +131,7 @@ class FilesSource:
             if self._layout.is_text:
                 end, taken = self._text_end(entry, position, left)
             else:
-                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]))
+                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]), skip=skipping(entry))
             left -= max(taken, 1)
             number, position = (number + 1, 0) if end is None else (number, end)
             if end is not None:
@@ -184,17 +196,28 @@ class FilesSource:
         _check_present(entry.path, entry.size)
         return columnar.groups(entry.path, self._layout.format)
 
-    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool) -> tuple[int | None, int]:
-        """Where to stop in a file (None: at its end) and how many rows that gives: at a group's border, or inside the `first` group."""
-        border = 0
-        best = position
-        for count in self._groups(entry):
-            border += count
-            if best < border <= position + left:
-                best = border
-        if first and best == position and border > position:
-            best = min(position + left, border)
-        return (None if best >= border else best), best - position
+    def _unneeded(self, entry: Entry, schema: Schema, unneeded: Sequence[Pattern]) -> Callable[[int], bool] | None:
+        self._groups(entry)  # complains of a file that cannot be read
+        return Groups(entry.path, schema, self._time_column, unneeded).is_unneeded
+
+    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None) -> tuple[int | None, int]:
+        """Where to stop in a file (None: at its end) and how many rows that costs: at a group's border, or inside the `first` group."""
+        groups = self._groups(entry)
+        border, best, taken = 0, position, 0
+        for number, count in enumerate(groups):
+            begin, border = border, border + count
+            if border <= position:
+                continue
+            cost = border - max(begin, position)
+            if skip is not None and begin >= position and skip(number):
+                cost = -(-cost // _UNREAD)
+            if taken + cost > left:
+                break
+            best, taken = border, taken + cost
+        end = sum(groups)
+        if first and best == position and end > position:
+            best, taken = min(position + left, end), left
+        return (None if best >= end else best), taken
 
     def _text_end(self, entry: Entry, position: int, left: int) -> tuple[int | None, int]:
         """The same for text, by the length of the lines at `position`."""

@@ -113,6 +113,9 @@ class GeneratorSource:
         """Whether all `rows` are made; without that option, all whose time had come when `latest` last looked."""
         if self._rows is not None:
             return (offset is not None and bool(offset[3] >= self._rows)) or self._rows == 0
+        return self.caught_up(offset)
+
+    def caught_up(self, offset: Offset) -> bool:
         return offset is not None and bool(offset == self._caught_up)
 
     def forget(self, offset: Offset) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from headrace.connectors.options import near
 from headrace.elements.page import Page
 from headrace.elements.schema import Field, Schema
 from headrace.errors import NameFault, SourceFault
-
-_PUSHING = threading.Lock()
 
 
 def memory_directory(stream: str, checkpoint: Path) -> Path:
@@ -35,12 +32,7 @@ def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]]) ->
     """Append rows to a MEMORY stream, all or none; durable when it returns."""
     if not rows:
         return
-    frame = frame_of(stream, rows)
-    directory = memory_directory(stream.name, checkpoint)
-    with _PUSHING:
-        batch = max(spool.committed(directory), default=-1) + 1
-        spool.put(directory, batch, 0, frame)
-        spool.commit(directory, batch, [frame.height])
+    spool.append(memory_directory(stream.name, checkpoint), frame_of(stream, rows))
 
 
 def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -29,16 +29,20 @@ class Groups:
 
     def skip(self, number: int) -> bool:
         """Whether a group need not be read; counts it if so."""
-        group = self._metadata.row_group(number)
-        held = self._held(group)
-        if held is None or not any(covers(wanted, held) for wanted in self._unneeded):
+        if not self.is_unneeded(number):
             return False
+        group = self._metadata.row_group(number)
         size = sum(group.column(self._places[name]).total_compressed_size for name in self._schema.names)
         newest = self._limits(group, self._time_column, Type.TIMESTAMP) if self._time_column is not None else None
         before = self.skipped or Skipped(0, 0, None)
         times = [time for time in (before.newest, newest[1] if newest else None) if isinstance(time, int)]
         self.skipped = Skipped(before.records + group.num_rows, before.size + size, max(times, default=None))
         return True
+
+    def is_unneeded(self, number: int) -> bool:
+        """Whether all rows of a group match one pattern."""
+        held = self._held(self._metadata.row_group(number))
+        return held is not None and any(covers(wanted, held) for wanted in self._unneeded)
 
     def _held(self, group: Any) -> Pattern | None:
         """A pattern that all rows of a group match; None if time cannot be told, which must go on although rows are left out."""
@@ -55,7 +59,7 @@ class Groups:
 
     def _limits(self, group: Any, name: str, type_: Type) -> tuple[Value, Value] | None:
         """The least and the greatest value of a column without NULLs."""
-        statistics = group.column(self._places[name]).statistics
+        statistics = group.column(self._places[name]).statistics if name in self._places else None
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
             return None
         low, high = _value(statistics.min, type_), _value(statistics.max, type_)

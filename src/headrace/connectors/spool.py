@@ -7,6 +7,7 @@ only committed batches are read, so parts may be written in any order. An offset
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from headrace.errors import SourceFault
 
 #: Room for the rows of a batch below its number in a sequence number.
 SHIFT = 40
+_APPENDING = threading.Lock()
 
 
 def put(directory: Path, batch: int, part: int, rows: pl.DataFrame) -> None:
@@ -36,6 +38,14 @@ def commit(directory: Path, batch: int, rows: Sequence[int]) -> None:
     """Make a batch readable; `rows` are the row counts of its parts 0, 1, ..."""
     directory.mkdir(parents=True, exist_ok=True)
     replace_file(directory / f"{batch:012d}.done", lambda file: file.write(msgspec.json.encode(list(rows))))
+
+
+def append(directory: Path, rows: pl.DataFrame) -> None:
+    """Add a batch behind all others; one writer at a time."""
+    with _APPENDING:
+        batch = max(committed(directory), default=-1) + 1
+        put(directory, batch, 0, rows)
+        commit(directory, batch, [rows.height])
 
 
 def committed(directory: Path) -> list[int]:

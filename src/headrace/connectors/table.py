@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.catalog.definitions import Connector, Stream
+from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Connector, Stream
 from headrace.connectors.connector import Sink, Source
 from headrace.connectors.console import ConsoleSink, check_console
 from headrace.connectors.files import FilesSource, check_files
@@ -16,6 +16,7 @@ from headrace.connectors.memory import MemorySink, memory_source
 from headrace.connectors.options import check_names, near, require
 from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SparkSink, spark_source
+from headrace.connectors.wall_clock import ClockSource
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault
 
@@ -30,7 +31,12 @@ SOURCES: dict[str, MakeSource] = {
     "SOCKET": SocketSource,
     "MEMORY": memory_source,
     "SPARK": spark_source,
+    CLOCK: ClockSource,
+    RAISED: memory_source,
+    FAILURES: memory_source,
 }
+#: What no statement can ask for: rules write these.
+_OWN = (RAISED, FAILURES)
 
 SINKS: dict[str, MakeSink] = {
     "CONSOLE": ConsoleSink,
@@ -43,13 +49,15 @@ SINKS: dict[str, MakeSink] = {
 def check_source(stream: Stream) -> None:
     """Refuse a stream whose source cannot be made; touches nothing."""
     kind = stream.connector.kind
-    if kind not in SOURCES:
-        raise NameFault(f"there is no source {kind!r}", hint=near(kind, SOURCES))
+    if kind not in SOURCES or kind in _OWN:
+        raise NameFault(f"there is no source {kind!r}", hint=near(kind, [known for known in SOURCES if known not in _OWN]))
     match kind:
         case "FILES":
             check_files(stream.connector)
         case "GENERATOR":
             GeneratorSource(stream, Path())
+        case "CLOCK":
+            ClockSource(stream, Path())
         case "SOCKET":
             address(stream.connector)
         case "SPARK":  # other options are the format's own

@@ -256,20 +256,20 @@ def unbounded(event: Event, context: Context) -> str | None:
     """
     if context.mode not in (Mode.UNRESTRICTED, Mode.CHRONICLE):
         return None
-    for waiting in _waiting(event, None):
-        retention = context.retention(waiting.name) if isinstance(waiting, Primitive) else None
+    for each in waiting(event):
+        retention = context.retention(each.name) if isinstance(each, Primitive) else None
         if retention is None or (retention.keep is None and retention.age is None):
-            names = " and ".join(part.name for part in constituents(waiting))
+            names = " and ".join(part.name for part in constituents(each))
             return f"{context.mode.value} keeps every {names} for ever"
     return None
 
 
-def _waiting(event: Event, span: int | None) -> Iterator[Event]:
+def waiting(event: Event, span: int | None = None) -> Iterator[Event]:
     """The operands that wait for others without a bound on how long."""
     if span is None:
         yield from _kept(event)
     for operand, reach in zip(operands(event), reaches(event, span), strict=True):
-        yield from _waiting(operand, reach)
+        yield from waiting(operand, reach)
 
 
 def _kept(event: Event) -> tuple[Event, ...]:

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.elements.event import Event, primitives
+from headrace.elements.event import Event, always, primitives
+from headrace.elements.expression import Column, Expr
 from headrace.elements.schema import Field, Schema
 from headrace.elements.types import Type
 
@@ -58,3 +59,18 @@ def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Out
                 return Type.TIMESTAMP
 
     return Schema(tuple(Field(output.name, type_of(output)) for output in outputs))
+
+
+def key_columns(event: Event, keys: Sequence[Sequence[Expr]], outputs: Sequence[Output]) -> dict[str, int]:
+    """The visible columns that tell which history an occurrence belongs to, each with the place of its key; `keys` are those of each port."""
+    ports = {part.name: part.port for part in always(event)}
+    shown = [output for output in outputs if isinstance(output, Pick) and output.part in ports]
+    return {
+        output.name: place
+        for output in shown
+        for place, key in enumerate(keys[ports[output.part]])
+        if isinstance(key, Column)
+        and key.name == output.column
+        # equal numbers with a point may differ, as 0.0 and -0.0 do
+        and all(each[place].type not in (Type.FLOAT, Type.DOUBLE) for each in keys)
+    }

@@ -15,9 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
+from headrace.elements.action import Reaction
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.pattern import Pattern
-from headrace.elements.promise import Qos
+from headrace.elements.promise import Qos, Shedding
 from headrace.elements.schema import Schema
 from headrace.errors import HostFault
 from headrace.graph.graph import Graph, VertexId
@@ -25,7 +26,7 @@ from headrace.operators.feedback.reach import Reach
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query: its graph (ending in Output), the streams it reads, where its results go, and what it promises."""
+    """Run a query, or a rule: its graph (ending in Output), the streams it reads, where its results go, and what it promises."""
 
     query: str
     graph: Graph
@@ -33,6 +34,7 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     sinks: tuple[Connector, ...]
     schema: Schema
     qos: Qos = Qos()
+    reaction: Reaction | None = None  # of a rule: its results are detections
 
     @property
     def output(self) -> VertexId:
@@ -108,7 +110,36 @@ class UseFeedback(Struct, frozen=True, tag="use_feedback"):
     reach: Reach = "sources"
 
 
-Command: TypeAlias = AddQuery | DropQuery | Drain | UseStrategy | UseBreaks | UseEts | SetPromises | Tell | UseRelays | UseFeedback
+class ShedAt(Struct, frozen=True):
+    """Drop a share of the tuples on an arc, these first; on behalf of a query that reads what comes of them."""
+
+    reader: VertexId
+    port: int
+    share: float
+    shedding: Shedding = Shedding()
+    query: str = ""
+
+    @property
+    def arc(self) -> tuple[VertexId, int]:
+        return self.reader, self.port
+
+
+class UseShedders(Struct, frozen=True, tag="use_shedders"):
+    """What is dropped where, to keep promises; in place of what was said so before."""
+
+    shedders: tuple[ShedAt, ...]
+
+
+class SetShedding(Struct, frozen=True, tag="set_shedding"):
+    """Drop this share of what a query reads, whatever its promises need; None: as they need."""
+
+    query: str
+    share: float | None
+
+
+Command: TypeAlias = (
+    AddQuery | DropQuery | Drain | UseStrategy | UseBreaks | UseEts | SetPromises | Tell | UseRelays | UseFeedback | UseShedders | SetShedding
+)
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
@@ -181,6 +212,8 @@ class Running(Struct, frozen=True):
     strategies: tuple[UseStrategy, ...] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
 
     breaks: tuple[UseBreaks, ...] = ()  # likewise
+    shedders: tuple[ShedAt, ...] = ()  # as promises need; see graph.shedding for what is in force
+    shedding: tuple[SetShedding, ...] = ()  # by hand, at most one for each query
 
     def after(self, command: Command) -> Running:
         taken = msgspec.structs.replace(self, commands=self.commands + 1)
@@ -193,7 +226,8 @@ class Running(Struct, frozen=True):
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
                 told = tuple(told for told in self.told if told.query != name)
-                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, breaks=breaks, told=told)
+                shedding = tuple(chosen for chosen in self.shedding if chosen.query != name)
+                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, breaks=breaks, told=told, shedding=shedding)
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):
@@ -213,6 +247,11 @@ class Running(Struct, frozen=True):
                 return msgspec.structs.replace(taken, relays=relays)
             case UseFeedback():
                 return msgspec.structs.replace(taken, feedback=command)
+            case UseShedders(shedders=shedders):
+                return msgspec.structs.replace(taken, shedders=shedders)
+            case SetShedding(query=name, share=share):
+                others_set = tuple(chosen for chosen in self.shedding if chosen.query != name)
+                return msgspec.structs.replace(taken, shedding=others_set if share is None else (*others_set, command))
 
     def own(self, query: str | None) -> set[VertexId]:
         """The vertices of a query; of None, all."""

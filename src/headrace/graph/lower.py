@@ -37,10 +37,13 @@ from headrace.operators.specs import (
 from headrace.plan import nodes
 
 
-def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes]) -> Graph:
-    """Choose operators for a plan; `tables` holds the stored relations that it joins, as Arrow IPC."""
+def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes], *, numbered: bool = False) -> Graph:
+    """Choose operators for a plan; `tables` holds the stored relations that it joins, as Arrow IPC.
+
+    `numbered` lets results keep the places of their tuples in the base stream, if they have one.
+    """
     lowering = _Lowering(tables)
-    lowering.add(Output(query), lowering.lower(plan))
+    lowering.add(Output(query), lowering.lower(plan, seq=numbered and is_base(plan)))
     return Graph(tuple(lowering.vertices.values()))
 
 

@@ -12,19 +12,25 @@ from pathlib import Path
 
 import polars as pl
 
+from headrace.catalog.definitions import Connector
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files_sink import FilesSink
 from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
-from headrace.elements.time import BEGIN, END
+from headrace.elements.schema import Schema
+from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
+from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import Progress, read_progress, write_progress
+from headrace.hosts.raising import raisers
+from headrace.hosts.reactions import Reactions
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
-from headrace.runtime.statistics import GuardStatistics, QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.clock import Clock, SystemClock
+from headrace.runtime.statistics import GuardStatistics, QueryStatistics, ShedStatistics, Statistics, StreamStatistics, VertexStatistics
 from headrace.runtime.wire import GuardSeen, Kind, Report, Row, Wait, decode_report
 
 Subscriber = Callable[[int, Sequence[Page]], None]
@@ -37,8 +43,9 @@ _WRITERS = 8
 class Delivery:
     """The driver's end of a deployment."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Clock | None = None) -> None:
         self.directory = directory
+        self.clock: Clock = clock or SystemClock()
         self.statistics = Statistics()
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
@@ -46,17 +53,21 @@ class Delivery:
         self.bounds: dict[str, int] = {}  # how far the ends of the graph are
         self.partials: dict[str, list[Page]] = {}  # by query: what was demanded last, before it was final
         self.commands = 0  # taken by the last micro-batch
+        self.reactions = Reactions(directory, self.statistics)
+        self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
         self._guards: dict[int, list[GuardSeen]] = {}  # by bucket
         self._writers = ThreadPoolExecutor(_WRITERS, "files")
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
         wanted = {query.query: query for query in running.queries}
-        for name in [name for name in self.sinks if name not in wanted]:
+        self.reactions.outbox.start()
+        for name in [name for name in self.sinks if name not in wanted or self._opened[name] != (wanted[name].sinks, wanted[name].schema)]:
             for sink in self.sinks.pop(name):
                 sink.close()
         for name, query in wanted.items():
             if name not in self.sinks:
+                self._opened[name] = query.sinks, query.schema
                 self.sinks[name] = [SINKS[sink.kind](name, sink, query.schema, self.directory) for sink in query.sinks]
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
@@ -81,6 +92,8 @@ class Delivery:
         self.bounds = bounds
         self._exchange(batch, pages, bounds)
         writing = []
+        rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
+        detected: dict[str, list[Page]] = {}
         first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
         for vertex, query in outputs.items():
             if vertex in partial:
@@ -88,6 +101,10 @@ class Delivery:
             if query in first and vertex in pages:
                 pages[vertex] = _ahead(pages[vertex], first[query])
             found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
+            rule = rules.get(query)
+            if rule is not None:
+                detected[query] = found
+                found = found if rule.enabled else []
             count = sum(map(len, found)) + sum(row.n for row in elsewhere)
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
@@ -99,18 +116,23 @@ class Delivery:
                 subscriber(batch, found)
         for written in writing:
             written.result()
-        self._remember(reports, bounds)
+        ended = running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
+        self.reactions.react(batch, running, detected, ended=ended)
+        self._remember(reports, bounds, running)
         if milliseconds is not None:
             took = milliseconds / 1e3 + (time.perf_counter_ns() - began) / 1e9
             self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
         self.reports, self.commands = reports, running.commands
-        return running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
+        if ended:
+            self.reactions.outbox.settle()
+        return ended
 
     def close(self) -> None:
         """Release the sinks; what a MEMORY sink holds can still be read."""
         self._writers.shutdown()
+        self.reactions.outbox.close()
         for sinks in self.sinks.values():
             for sink in sinks:
                 sink.close()
@@ -121,7 +143,7 @@ class Delivery:
                 origin = vertex.removeprefix("exchange-")
                 write_exchange(exchange_directory(self.directory, origin), batch, pages[vertex])
 
-    def _remember(self, reports: list[Report], bounds: dict[str, int]) -> None:
+    def _remember(self, reports: list[Report], bounds: dict[str, int], running: Running) -> None:
         before = read_progress(self.directory)
         newest = dict(before.newest)
         punctual: dict[str, bool] = {}
@@ -133,7 +155,9 @@ class Delivery:
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
-        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports)))
+        raised = {event: min(bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()}
+        raising = sorted(self.reactions.raised)
+        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports), raised, raising))
 
     def _guard(self, reports: list[Report]) -> None:
         """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""
@@ -154,11 +178,30 @@ class Delivery:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)
 
+    def _shed(self, reports: list[Report], running: Running) -> None:
+        """Add up what was dropped to keep promises."""
+        total, settings = self.statistics.shed, shedders_in(running)
+        for arc, seen in total.items():
+            seen.active = arc in settings
+        if not settings:
+            return
+        readers = readers_of(running)
+        for arc, setting in settings.items():
+            found = total.setdefault(arc, ShedStatistics((), "", 0.0))
+            found.queries, found.kind, found.share, found.active = readers[arc[0]], setting.shedding.kind, setting.share, True
+        for counted in (counted for report in reports for counted in report.shed):
+            arc = counted.reader, counted.port
+            total[arc].seen += counted.seen
+            total[arc].dropped += counted.dropped
+            for query in total[arc].queries:
+                self.statistics.queries.setdefault(query, QueryStatistics()).shed += counted.dropped
+
     def _count(self, batch: int, reports: list[Report], running: Running, milliseconds: float | None) -> None:
         total = self.statistics
         total.batch, total.batch_ms = batch, milliseconds
         total.asked += sum(report.asked for report in reports)
         self._guard(reports)
+        self._shed(reports, running)
         for seen in total.vertices.values():
             seen.held = seen.queued = seen.state_bytes = 0
         for report in reports:
@@ -178,8 +221,13 @@ class Delivery:
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
         alive = {query.query for query in running.queries}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
-        for name in alive:
-            total.queries.setdefault(name, QueryStatistics()).latency_ms = milliseconds
+        arrived = {name: came for report in reports for name, came in report.arrived.items()}
+        delivered = self.clock.now()
+        for query in running.queries:
+            known = total.queries.setdefault(query.query, QueryStatistics())
+            came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            if came:
+                known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 
 
 def _tuples(reports: list[Report]) -> int:

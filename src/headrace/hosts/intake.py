@@ -10,17 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.catalog.definitions import Stream, Timing
+from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
 from headrace.connectors import SOURCES
-from headrace.connectors.connector import Source
+from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import CommandLog, Running, encode_command
 from headrace.graph.place import Placement
 from headrace.graph.whole import placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
+from headrace.hosts.raising import feeders, is_over
 from headrace.operators.specs import Exchange, Receive
 from headrace.runtime.ingest import Ingest, Task, Work
+from headrace.runtime.needed import Needed
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control
 
@@ -42,6 +44,8 @@ class Deployed:
         for name, stream in self.streams.items():
             self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
         self.roots = _roots(self.placement)
+        self.feeders = feeders(running)
+        self.needed = Needed(self.placement.ingest, self.streams, running)
         for origin in self.exchanges:
             name = f"exchange:{origin}"
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_directory(directory, origin)))
@@ -115,16 +119,30 @@ class Intake:
         return end if _differs(start, end) or self._is_time(deployed, start, end, progress) else start
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> dict[str, Any]:
-        before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False})
+        before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False, "fresh": time})
         source, stream = deployed.sources[name], deployed.streams[name]
-        at = source.latest(before["at"], now=time, limit=self.limit)
+        at = self._end(source, before["at"], deployed.needed, name, time)
         # what the clock promised in the last micro-batch binds this one, if anybody asked or not
         newest = max(before["newest"], progress.newest.get(name, BEGIN), _clock(deployed, start["time"]) if before["live"] else BEGIN)
         if stream.timing is not Timing.EXTERNAL and at != before["at"]:
             newest = time
         complete = source.finished(at)
-        live = complete and progress.punctual.get(name, False) and _follows_clock(stream) and deployed.running.ets.mode != "none"
-        return {"at": at, "newest": newest, "ended": deployed.running.draining and complete, "live": live}
+        punctual = progress.punctual.get(name, False) or is_wall_clock(stream)
+        live = complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none"
+        ended = deployed.running.draining and complete
+        if ended and stream.connector.kind == RAISED:
+            before_this = {other: at["ended"] for other, at in start["streams"].items()}
+            ended = bool(before["ended"]) or is_over(name, deployed.feeders, before_this, progress)
+        caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
+        fresh = time if caught_up else before.get("fresh", time)
+        return {"at": at, "newest": newest, "ended": ended, "live": live, "fresh": fresh}
+
+    def _end(self, source: Source, start: Any, needed: Needed, name: str, time: int) -> Any:
+        """How far to read: the limit is on tuples that are read, not on those that are left out unread."""
+        unneeded = needed.unneeded(name)
+        if unneeded and isinstance(source, SkippingSource):
+            return source.latest_without(start, needed.columns(name), unneeded, now=time, limit=self.limit)
+        return source.latest(start, now=time, limit=self.limit)
 
     def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
         """Whether to run a micro-batch only to tell the time: the clock has reached what an operator waits for, or it is told periodically."""
@@ -162,7 +180,13 @@ class Intake:
                 work[turn % self.parallel].append(Work(name, split, BEGIN, BEGIN))
                 turn += 1
         commands = self.deployments.log.upto(end["commands"])[start["commands"] :]
-        base = Control(end["time"], _bounds(deployed, end), _clocks(deployed, end), [encode_command(command) for command in commands])
+        base = Control(
+            end["time"],
+            _bounds(deployed, end),
+            _clocks(deployed, end),
+            [encode_command(command) for command in commands],
+            arrived={name: start["streams"].get(name, at).get("fresh", end["time"]) for name, at in end["streams"].items()},
+        )
         return [Task(0, end["time"], tuple(work[0]), base)] + [
             Task(number, end["time"], tuple(items), None) for number, items in enumerate(work) if number and items
         ]
@@ -233,6 +257,11 @@ def _clock(deployed: Deployed, time: int) -> int:
 def _follows_clock(stream: Stream) -> bool:
     """Whether what has arrived can be read at once, so that the clock tells how old an unread tuple can be."""
     return stream.timing is Timing.EXTERNAL and stream.connector.kind != "SPARK"
+
+
+def is_wall_clock(stream: Stream) -> bool:
+    """Whether a stream is the clock itself, so that all its tuples up to now are there."""
+    return stream.connector.kind == CLOCK and "start" not in stream.connector.options
 
 
 def pause(directory: Path) -> None:

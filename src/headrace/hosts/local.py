@@ -59,7 +59,7 @@ class LocalDeployment:
         self.directory = directory
         self.clock: Clock = clock or SystemClock()
         self.intake = Intake(directory, parallel=1, limit=limit)
-        self.delivery = Delivery(directory)
+        self.delivery = Delivery(directory, self.clock)
         self.buckets = list(range(buckets))
         self.relaying = Relaying(self.buckets)
         self.page = page

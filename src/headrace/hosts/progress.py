@@ -18,6 +18,8 @@ class Progress(Struct, frozen=True):
     punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
     exchanges: dict[str, int] = {}  # bounds by origin
     waits: list[Wait] = []
+    raised: dict[str, int] = {}  # bounds of the rules that raise each event
+    raising: list[str] = []  # events that the last micro-batch raised
 
 
 _decoder = msgspec.json.Decoder(Progress)

@@ -36,6 +36,8 @@ class Stager:
         query = self._queries.get(vertex)
         if query is None or any(sink.kind != "FILES" for sink in query.sinks):
             return None
+        if query.reaction is not None and (query.reaction.actions or not query.reaction.enabled):
+            return None  # the driver acts on what is detected
         if sum(page.rows.estimated_size() for page in pages) < self.least:
             return None
         rows = Page(pl.concat([page.rows for page in pages]))

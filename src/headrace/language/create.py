@@ -8,7 +8,7 @@ from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
 from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateStream, CreateTable, Name, Option
 
-_KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "AGGREGATE")
+_KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
 _STREAM = "CREATE STREAM name (column TYPE, ...) [TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL | TIMESTAMP LATENT] FROM KIND (options)"
 
 
@@ -24,12 +24,12 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
                 raise NameFault("names that begin with two underscores are ours", span=name.span)
             break
     else:
-        reader.fail("expected STREAM, TABLE, QUERY, VIEW, EVENT or AGGREGATE", hint=did_you_mean(reader.word(), _KINDS))
+        reader.fail("expected STREAM, TABLE, QUERY, VIEW, EVENT, RULE, SINK or AGGREGATE", hint=did_you_mean(reader.word(), _KINDS))
     match kind:
         case "STREAM":
             return _stream(reader, offset, name, or_replace, if_not_exists)
         case "TABLE":
-            columns = _columns(reader) if reader.word() == "(" else None
+            columns = read_columns(reader) if reader.word() == "(" else None
             reader.expect("FROM", hint="CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)")
             return CreateTable(reader.text, offset, name, columns, read_connector(reader), or_replace, if_not_exists)
         case _:
@@ -62,7 +62,7 @@ def read_connector(reader: Reader) -> ConnectorClause:
 
 
 def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateStream:
-    columns = _columns(reader) if reader.word() == "(" else None
+    columns = read_columns(reader) if reader.word() == "(" else None
     time_column: Name | None = None
     skew = 0
     if reader.accept("TIMESTAMP", "BY"):
@@ -95,7 +95,8 @@ def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not
     return CreateAggregate(reader.text, offset, name, arg, result, target, or_replace, if_not_exists)
 
 
-def _columns(reader: Reader) -> Schema:
+def read_columns(reader: Reader) -> Schema:
+    """Read `(name TYPE, ...)`."""
     fields: list[Field] = []
     reader.expect("(")
     while True:

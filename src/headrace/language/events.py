@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Sequence_
+
+from sqlglot.tokenizer_core import TokenType
+
 from headrace.elements.event import (
     Absent,
     And,
@@ -22,17 +26,18 @@ from headrace.elements.event import (
     Times,
     Within,
 )
+from headrace.elements.wall_clock import clock_name, parse_times, times_named
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.dialect import parse_expressions
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
 from headrace.language.syntax import Detection, EventPart, Name
 
-_OPERATORS = ("SEQUENCE", "AND", "OR", "PLUS", "WITHIN", "WHERE", "CONTEXT", "AS", "NOT", "ANY", "TIMES", "APERIODIC", "PERIODIC")
+_OPERATORS = ("SEQUENCE", "AND", "OR", "PLUS", "WITHIN", "WHERE", "CONTEXT", "AS", "NOT", "ANY", "TIMES", "APERIODIC", "PERIODIC", "AT")
 _MODES = tuple(mode.value for mode in Mode)
 _HINT = (
-    "an event is a SEQUENCE b, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), TIMES (3, a), APERIODIC (a, b, c), PERIODIC (a, '30 s', c) "
-    "or a PLUS '5 s'"
+    "an event is a SEQUENCE b, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), TIMES (3, a), APERIODIC (a, b, c), PERIODIC (a, '30 s', c), "
+    "a PLUS '5 s' or AT '*:00:00'"
 )
 
 
@@ -51,7 +56,7 @@ def read_detection(reader: Reader, offset: int) -> Detection:
         if len(conditions) > 1:
             raise SyntaxFault("one condition is enough", span=where_span, hint="join its parts with AND")
         where = conditions[0]
-    context, names = _context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), ())
+    context, _, names = read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
     if not reader.done:
         reader.fail("the event should end here", hint=did_you_mean(reader.word(), _OPERATORS, otherwise=_HINT))
     end = reader.tokens[-1].end + 1
@@ -99,6 +104,8 @@ class _Expression:
             event = self.whole()
             reader.expect(")")
             return event
+        if reader.word() == "AT" and (token := reader.ahead(1)) is not None and token.token_type == TokenType.STRING:
+            return self._temporal()
         called = reader.word(1) == "(" or (reader.word(1) == "*" and reader.word(2) == "(")
         match reader.word() if called else "":
             case "NOT":
@@ -163,10 +170,31 @@ class _Expression:
         alias = reader.name("another name for it") if reader.accept("AS") else source
         if "." in alias.text:
             raise NameFault(f"{alias.text!r} needs a name of its own here", span=alias.span, hint=f"write {source.text} AS late, for example")
+        return self._part(source, alias)
+
+    def _part(self, source: Name, alias: Name) -> Event:
         if any(each.alias.text.lower() == alias.text.lower() for each in self.parts):
             raise NameFault(f"two events are called {alias.text!r}", span=alias.span, hint=f"name one of them: {source.text} AS another")
         self.parts.append(EventPart(source, alias))
         return Primitive(alias.text, len(self.parts) - 1)
+
+    def _temporal(self) -> Event:
+        """AT '*:00:00': the clock, as a stream without a definition."""
+        reader = self.reader
+        start = reader.here().start
+        reader.position += 1
+        span = reader.here()
+        written = reader.string("a time such as '*:00:00'")
+        try:
+            parse_times(written)
+        except ValueError as error:
+            raise SyntaxFault(
+                str(error), span=span, hint="write for example '*:00:00' (every hour), '*:*:00', '06:30:00' or '2026-*-01 00:00:00'"
+            ) from error
+        source = Name(clock_name(written), Span(start, span.end))
+        number = sum(times_named(part.source.text) is not None for part in self.parts)
+        alias = reader.name("a name for it") if reader.accept("AS") else Name(f"at_{number}" if number else "at", source.span)
+        return self._part(source, alias)
 
     def _open(self, word: str) -> bool:
         self.reader.expect(word)
@@ -195,8 +223,8 @@ class _Expression:
         return length
 
 
-def _context(reader: Reader, parts: list[EventPart]) -> tuple[Context, tuple[Name, ...]]:
-    """The mode, how much is kept of what waits, and where the columns of BY stand."""
+def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:
+    """The mode with how much is kept of what waits, the parts as written, and where the columns of BY stand; `parts` None: nobody knows them yet."""
     if reader.word() not in _MODES:
         reader.fail("expected a mode", hint=did_you_mean(reader.word(), _MODES, otherwise=f"modes are {', '.join(_MODES)}"))
     mode = Mode(reader.word())
@@ -204,24 +232,32 @@ def _context(reader: Reader, parts: list[EventPart]) -> tuple[Context, tuple[Nam
     point = reader.accept("POINT")
     retentions: list[Retention] = []
     named: list[Name] = []
+    written: list[Name] = []
     if reader.accept("("):
         while True:
-            retention, columns = _retention(reader, parts)
+            retention, part, columns = _retention(reader, parts)
             retentions.append(retention)
+            written.append(part)
             named += columns
             if reader.accept(")"):
                 break
             reader.expect(",", hint="CONTEXT RECENT (a BY x KEEP 3, b AGE '5 minutes')")
-    return Context(mode, tuple(retentions), point), tuple(named)
+    return Context(mode, tuple(retentions), point), tuple(written), tuple(named)
 
 
-def _retention(reader: Reader, parts: list[EventPart]) -> tuple[Retention, list[Name]]:
-    name = reader.name("one of the events")
+def part_named(name: Name, parts: Sequence_[EventPart]) -> str:
+    """The part of an expression that is meant by a name, whatever its case."""
     part = next((each.alias.text for each in parts if each.alias.text.lower() == name.text.lower()), None)
     if part is None:
         known = [each.alias.text for each in parts]
         hint = did_you_mean(name.text, known, otherwise=f"there is {', '.join(known)}")
         raise NameFault(f"no event {name.text!r} in the expression", span=name.span, hint=hint)
+    return part
+
+
+def _retention(reader: Reader, parts: list[EventPart] | None) -> tuple[Retention, Name, list[Name]]:
+    name = reader.name("one of the events")
+    part = name.text if parts is None else part_named(name, parts)
     by: list[Name] = []
     keep = age = None
     if reader.accept("BY"):
@@ -237,7 +273,7 @@ def _retention(reader: Reader, parts: list[EventPart]) -> tuple[Retention, list[
         keep = reader.integer("how many are kept")
         if keep < 1:
             raise SyntaxFault("at least one is kept", span=span)
-    if reader.accept("AGE"):
+    if reader.accept("AGE") or reader.accept("FOR"):
         age = reader.duration()
     columns = [Name(f"{part}.{column.text}", column.span) for column in by]
-    return Retention(part, tuple(column.text for column in by), keep, age), columns
+    return Retention(part, tuple(column.text for column in by), keep, age), name, columns

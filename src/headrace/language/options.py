@@ -35,6 +35,11 @@ def read_promises(reader: Reader) -> Options:
     return _options(reader, OPTIONS, removable=True)
 
 
+def read_effort(reader: Reader) -> Options:
+    """The options of CREATE RULE ... WITH: how hard an action is tried."""
+    return _options(reader, ("timeout", "tries", "cascade"), removable=False)
+
+
 def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Options:
     options: dict[str, Option] = {}
     spans: dict[str, Span] = {}

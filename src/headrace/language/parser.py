@@ -15,6 +15,8 @@ from headrace.language.events import read_detection
 from headrace.language.names import did_you_mean
 from headrace.language.options import read_options, read_promises
 from headrace.language.reader import Reader
+from headrace.language.rule_syntax import DeclareEvent
+from headrace.language.rules import read_declared, read_rule, read_sink, read_switch
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -34,13 +36,14 @@ from headrace.language.syntax import (
 )
 from headrace.language.views import read_split
 
-_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"], ...] = (
-    "STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK",
+_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
+_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING"], ...] = (
+    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING",
 )  # fmt: skip
+_DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = ("QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK")
 _HINT = (
-    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, SELECT, SPLIT, ALTER, ASSUME, "
-    "DESIRE, DEMAND, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, "
+    "SPLIT, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
@@ -101,11 +104,13 @@ def _read(reader: Reader, offset: int) -> Statement:
             return _alter(reader, offset)
         case "ASSUME" | "DESIRE" | "DEMAND":
             return _tell(reader, offset)
+        case "ENABLE" | "DISABLE":
+            return read_switch(reader, offset)
         case "SHOW":
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":
             reader.position += 1
-            return Describe(reader.text, offset, dotted(reader))
+            return Describe(reader.text, offset, reader.dotted())
         case "EXPLAIN":
             return _explain(reader, offset)
         case other:
@@ -120,6 +125,10 @@ def _create(reader: Reader, offset: int) -> Statement:
         return _view(reader, offset, or_replace)
     if reader.accept("EVENT"):
         return _event(reader, offset, or_replace)
+    if reader.accept("RULE"):
+        return read_rule(reader, offset, or_replace)
+    if reader.accept("SINK"):
+        return read_sink(reader, offset, or_replace)
     if not reader.accept("QUERY"):
         reader.position = start
         return read_create(reader, offset)
@@ -141,9 +150,11 @@ def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
     return CreateView(reader.text, offset, name, select, span, or_replace, if_not_exists)
 
 
-def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent:
+def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent | DeclareEvent:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the event's name")
+    if reader.word() == "(":
+        return read_declared(reader, offset, name, or_replace, if_not_exists)
     reader.expect("AS", hint="CREATE EVENT name AS SELECT ..., or CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x")
     body: Select | Detection
     if reader.word() in ("SELECT", "WITH"):
@@ -204,12 +215,12 @@ def _tell(reader: Reader, offset: int) -> Tell:
 
 def _drop(reader: Reader, offset: int) -> Drop:
     reader.expect("DROP")
-    for kind in ("QUERY", "STREAM", "TABLE", "AGGREGATE"):
+    for kind in _DROPPED:
         # a view or an event is a query without sinks
         if reader.accept(kind) or (kind == "QUERY" and (reader.accept("VIEW") or reader.accept("EVENT"))):
             if_exists = reader.accept("IF", "EXISTS")
             return Drop(reader.text, offset, kind, reader.name(), if_exists)
-    reader.fail("expected QUERY, VIEW, EVENT, STREAM, TABLE or AGGREGATE")
+    reader.fail("expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE or AGGREGATE")
 
 
 def _show(reader: Reader, offset: int) -> Show:
@@ -233,12 +244,3 @@ def _explain(reader: Reader, offset: int) -> Explain:
     else:
         target = reader.name("a SELECT or the name of a query")
     return Explain(reader.text, offset, target, "json" if json else "text", analyze, capacity)
-
-
-def dotted(reader: Reader) -> Name:
-    """A name that may be a side stream's, such as bids.late."""
-    name = reader.name()
-    while reader.accept("."):
-        part = reader.name()
-        name = Name(f"{name.text}.{part.text}", Span(name.span.start, part.span.end))
-    return name

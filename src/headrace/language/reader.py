@@ -55,6 +55,11 @@ class Reader:
             return ""
         return self.tokens[index].text.upper()
 
+    def ahead(self, count: int) -> Token | None:
+        """The token after `count` others."""
+        index = self.position + count
+        return self.tokens[index] if index < len(self.tokens) else None
+
     def accept(self, *words: str) -> bool:
         """Step over these words if they come next."""
         if all(self.word(i) == word for i, word in enumerate(words)):
@@ -85,6 +90,14 @@ class Reader:
             self.fail(f"expected {what}")
         self.position += 1
         return Name(token.text, span_of(token))
+
+    def dotted(self, what: str = "a name") -> Name:
+        """A name that may be a side stream's, such as bids.late."""
+        name = self.name(what)
+        while self.accept("."):
+            part = self.name()
+            name = Name(f"{name.text}.{part.text}", Span(name.span.start, part.span.end))
+        return name
 
     def string(self, what: str) -> str:
         token = self.token

@@ -15,6 +15,7 @@ from headrace.elements.event import Context, Event
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import Span
+from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
 
 Option: TypeAlias = str | int | float | bool
 
@@ -184,7 +185,7 @@ class Drop:
 
     text: str
     offset: int
-    kind: OneOf["QUERY", "STREAM", "TABLE", "AGGREGATE"]
+    kind: OneOf["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
     name: Name
     if_exists: bool
 
@@ -230,7 +231,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "AGGREGATES", "STATISTICS", "FEEDBACK"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +262,10 @@ Statement: TypeAlias = (
     | CreateQuery
     | CreateView
     | CreateEvent
+    | DeclareEvent
+    | CreateRule
+    | SwitchRule
+    | CreateSink
     | Detection
     | Split
     | Select

@@ -18,7 +18,28 @@ Accept: TypeAlias = Callable[[Ints, Ints], Flags]
 
 
 def places_before(left_groups: Array, left_ts: Ints, right_groups: Array, right_ts: Ints, *, inclusive: bool) -> Ints:
-    """For each right tuple the number of left ones in smaller groups, or in its group and earlier (`inclusive`: not later)."""
+    """For each right tuple the number of left ones in smaller groups, or in its group and earlier (`inclusive`: not later).
+
+    The left ones are sorted by group and time; the right ones may be in any order.
+    """
+    if not len(left_ts):
+        return np.zeros(len(right_ts), np.int64)
+    begins = np.flatnonzero(np.concatenate([[True], left_groups[1:] != left_groups[:-1]]))
+    distinct = left_groups[begins]
+    group = np.searchsorted(distinct, right_groups)
+    first, width = int(left_ts.min()), int(left_ts.max()) - int(left_ts.min()) + 3
+    if len(begins) * width >= 1 << 62:
+        return _sorted_places(left_groups, left_ts, right_groups, right_ts, inclusive=inclusive)
+    # Group and time as one number. A right tuple's time is brought near those of the left ones, which changes nothing for them.
+    lefts = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(left_ts))) * width + (left_ts - first + 1)
+    rights = group * width + (np.clip(right_ts, first - 1, first + width - 2) - first + 1)
+    alone = distinct[np.minimum(group, len(distinct) - 1)] != right_groups
+    rights[alone] = group[alone] * width
+    return np.searchsorted(lefts, rights, "right" if inclusive else "left")
+
+
+def _sorted_places(left_groups: Array, left_ts: Ints, right_groups: Array, right_ts: Ints, *, inclusive: bool) -> Ints:
+    """The same for times so far apart that no number holds group and time."""
     count = len(left_ts)
     groups, ts = np.concatenate([left_groups, right_groups]), np.concatenate([left_ts, right_ts])
     is_right = np.arange(len(ts)) >= count
@@ -70,6 +91,25 @@ def first_come(start: Ints, stop: Ints, accept: Accept, places: int) -> Ints:
             if taken[right] < 0 and not used[left]:
                 taken[right] = left
                 used[left] = True
+    return taken
+
+
+def first_fit(start: Ints, stop: Ints, accept: Accept) -> Ints:
+    """For each of one side the first place start..stop - 1 of the other that is accepted; -1 if there is none.
+
+    Those that have found nothing yet look at twice as many places in the next round, so few rounds are needed and little is looked at in vain.
+    """
+    taken = np.full(len(start), -1)
+    seeking = np.flatnonzero(start < stop)
+    place, width = start[seeking], 1
+    while len(seeking):
+        until = np.minimum(place + width, stop[seeking])
+        for which, found in candidates(place, until):
+            passed = np.flatnonzero(accept(found, seeking[which]))[::-1]
+            taken[seeking[which[passed]]] = found[passed]  # from the last to the first, so the first one stays
+        more = (taken[seeking] < 0) & (until < stop[seeking])
+        seeking, place = seeking[more], until[more]
+        width = min(2 * width, max(1, PAIRS_AT_ONCE // max(1, len(seeking))))
     return taken
 
 

@@ -22,8 +22,9 @@ from headrace.elements.event import (
     unbounded,
 )
 from headrace.elements.event_output import Count, Output, Pick, Started
+from headrace.elements.event_rewrite import own_names, rebuild
 from headrace.elements.event_text import format_event
-from headrace.elements.expression import Call, Column, Expr, columns, conjunction, conjuncts, transform
+from headrace.elements.expression import Call, Column, Expr, columns, conjunction, conjuncts
 from headrace.elements.schema import TS
 from headrace.elements.types import Type
 from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
@@ -34,14 +35,18 @@ from headrace.plan.nodes import Detect, Node, Scan
 from headrace.plan.scope import Relation, Scope, unique
 
 
-def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node]) -> Detect:
-    """The plan of an event expression; `queries` gives the plans of named queries. Errors have spans into the detection's text."""
+def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()) -> Detect:
+    """The plan of an event expression; `queries` gives the plans of named queries, `further` conditions over `part.column`.
+
+    Errors have spans into the detection's text.
+    """
     names = tuple(part.alias.text for part in detection.parts)
     parts = tuple(_input(catalog, part.source.text, part.source.span, queries) for part in detection.parts)
     terms: tuple[Expr, ...] = ()
     if detection.where is not None:
         scope = Scope(tuple(_relation(name, part) for name, part in zip(names, parts, strict=True)))
         terms = conjuncts(ExpressionBinder(scope, catalog, "in the condition of an event").predicate(detection.where))
+    terms += tuple(further)
     masks = {name: tuple(term for term in terms if _named(term) == {name}) for name in names}
     joint = tuple(term for term in terms if len(_named(term)) != 1)
     event = _masked(detection.event, masks)
@@ -81,19 +86,6 @@ def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
     return rebuild(event, change)
 
 
-def rebuild(event: Event, change: Callable[[Event], Event]) -> Event:
-    """Rebuild an event bottom-up."""
-
-    def rebuilt(value: object) -> object:
-        if isinstance(value, tuple):
-            return tuple(map(rebuilt, value))
-        return rebuild(value, change) if isinstance(value, Event) else value
-
-    if isinstance(event, Primitive):
-        return change(event)
-    return change(type(event)(*(rebuilt(getattr(event, name)) for name in event.__struct_fields__)))  # type: ignore[arg-type]
-
-
 def _keys(names: Sequence[str], terms: Sequence[Expr]) -> tuple[tuple[tuple[Expr, ...], ...], tuple[Expr, ...]]:
     """The keys of each part, if equalities link all of them, and the other conditions."""
     classes: list[list[tuple[str, Expr]]] = []
@@ -107,7 +99,7 @@ def _keys(names: Sequence[str], terms: Sequence[Expr]) -> tuple[tuple[tuple[Expr
         term for term, (left, right) in _equalities(terms)
         if any(key.get(left[0]) == left[1] and key.get(right[0]) == right[1] for key in chosen)
     }  # fmt: skip
-    keys = tuple(tuple(_plain(key[name]) for key in chosen) for name in names)
+    keys = tuple(tuple(own_names(key[name]) for key in chosen) for name in names)
     return keys, tuple(term for term in terms if term not in used)
 
 
@@ -118,10 +110,6 @@ def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[tuple[str, 
             left, right = ((_named(arg).pop(), arg) for arg in term.args)
             if left[0] != right[0]:
                 yield term, (left, right)
-
-
-def _plain(expr: Expr) -> Expr:
-    return transform(expr, lambda part: Column(part.name.partition(".")[2], part.type) if isinstance(part, Column) else part)
 
 
 def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:
@@ -150,11 +138,11 @@ def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, .
     for part in constituents(event):
         found += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
     found.append(Started(unique("event_start", taken)))
-    several = _several(event, mode)
+    several = repeated(event, mode)
     return (*found, *(Count(unique(f"{part.name}_count", taken), part.name) for part in constituents(event) if part.name in several))
 
 
-def _several(event: Event, mode: Mode) -> set[str]:
+def repeated(event: Event, mode: Mode) -> set[str]:
     """The constituents of which an occurrence may have more than one tuple."""
     found: set[str] = set()
     for part in _walk(event):

@@ -14,9 +14,10 @@ import msgspec
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Command, Relay, Running, Tell, UseRelays, decode_command
+from headrace.graph.command import Command, Relay, Running, SetPromises, SetShedding, Tell, UseRelays, UseShedders, decode_command
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
+from headrace.graph.shedding import place_shedders, shedders_in
 from headrace.graph.whole import facts_in, placement_of, spread_in
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.reach import REACHES
@@ -45,6 +46,7 @@ class Bucket:
         self._receives: dict[VertexId, Receive] = {}
         self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
         self._exchanges: set[VertexId] = set()
+        self._placement = Placement(Graph(), Graph())
         self.time = BEGIN
         self.restored = False
 
@@ -62,6 +64,7 @@ class Bucket:
         bucket.engine.bounds.update({name: bound for name, bound in extra.ends.items() if name in bucket.engine.bounds})
         bucket.engine.restore(state)
         bucket.engine.restore_guards(extra.guards)
+        bucket.engine.shedders.restore(extra.shedders)
         return bucket
 
     @property
@@ -74,6 +77,7 @@ class Bucket:
         began = clock.perf_counter_ns()
         ordered = sorted(rows, key=lambda row: (row.kind, row.part))
         controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
+        self.engine.shedders.begin("bucket", self.number, version)
         commands = self._command(controls)
         self._advance_bounds(controls)
         for row in ordered:
@@ -119,8 +123,10 @@ class Bucket:
         commands = [decode_command(data) for control in controls for data in control.commands]
         for command in commands:
             self.running = self.running.after(command)
-        if not all(isinstance(command, Tell | UseRelays) for command in commands):  # these change nothing of the graph
+        if not all(isinstance(command, Tell | UseRelays | UseShedders | SetShedding | SetPromises) for command in commands):
             self._deploy(placement_of(self.running), facts_in(self.running))
+        elif any(isinstance(command, UseShedders | SetShedding | SetPromises) for command in commands):
+            self._shed()  # the graph stays as it is
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
                 self._tell(command)
@@ -158,6 +164,12 @@ class Bucket:
             cut = cut | vertices if breaks.where == "everywhere" else cut - vertices
         self.engine.use_breaks(cut)
         self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
+        self._placement = placement
+        self._shed()
+
+    def _shed(self) -> None:
+        """Drop what is to be dropped from now on."""
+        self.engine.use_shedders(place_shedders(self._placement, shedders_in(self.running)).keyed)
 
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:
@@ -202,7 +214,7 @@ class Bucket:
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
-        extra = Extra(self.bounds, self.time, ends, self.engine.guards())
+        extra = Extra(self.bounds, self.time, ends, self.engine.guards(), self.engine.shedders.remembered())
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
@@ -214,6 +226,7 @@ class Bucket:
         return Report(
             bucket=self.number,
             time=self.time,
+            arrived={name: came for control in controls for name, came in control.arrived.items()},
             bounds={name: self.engine.bounds[name] for name in self.engine.ends},
             vertices=vertices,
             streams=[control.streams for control in controls if control.streams is not None],
@@ -229,6 +242,7 @@ class Bucket:
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
+            shed=[*self.engine.shedders.take_counts(), *(seen for control in controls for seen in control.shed or ())],
         )
 
 

@@ -17,6 +17,7 @@ from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, InternalError, OperatorFault
+from headrace.graph.command import ShedAt
 from headrace.graph.feedback import Respond, arcs_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.response import respond
@@ -29,6 +30,7 @@ from headrace.runtime.ets import Ets
 from headrace.runtime.network import Network
 from headrace.runtime.promises import Promises
 from headrace.runtime.rules import Strategy, strategy_named
+from headrace.runtime.shedders.shedders import Shedders
 from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import next_wakeup, upstream_sources, waits
@@ -85,6 +87,8 @@ class Engine:
         self.assumptions = Assumptions(self.network, self.operators, self.bounds, answer)
         self.network.screen = self.assumptions.screen
         self._guards = self.assumptions.by_arc
+        self.shedders = Shedders()
+        self.network.shed = self._shed
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
         self.use(graph)
@@ -109,7 +113,7 @@ class Engine:
         readers = graph.readers()
         self._ends_of = {name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in readers.items()}
         self._promises.ends = self.ends
-        self.network.use(graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
+        self._connect()
         self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
         self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
         self._sources = upstream_sources(graph)
@@ -164,6 +168,13 @@ class Engine:
         """Cut all arcs into these vertices and no others."""
         self._breaks = {arc for arcs in self.graph.readers().values() for arc in arcs if arc[0] in readers and arc[0] not in self.ends}
         self._rebuild()
+
+    def use_shedders(self, shedders: Mapping[Arc, ShedAt]) -> None:
+        """Drop a share of what comes to these arcs and to no others; what is stored there stays."""
+        self.shedders.use(shedders)
+        if self.network.shedding != shedders.keys():
+            self.network.shedding = set(shedders)
+            self._connect()
 
     def push(self, source: VertexId, element: Element) -> None:
         """Let an element enter at a source vertex."""
@@ -292,6 +303,9 @@ class Engine:
             counts.queued = self.network.queued(name) if name not in self.ends else 0
         return seen
 
+    def _connect(self) -> None:
+        self.network.use(self.graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
+
     def _rebuild(self) -> None:
         self._cycle.use(build_table(self.graph, self.ends, self._breaks, self._rule))
 
@@ -382,12 +396,29 @@ class Engine:
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
         pages = self.assumptions.let_out((end, 0), pages, bound)
+        if self.shedders.active and (end, 0) in self.shedders.settings:
+            pages = [left for page in pages if len(left := self.shedders.screen((end, 0), page))]
         seen, count = self.statistics[end], sum(map(len, pages))
         self.bounds[end] = max(self.bounds[end], bound)
         seen.tuples_in += count
         seen.pages_in += len(pages)
         seen.tuples_out += count
         self._keep(end, pages)
+
+    def _shed(self, arc: Arc, elements: Sequence[Element]) -> list[Element]:
+        """What is stored of elements on an arc with a shedder."""
+        left: list[Element] = []
+        tells_time = arc[0] in self._steady or arc[0] in self.network.registers
+        for element in elements:
+            if isinstance(element, Punctuation):
+                left.append(element)
+                continue
+            page = self.shedders.screen(arc, element)
+            if len(page):
+                left.append(page)
+            if tells_time and (not len(page) or page.rows[TS][-1] != element.rows[TS][-1]):
+                left.append(Punctuation(int(element.rows[TS][-1])))  # what the tuple would have told those who wait behind
+        return left
 
     def _keep(self, name: VertexId, pages: Sequence[Page]) -> None:
         if pages:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -17,16 +18,19 @@ from headrace.catalog.definitions import BAD, Stream, Timing
 from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
 from headrace.elements.expression import Expr
 from headrace.elements.page import Page
-from headrace.elements.schema import SEQ, TS
+from headrace.elements.schema import SEQ, TS, WEIGHT
 from headrace.elements.time import BEGIN
 from headrace.graph.command import Running, assumed
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import Placement
+from headrace.graph.shedding import place_shedders, shedders_in
 from headrace.operators.evaluate import evaluate
 from headrace.operators.hashing import hash_columns
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.runtime.engine import Engine
+from headrace.runtime.needed import Needed
 from headrace.runtime.screen import Screen
+from headrace.runtime.shedders.shedders import Shedders, ShedSeen
 from headrace.runtime.statistics import StreamStatistics
 from headrace.runtime.wire import Control, Kind, Row, Stage, encode
 
@@ -70,18 +74,24 @@ class Ingest:
         self.buckets = list(buckets)
         self.page = page
         self.routes = placement.routes()
-        self.ends = _ends(placement.keyed)
+        shedders = place_shedders(placement, shedders_in(running) if running is not None else {})
+        # results that a bucket is to shed must go there
+        self.ends = {name: ends for name, ends in _ends(placement.keyed).items() if not any((end, 0) in shedders.keyed for end in ends)}
         origins = {vertex.spec.origin for vertex in self.routes if isinstance(vertex.spec, Receive)}
         self.engine = Engine(placement.ingest, taps=origins)
-        self.scans: dict[str, list[Vertex]] = {}
-        for vertex in placement.ingest.vertices:
-            if isinstance(vertex.spec, Scan):
-                self.scans.setdefault(vertex.spec.stream, []).append(vertex)
+        self.engine.use_shedders(shedders.ingest)
+        self.shedders = Shedders()  # of routes
+        self.shedders.use({(name, 0): shedder for name, shedder in shedders.routes.items()})
+        self.needed = Needed(placement.ingest, streams, running)
         self.screen = Screen(self.engine, running) if running is not None and (assumed(running) or running.relays) else None
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
-        outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage)
+        outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage, self.shedders)
+        for shedders in (self.engine.shedders, self.shedders):
+            if shedders.active:
+                shedders.forget()  # the worker that runs a task again may have run others before
+                shedders.begin("ingest", task.number, task.time, msgspec.json.encode(task.work))
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
         if self.screen is not None:
@@ -104,7 +114,7 @@ class Ingest:
                 if seen.oldest is not None:
                     seen.punctual = seen.oldest >= work.since - stream.skew
         yield from outbox.flush()
-        base, counted = task.base, self.engine.observe()
+        base, counted, shed = task.base, self.engine.observe(), self._shed()
         for index, bucket in enumerate(self.buckets):
             first = index == 0
             told = Control(
@@ -115,16 +125,24 @@ class Ingest:
                 counts if first else None,
                 counted if first else None,
                 self.screen.report() if first and self.screen is not None else None,
+                arrived=base.arrived if base else {},
+                shed=shed if first else None,
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
 
+    def _shed(self) -> list[ShedSeen] | None:
+        """What was dropped on arcs and on routes, the latter by the arc behind the cut."""
+        counts = [*self.engine.shedders.take_counts()]
+        for seen in self.shedders.take_counts():
+            setting = self.shedders.settings[seen.reader, seen.port]
+            counts.append(ShedSeen(setting.reader, setting.port, seen.seen, seen.dropped))
+        return counts or None
+
     def _read(self, work: Work) -> Iterator[Chunk | Skipped]:
         """Read a split, if possible without what nobody needs."""
-        source, columns = self.sources[work.stream], self._columns(work.stream)
-        if self.screen is not None and isinstance(source, SkippingSource) and f"{work.stream}.late" not in self.scans:
-            unneeded = self.screen.of_all([vertex.id for vertex in self.scans.get(work.stream, [])])
-            if unneeded:
-                return source.read_without(work.split, columns, unneeded)
+        source, columns, unneeded = self.sources[work.stream], self.needed.columns(work.stream), self.needed.unneeded(work.stream)
+        if unneeded and isinstance(source, SkippingSource):
+            return source.read_without(work.split, columns, unneeded)
         return source.read(work.split, columns)
 
     def _floor(self, work: Work, time: int) -> int:
@@ -133,15 +151,6 @@ class Ingest:
         if stream is None:
             return BEGIN
         return time if stream.timing is not Timing.EXTERNAL else work.newest - stream.skew if work.newest > BEGIN else BEGIN
-
-    def _columns(self, stream: str) -> tuple[str, ...] | None:
-        """The columns that anybody reads of a stream (None: all)."""
-        definition = self.streams.get(stream)
-        if definition is None or f"{stream}.late" in self.scans:
-            return None
-        used = {column for vertex in self.scans.get(stream, []) if isinstance(vertex.spec, Scan) for column in vertex.spec.columns}
-        used |= {definition.time_column} if definition.time_column else set()
-        return tuple(name for name in definition.schema.names if name in used)
 
     def _take(self, stream: str, chunk: Chunk, newest: int, time: int, seen: StreamStatistics) -> int:
         """Stamp a chunk, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
@@ -178,12 +187,14 @@ class Ingest:
     def _push(self, stream: str, rows: pl.DataFrame) -> None:
         if not rows.height:
             return
-        for vertex in self.scans.get(stream, []):
+        for vertex in self.needed.scans.get(stream, []):
             spec = vertex.spec
             assert isinstance(spec, Scan)
             if stream.startswith("exchange:"):
                 self.engine.push(vertex.id, Page(rows))
                 continue
+            if WEIGHT in spec.columns and WEIGHT not in rows.columns:
+                rows = rows.with_columns(pl.lit(1.0).alias(WEIGHT))
             hidden = [TS, SEQ] if spec.seq else [TS]
             self.engine.push(vertex.id, Page(rows.select([*spec.columns, *hidden])))
 
@@ -199,9 +210,16 @@ class _Outbox:
     """Pages on their way to the buckets, gathered per route."""
 
     def __init__(
-        self, routes: Sequence[Vertex], buckets: list[int], number: int, page: int, ends: Mapping[str, Sequence[str]], stage: Stage | None
+        self,
+        routes: Sequence[Vertex],
+        buckets: list[int],
+        number: int,
+        page: int,
+        ends: Mapping[str, Sequence[str]],
+        stage: Stage | None,
+        shedders: Shedders,
     ) -> None:
-        self.ends, self.stage = ends, stage
+        self.ends, self.stage, self.shedders = ends, stage, shedders
         self.routes = {vertex.id: vertex.spec for vertex in routes if isinstance(vertex.spec, Receive)}
         self.origins: dict[str, list[str]] = {}
         for name, spec in self.routes.items():
@@ -215,8 +233,13 @@ class _Outbox:
 
     def add(self, origin: str, page: Page) -> None:
         for name in self.origins[origin]:
-            self.waiting.setdefault(name, []).append(page.rows)
-            self.sizes[name] = self.sizes.get(name, 0) + len(page)
+            sent = page
+            if self.shedders.active and (name, 0) in self.shedders.settings:
+                sent = self.shedders.screen((name, 0), page)
+                if not len(sent):
+                    continue
+            self.waiting.setdefault(name, []).append(sent.rows)
+            self.sizes[name] = self.sizes.get(name, 0) + len(sent)
 
     def full(self) -> Iterator[Row]:
         for name in [name for name, size in self.sizes.items() if size >= self.page]:

@@ -31,6 +31,9 @@ class Network:
         self.needs_no_echo: set[VertexId] = set()  # whose readers take a tuple for a promise of its timestamp
         self.readers: dict[VertexId, tuple[Arc, ...]] = {}  # the arcs on which a vertex's buffer is read
         self.screen: Callable[[Arc, Page], Page] = lambda arc, page: page  # what is left of a page that is read there
+        self.shedding: set[Arc] = set()  # arcs on which tuples are dropped before they are stored; for `use`
+        self.shed: Callable[[Arc, Sequence[Element]], Sequence[Element]] = lambda arc, elements: elements  # what is left of elements there
+        self._own: dict[Arc, Buffer] = {}  # of such an arc: what is left, since its neighbours read everything
         self._buffers: dict[VertexId, Buffer] = {}
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
         self._inputs: dict[VertexId, tuple[Arc, ...]] = {}
@@ -43,8 +46,11 @@ class Network:
         self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
         self._inputs = {vertex.id: tuple((vertex.id, port) for port in range(len(vertex.inputs))) for vertex in graph}
         self.readers = readers = {name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()}
-        self._buffers = {name: Buffer(len(arcs)) for name, arcs in readers.items()}
-        self._cursors = {arc: (self._buffers[name], number) for name, arcs in readers.items() for number, arc in enumerate(arcs)}
+        self._own = {arc: Buffer(1) for arcs in readers.values() for arc in arcs if arc in self.shedding}
+        shared = {name: [arc for arc in arcs if arc not in self._own] for name, arcs in readers.items()} if self._own else readers
+        self._buffers = {name: Buffer(len(arcs)) for name, arcs in shared.items()}
+        self._cursors = {arc: (self._buffers[name], number) for name, arcs in shared.items() for number, arc in enumerate(arcs)}
+        self._cursors |= {arc: (buffer, 0) for arc, buffer in self._own.items()}
         self.ready, self.registers = {}, {}
         for vertex in graph:
             if vertex.id in merging:
@@ -66,6 +72,11 @@ class Network:
         buffer = self._buffers[name]
         count = buffer.append(elements)
         for arc in self.readers[name]:
+            if self._own and arc in self._own:
+                left = self.shed(arc, elements)
+                if not left:
+                    continue
+                self._own[arc].append(left)
             self.ready[arc] = None
         return count
 
@@ -96,7 +107,7 @@ class Network:
 
     def stored(self, name: VertexId) -> int:
         """How many elements a vertex's buffer keeps for its slowest reader."""
-        return len(self._buffers[name])
+        return max(len(self._buffers[name]), *(len(self._own[arc]) for arc in self.readers[name] if arc in self._own), 0)
 
     def first_stamp(self, arc: Arc) -> int:
         """The timestamp of the head of an arc that is ready."""

@@ -16,6 +16,7 @@ from headrace.graph.graph import VertexId
 from headrace.operators.operator import State
 from headrace.runtime.assumptions import Guard
 from headrace.runtime.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
+from headrace.runtime.shedders.shedders import Remembered
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones.
 INLINE_BYTES = 16 * 1024
@@ -45,6 +46,7 @@ class Extra(Struct):
     time: int
     ends: dict[str, int]
     guards: list[Guard]
+    shedders: list[Remembered] = []
 
 
 class Manifest(Struct):

@@ -1,14 +1,12 @@
-"""Feedback in the ingest: drops what nobody behind the cut needs, and says what the sources may leave out."""
+"""Feedback in the ingest: drops what nobody behind the cut needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from headrace.elements.pattern import Pattern, covers, intersect, is_empty
 from headrace.elements.time import BEGIN
 from headrace.graph.command import Running
-from headrace.graph.graph import VertexId
-from headrace.graph.whole import facts_in, spread_in, whole_of
+from headrace.graph.whole import facts_in, spread_in
 from headrace.operators.specs import Scan
 from headrace.runtime.assumptions import guards_of
 from headrace.runtime.engine import Engine
@@ -22,9 +20,7 @@ class Screen:
     def __init__(self, engine: Engine, running: Running) -> None:
         self._engine = engine
         facts = facts_in(running)
-        found = spread_in(running, facts)
-        engine.restore_guards(guards_of(engine.graph, engine.taps, found, facts))
-        self._left_out = found.of_sources(whole_of(running))
+        engine.restore_guards(guards_of(engine.graph, engine.taps, spread_in(running, facts), facts))
         streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
         self._streams = {name: tuple(streams[source] for source in sources) for name, sources in upstream_sources(engine.graph).items()}
 
@@ -34,15 +30,6 @@ class Screen:
         for arc in list(assumptions.by_arc):
             bound = min((floors.get(stream, BEGIN) for stream in self._streams[assumptions.origin(arc)]), default=BEGIN)
             assumptions.expire(arc, bound)
-
-    def of_all(self, scans: Sequence[VertexId]) -> list[Pattern]:
-        """What none of these scans need; those of one stream want different columns, but they are the same tuples."""
-        said = [list(self._left_out.get(scan, ())) for scan in scans]
-        agreed = said[0] if said else []
-        for others in said[1:]:
-            both = [intersect(one, other) for one in agreed for other in others]
-            agreed = [wanted for i, wanted in enumerate(both) if not is_empty(wanted) and not any(covers(other, wanted) for other in both[:i])]
-        return agreed
 
     def report(self) -> list[GuardSeen]:
         """What each guard dropped since the last report."""

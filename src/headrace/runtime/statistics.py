@@ -42,10 +42,26 @@ class StreamStatistics(Struct):
 
 
 class QueryStatistics(Struct):
-    """Totals of one query since it started; latency is from reading a micro-batch to delivering its results."""
+    """Totals of one query since it started; latency is the longest that a tuple of the last micro-batch can have waited for delivery."""
 
     results: int = 0
+    shed: int = 0  # tuples that were dropped on the way to its results
     latency_ms: float | None = None
+
+
+class RuleStatistics(Struct):
+    """Totals of one rule since the session started."""
+
+    detections: int = 0
+    ignored: int = 0  # detections while it was disabled
+    calls: int = 0  # to be made for them
+    done: int = 0
+    failed: int = 0  # given up; in <rule>.failed
+
+    @property
+    def waiting(self) -> int:
+        """Calls that have not been made yet."""
+        return max(0, self.calls - self.done - self.failed)
 
 
 class BatchTimes(Struct, frozen=True):
@@ -80,6 +96,17 @@ class GuardStatistics(Struct):
     active: bool = True
 
 
+class ShedStatistics(Struct):
+    """What is dropped on one arc, to keep promises."""
+
+    queries: tuple[str, ...]  # whose results come of its tuples
+    kind: str
+    share: float  # to be dropped
+    seen: int = 0  # tuples so far
+    dropped: int = 0
+    active: bool = True
+
+
 class Statistics(Struct):
     """One look at a deployment."""
 
@@ -90,5 +117,7 @@ class Statistics(Struct):
     vertices: dict[str, VertexStatistics] = field(default_factory=dict)
     streams: dict[str, StreamStatistics] = field(default_factory=dict)
     queries: dict[str, QueryStatistics] = field(default_factory=dict)
+    rules: dict[str, RuleStatistics] = field(default_factory=dict)
     guards: dict[tuple[str, str], GuardStatistics] = field(default_factory=dict)  # by reader and pattern
     purged: int = 0  # rows of state that feedback removed
+    shed: dict[tuple[str, int], ShedStatistics] = field(default_factory=dict)  # by arc: reader and port

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from headrace.elements.page import Page
 from headrace.graph.command import Relay
+from headrace.runtime.shedders.shedders import ShedSeen
 from headrace.runtime.statistics import StreamStatistics, VertexStatistics
 
 
@@ -70,6 +71,8 @@ class Control(Struct, frozen=True):
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
     ingest: dict[str, VertexStatistics] | None = None
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
+    arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
+    shed: list[ShedSeen] | None = None  # by the ingest in this task, to keep promises
 
 
 class Report(Struct, frozen=True):
@@ -77,6 +80,7 @@ class Report(Struct, frozen=True):
 
     bucket: int
     time: int
+    arrived: dict[str, int]  # when the oldest tuple that was read of a stream can have come
     bounds: dict[str, int]  # of Output and Exchange vertices
     vertices: dict[str, VertexStatistics]
     streams: list[dict[str, StreamStatistics]]
@@ -92,6 +96,7 @@ class Report(Struct, frozen=True):
     chunks: int
     restored: bool
     busy_ns: int
+    shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that told it
 
 
 _control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)

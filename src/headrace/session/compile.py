@@ -7,13 +7,16 @@ scan of a stream that no user can name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Option, Query, Stream, Table
+from headrace.catalog.definitions import Option, Query, Rule, Stream, Table
 from headrace.connectors import check_sink, read_table
+from headrace.elements.action import Reaction
+from headrace.elements.event_growth import growing
 from headrace.elements.page import Page
 from headrace.errors import NameFault
 from headrace.graph.command import AddQuery
@@ -21,12 +24,14 @@ from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph
 from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.language.parser import parse
+from headrace.language.rule_syntax import CreateRule
 from headrace.language.syntax import Detection, Name, Select
 from headrace.optimizer.optimizer import best
 from headrace.plan.bind_event import bind_event
+from headrace.plan.bind_rule import BoundRule, bind_rule
 from headrace.plan.binder import bind
 from headrace.plan.explain import explain as explain_plan
-from headrace.plan.nodes import Node, Scan
+from headrace.plan.nodes import Detect, Filter, Node, Scan
 from headrace.plan.traversal import transform
 from headrace.runtime.statistics import Statistics
 
@@ -41,6 +46,12 @@ def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool | str
 def plan_event(detection: Detection, catalog: Catalog) -> Node:
     """The optimised plan of an event expression."""
     return _expanded(bind_event(detection, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema)), catalog)
+
+
+def plan_rule(rule: CreateRule, catalog: Catalog) -> BoundRule:
+    """A rule with the optimised plan of its detections."""
+    bound = bind_rule(rule, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema))
+    return replace(bound, plan=_expanded(bound.plan, catalog))
 
 
 def _expanded(plan: Node, catalog: Catalog) -> Node:
@@ -65,6 +76,13 @@ def plan_query(query: Query, catalog: Catalog) -> Node:
     return plan_select(statement.select, query.text, catalog, ordered=how_ordered(query.options))
 
 
+def rule_statement(rule: Rule) -> CreateRule:
+    """The statement that a rule was made by."""
+    (statement,) = parse(rule.text)
+    assert isinstance(statement, CreateRule)
+    return statement
+
+
 def how_ordered(options: Mapping[str, Option]) -> bool | str:
     """Whether results come in timestamp order, and 'merge' if unions are to merge instead of what comes out being sorted."""
     found = options.get("ordered", False)
@@ -77,29 +95,44 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
     """The optimised plan of what EXPLAIN names: a query or a SELECT."""
     if not isinstance(target, Name):
         return plan_select(target, text, catalog)
+    if catalog.has_rule(target.text):
+        return plan_rule(rule_statement(catalog.rule(target.text)), catalog).plan
     found = catalog.find(target.text, span=target.span)
     if not isinstance(found, Query):
         raise NameFault(f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT")
     return plan_query(found, catalog)
 
 
-def command_for(query: Query, plan: Node, catalog: Catalog) -> AddQuery:
-    """The command that starts a query, once its sinks have been checked."""
+def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction | None = None) -> AddQuery:
+    """The command that starts a query or a rule, once its sinks have been checked."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
     bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
     streams = tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
-    return AddQuery(query.name, graph_of(plan, query.name, catalog), streams, query.sinks, query.schema, query.qos)
+    graph = graph_of(plan, query.name, catalog, numbered=reaction is not None)
+    return AddQuery(query.name, graph, streams, query.sinks, query.schema, query.qos, reaction)
 
 
-def graph_of(plan: Node, name: str, catalog: Catalog) -> Graph:
-    """The graph of a plan, with the stored relations that it joins."""
+def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False) -> Graph:
+    """The graph of a plan, with the stored relations that it joins; `numbered` keeps the places of tuples in their stream, where they have one."""
     tables = {}
     for table_name in tables_of(plan):
         table = catalog.find(table_name)
         assert isinstance(table, Table)
         tables[table_name] = Page(read_table(table)).encode()
-    return lower(plan, name, tables)
+    return lower(plan, name, tables, numbered=numbered)
+
+
+def warnings_of(plan: Node) -> tuple[str, ...]:
+    """What of the state of an event's detection nothing bounds; of the event itself, not of those it reads."""
+    while isinstance(plan, Filter):
+        plan = plan.input
+    return growing(plan.event, plan.context) if isinstance(plan, Detect) else ()
+
+
+def event_warnings(found: Stream | Table | Query, catalog: Catalog) -> tuple[str, ...]:
+    """The same for what a name stands for."""
+    return warnings_of(plan_query(found, catalog)) if isinstance(found, Query) and found.is_event else ()
 
 
 def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = None) -> str:
@@ -113,4 +146,5 @@ def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = N
         service = "" if vertex.service_us is None else f", {vertex.service_us:.2f} us a tuple"
         late = f", {vertex.late} too late" if vertex.late else ""
         notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{late}"
-    return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}"
+    said = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
+    return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{said}"

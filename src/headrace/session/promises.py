@@ -8,8 +8,8 @@ import msgspec
 
 from headrace.catalog.definitions import Stream
 from headrace.elements.promise import OPTIONS, Qos, qos_of
-from headrace.errors import NameFault, Span, TypeFault
-from headrace.graph.command import AddQuery, SetPromises
+from headrace.errors import NameFault, QueryError, Span, TypeFault
+from headrace.graph.command import AddQuery, SetPromises, SetShedding
 from headrace.language.names import did_you_mean
 from headrace.language.options import NONE
 from headrace.language.syntax import AlterPromises
@@ -36,3 +36,16 @@ def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span
         raise NameFault(f"no stream of the query has a column {qos.shed.attribute!r}", span=spans.get("shed"), hint=hint)
     if not any(field.type.is_numeric for field in found):
         raise TypeFault(f"{found[0].name!r} is {found[0].type.value}, not a number", span=spans.get("shed"), hint="shed by a number, or RANDOM")
+
+
+def check_shedding(command: SetShedding, query: AddQuery, span: Span) -> None:
+    """A share that is set by hand must be one that the query says it bears."""
+    if not command.share:
+        return
+    error = query.qos.error
+    if error is None:
+        hint = f"say first what it bears: ALTER QUERY {query.query} SET (error {command.share:g})"
+        raise QueryError(f"{query.query} does not say which error it bears, so nothing of it is shed", span=span, hint=hint)
+    if command.share > error:
+        hint = f"shed {error:g} at most, or first ALTER QUERY {query.query} SET (error {command.share:g})"
+        raise QueryError(f"{query.query} bears an error of {error:g}, not {command.share:g}", span=span, hint=hint)

@@ -25,11 +25,12 @@ from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Drain, Running
+from headrace.graph.command import AddQuery, Drain, DropQuery, Running
 from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
+from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -54,13 +55,25 @@ from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
 from headrace.session.admission import check_admission
-from headrace.session.compile import command_for, explain, how_ordered, plan_event, plan_select, plan_target
+from headrace.session.compile import (
+    command_for,
+    event_warnings,
+    explain,
+    how_ordered,
+    plan_event,
+    plan_query,
+    plan_rule,
+    plan_select,
+    plan_target,
+    warnings_of,
+)
 from headrace.session.feedback import tell
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
 from headrace.session.gauge import Gauge, Measured
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises
-from headrace.session.show import describe, show
+from headrace.session.rules import stage_declared, stage_rule, stage_sink, stage_switch
+from headrace.session.show import describe, describe_rule, show
 from headrace.session.staged import Staged
 
 #: How long a DEMAND waits for the micro-batch that answers it.
@@ -90,6 +103,7 @@ class Session:
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = self._deployment(host, buckets, limit, page, interval)
+        self.deployment.delivery.reactions.switch = self._switch
         self._started = False
         self._gauge: Gauge | None = None
         self._replay()
@@ -110,9 +124,11 @@ class Session:
                     case Explain(target=target):
                         chosen = statement.form if form == "text" else form
                         shown.append(explain(plan_target(target, statement.text, staged.catalog), chosen, staged.catalog))
+                    case CreateRule():
+                        shown.append(explain(plan_rule(statement, staged.catalog).plan, form, staged.catalog))
                     case _:
                         self._stage(statement, staged)
-                if isinstance(statement, CreateQuery):
+                if isinstance(statement, CreateQuery | CreateRule):
                     self._stage(statement, staged)
             except HeadraceError as error:
                 if error.span is not None and error.text is None:
@@ -157,6 +173,13 @@ class Session:
             take(batch, [row for page in pages for row in page.visible().iter_rows(named=True)])
 
         self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
+
+    def register(self, name: str, function: Callable[..., Any]) -> None:
+        """Let rules CALL a function by name: it takes the detection as a dictionary, or the arguments that CALL names, and `key`.
+
+        A session that continues a checkpoint registers its functions again, before it starts.
+        """
+        self.deployment.delivery.reactions.functions[name] = function
 
     def statistics(self) -> Statistics:
         """Counters of the deployment as of the last finished micro-batch."""
@@ -259,7 +282,16 @@ class Session:
                 self._stage_view(statement, statement.text, staged)
             case CreateEvent(body=body):
                 plan = plan_event(body, staged.catalog) if isinstance(body, Detection) else plan_select(body.select, statement.text, staged.catalog)
-                staged.define(define_event(statement, plan.schema), statement, f"event {statement.name.text}")
+                said = "".join(f"\nwarning: {warning}" for warning in warnings_of(plan))
+                staged.define(define_event(statement, plan.schema), statement, f"event {statement.name.text}", said)
+            case DeclareEvent():
+                stage_declared(statement, staged)
+            case CreateRule():
+                stage_rule(statement, staged, self.deployment.delivery.reactions.functions)
+            case SwitchRule():
+                stage_switch(statement, staged)
+            case CreateSink():
+                stage_sink(statement, staged)
             case Detection():
                 raise NameFault("an event needs a name", span=Span(0, len("DETECT")), hint="CREATE EVENT name AS ..., then SELECT * FROM name")
             case Split(views=views):
@@ -280,9 +312,12 @@ class Session:
                 self._stage_feedback(statement, staged)
             case Show():
                 staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
+            case Describe() if staged.catalog.has_rule(statement.name.text):
+                rule = staged.catalog.rule(statement.name.text)
+                staged.outcomes.append(lambda: describe_rule(rule))
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found, self._running()))
+                staged.outcomes.append(lambda: describe(found, self._running(), event_warnings(found, staged.catalog)))
             case Explain(capacity=True):
                 self._stage_capacity(statement, staged)
             case Explain():
@@ -338,6 +373,18 @@ class Session:
         """Name a SELECT that is written in `text`; nothing runs until a query reads it."""
         plan = plan_select(statement.select, text, staged.catalog)
         staged.define(define_view(statement, plan.schema), statement, f"view {statement.name.text}")
+
+    def _switch(self, name: str, on: bool) -> None:
+        """Start or stop a query, as rules do it: what is so already stays."""
+        running = {query.query: query for query in self._running().queries}
+        if not on:
+            if name in running:
+                self.deployment.send(DropQuery(name))
+            return
+        query = self.catalog.find(name)
+        assert isinstance(query, Query)
+        if name not in running:
+            self.deployment.send(command_for(query, plan_query(query, self.catalog), self.catalog))
 
     def _commit(self, staged: Staged) -> list[Outcome]:
         if self._running().draining and any(isinstance(command, AddQuery) for command in staged.commands):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from headrace.elements.promise import OPTIONS
 from headrace.elements.time import MILLISECOND, parse_duration
 from headrace.errors import NameFault, QueryError
-from headrace.graph.command import Command, UseBreaks, UseEts, UseFeedback, UseStrategy
+from headrace.graph.command import Command, SetShedding, UseBreaks, UseEts, UseFeedback, UseStrategy
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Alter
 from headrace.operators.feedback.reach import REACHES
@@ -69,4 +69,25 @@ def _feedback(statement: Alter) -> UseFeedback:
     raise NameFault(f"feedback cannot go to {statement.value.text!r}", hint=f"choose one of {', '.join(REACHES)}")
 
 
-SETTINGS: Mapping[str, Callable[[Alter], Command]] = {"strategy": _strategy, "breaks": _breaks, "ets": _ets, "feedback": _feedback}
+def _shedding(statement: Alter) -> SetShedding:
+    if statement.query is None:
+        raise QueryError("what is shed is a matter of each query", span=statement.setting.span, hint="write ALTER QUERY name SET shedding = 0.1")
+    text = statement.value.text.lower()
+    if text in ("auto", "off"):
+        return SetShedding(statement.query.text, None if text == "auto" else 0.0)
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share < 1.0:
+        raise NameFault(f"shedding cannot be {statement.value.text!r}", hint="choose a share from 0 to less than 1, 'off' or 'auto'")
+    return SetShedding(statement.query.text, share)
+
+
+SETTINGS: Mapping[str, Callable[[Alter], Command]] = {
+    "strategy": _strategy,
+    "breaks": _breaks,
+    "ets": _ets,
+    "feedback": _feedback,
+    "shedding": _shedding,
+}

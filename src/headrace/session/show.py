@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Query, Stream, Table
+from headrace.catalog.definitions import RAISED, Query, Rule, Stream, Table
 from headrace.elements.promise import Qos, format_qos
-from headrace.elements.time import format_instant
-from headrace.graph.command import Running
-from headrace.runtime.statistics import Statistics, StreamStatistics
+from headrace.elements.time import format_duration, format_instant
+from headrace.graph.command import AddQuery, Running
+from headrace.runtime.statistics import RuleStatistics, Statistics, StreamStatistics
 from headrace.session.outcome import Listing
 
 
@@ -22,26 +24,50 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
             return _queries(catalog, running, seen)
         case "EVENTS":
             rows = tuple((each.name, each.text.removeprefix("DETECT ")) for each in catalog.queries() if each.is_event)
-            return Listing(("event", "is"), rows)
+            raised = tuple(
+                (each.name, f"raised by rules: {', '.join(each.schema.names)}") for each in catalog.streams() if each.connector.kind == RAISED
+            )
+            return Listing(("event", "is"), rows + raised)
+        case "RULES":
+            return _rules(catalog, seen)
         case "AGGREGATES":
             declared = tuple((each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates())
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
             return _feedback(seen)
+        case "SHEDDING":
+            return _shedding(running, seen)
         case _:
             return _vertices(seen)
 
 
-def describe(found: Stream | Table | Query, running: Running) -> Listing:
-    """The columns of a stream, table or query; below them, what the query promises now."""
+def describe_rule(rule: Rule) -> Listing:
+    """What a rule does, and the columns of its detections."""
+    reaction = rule.reaction
+    effort = reaction.effort
+    said = [("ON", rule.event), ("CONTEXT", rule.context or None), ("WHEN", rule.condition or None)]
+    said += [("PRIORITY", f"{reaction.priority} {'DEFERRED' if reaction.deferred else 'IMMEDIATE'}")]
+    said += [("DO", f"INSERT INTO {sink.kind} {sink.options.get('path', '')}".strip()) for sink in rule.sinks] + [
+        ("DO", text) for text in reaction.texts
+    ]
+    said += [("WITH", f"timeout '{format_duration(effort.timeout)}', tries {effort.tries}, cascade {effort.cascade}")]
+    said += [("is", "enabled" if reaction.enabled else "disabled")] + [("warning", warning) for warning in rule.warnings]
+    return Listing(("column", "type"), tuple((field.name, field.type.value) for field in rule.columns) + tuple(pair for pair in said if pair[1]))
+
+
+def describe(found: Stream | Table | Query, running: Running, warnings: Iterable[str] = ()) -> Listing:
+    """The columns of a stream, table or query; below them, what the query promises now, and what of an event's state nothing bounds."""
     columns = tuple((field.name, field.type.value) for field in found.schema)
     promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
-    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)))
+    warned = tuple(("warning", warning) for warning in warnings)
+    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + warned)
 
 
 def _streams(catalog: Catalog, seen: Statistics) -> Listing:
     rows = []
     for stream in catalog.streams():
+        if stream.connector.kind == RAISED:
+            continue
         counts = seen.streams.get(stream.name, StreamStatistics())
         rows.append((stream.name, stream.connector.kind, stream.timing.value, counts.tuples, counts.bad, counts.late))
     return Listing(("stream", "source", "timestamps", "tuples", "bad", "late"), tuple(rows))
@@ -50,10 +76,22 @@ def _streams(catalog: Catalog, seen: Statistics) -> Listing:
 def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
     results = {name: counts.results for name, counts in seen.queries.items()}
     listed = tuple(
-        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos)) for query in running.queries
+        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos))
+        for query in running.queries
+        if query.reaction is None
     )
     views = tuple((query.name, "event" if query.is_event else "view", None, None) for query in catalog.queries() if query.is_view)
     return Listing(("query", "sinks", "results", "promises"), listed + views)
+
+
+def _rules(catalog: Catalog, seen: Statistics) -> Listing:
+    rows = []
+    for rule in catalog.rules():
+        counts, reaction = seen.rules.get(rule.name, RuleStatistics()), rule.reaction
+        when = f"{'deferred' if reaction.deferred else 'immediate'} {reaction.priority}"
+        state = "enabled" if reaction.enabled else "disabled"
+        rows.append((rule.name, rule.event, rule.context or None, when, state, counts.detections, counts.done, counts.waiting, counts.failed))
+    return Listing(("rule", "on", "context", "when", "state", "detections", "called", "waiting", "failed"), tuple(rows))
 
 
 def _promised(qos: Qos) -> str | None:
@@ -70,6 +108,25 @@ def _feedback(seen: Statistics) -> Listing:
         if stream.skipped:
             rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
     return Listing(("at", "not needed", "until", "tuples saved", "bytes saved"), tuple(rows))
+
+
+def _shedding(running: Running, seen: Statistics) -> Listing:
+    """What is dropped where, for which queries, and what each query has lost by it."""
+    rows: list[tuple[str, str, str, float | None, int, int]] = []
+    for (reader, port), arc in seen.shed.items():
+        rows.append((", ".join(arc.queries), f"{reader}.{port}", arc.kind if arc.active else "ended", arc.share, arc.seen, arc.dropped))
+    chosen = {one.query: "off" if not one.share else f"by hand {one.share:g}" for one in running.shedding}
+    for query in running.queries:
+        counts = seen.queries.get(query.query)
+        lost = 0 if counts is None else counts.shed
+        if lost or query.query in chosen:
+            rows.append((query.query, "in all", chosen.get(query.query, "auto"), None, sum(_came(query, seen)), lost))
+    return Listing(("query", "at", "kind", "share", "seen", "dropped"), tuple(rows))
+
+
+def _came(query: AddQuery, seen: Statistics) -> list[int]:
+    """The tuples that have come on a query's streams."""
+    return [seen.streams[stream.name].tuples for stream in query.streams if stream.name in seen.streams]
 
 
 def _vertices(seen: Statistics) -> Listing:

@@ -8,12 +8,13 @@ from typing import TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Aggregate, Definition, Query
+from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, Sink, Stream
 from headrace.catalog.journal import Entry
 from headrace.elements.promise import format_qos
 from headrace.errors import NameFault
-from headrace.graph.command import AddQuery, Command, DropQuery, Running
+from headrace.graph.command import AddQuery, Command, DropQuery, Running, SetShedding
 from headrace.language.names import did_you_mean
+from headrace.language.rule_syntax import CreateSink, DeclareEvent
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -27,10 +28,10 @@ from headrace.language.syntax import (
     Name,
 )
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import promises_of
+from headrace.session.promises import check_shedding, promises_of
 from headrace.session.settings import command_of
 
-Create: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent
+Create: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent | DeclareEvent | CreateSink
 
 
 class Staged:
@@ -43,9 +44,16 @@ class Staged:
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
 
-    def define(self, definition: Definition, statement: Create, what: str) -> bool:
-        """Add a definition; False if it was there already, just so (a file that is run again)."""
-        taken = self.catalog.aggregate(definition.name) if isinstance(definition, Aggregate) else self.catalog.get(definition.name)
+    def define(self, definition: Definition, statement: Create, what: str, said: str = "") -> bool:
+        """Add a definition; False if it was there already, just so (a file that is run again). `said` is told of it beside that it is there."""
+        taken: Definition | None
+        match definition:
+            case Aggregate():
+                taken = self.catalog.aggregate(definition.name)
+            case Sink():
+                taken = self.catalog.sink(definition.name)
+            case _:
+                taken = self.catalog.get(definition.name)
         if taken == definition or (taken is not None and statement.if_not_exists):
             self.outcomes.append(lambda: Message(f"{what} is there already"))
             return isinstance(definition, Query) and taken == definition and definition.name not in self.running
@@ -55,7 +63,7 @@ class Staged:
             self.catalog.add(definition, span=statement.name.span)
         self.entries.append(Entry(statement.text, definition))
         if not isinstance(definition, Query) or definition.is_view:
-            self.outcomes.append(lambda: Message(f"{what} created"))
+            self.outcomes.append(lambda: Message(f"{what} created{said}"))
         return True
 
     def start(self, command: AddQuery) -> None:
@@ -70,7 +78,10 @@ class Staged:
         query, setting = statement.query, statement.setting.text.lower()
         if query is not None:
             self._check_running(query)
-        self.commands.append(command_of(statement))
+        command = command_of(statement)
+        if isinstance(command, SetShedding):
+            check_shedding(command, self.running[command.query], statement.value.span)
+        self.commands.append(command)
         self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}"))
 
     def promise(self, statement: AlterPromises) -> None:
@@ -90,14 +101,25 @@ class Staged:
     def drop(self, statement: Drop) -> None:
         """Forget a definition, and stop it if it is a running query."""
         name = statement.name.text
-        if statement.kind == "QUERY" and name in self.running and self.catalog.get(name) is None:
+        known = self.catalog.get(name)
+        kind = "STREAM" if statement.kind == "QUERY" and isinstance(known, Stream) and known.connector.kind == RAISED else statement.kind
+        if kind == "QUERY" and name in self.running and known is None and not self.catalog.has_rule(name):
             removed = name  # an unnamed SELECT
-        elif statement.if_exists and self.catalog.get(name) is None and self.catalog.aggregate(name) is None:
+        elif statement.if_exists and not self._is_there(name, kind):
             self.outcomes.append(lambda: Message(f"no {statement.kind.lower()} {name}"))
             return
         else:
-            removed = self.catalog.remove(name, statement.kind, span=statement.name.span).name
+            removed = self.catalog.remove(name, kind, span=statement.name.span).name
             self.entries.append(Entry(statement.text))
-        if statement.kind == "QUERY" and self.running.pop(removed, None) is not None:  # a view does not run
+        if kind in ("QUERY", "RULE") and self.running.pop(removed, None) is not None:  # a view does not run
             self.commands.append(DropQuery(removed))
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
+
+    def _is_there(self, name: str, kind: str) -> bool:
+        match kind:
+            case "RULE":
+                return self.catalog.has_rule(name)
+            case "SINK":
+                return self.catalog.sink(name) is not None
+            case _:
+                return self.catalog.get(name) is not None or self.catalog.aggregate(name) is not None

@@ -124,6 +124,24 @@ def test_row_groups_that_nobody_needs_are_not_read_and_time_goes_on(tmp_path):
         assert {second: ended(session, second) for second in (10, 40, 70)} == {10: list(range(9)), 40: [3], 70: list(range(9))}
 
 
+@pytest.mark.parametrize(("assumed", "batches"), [(False, 9), (True, 1)])
+def test_a_micro_batch_of_which_most_is_left_out_reads_further(tmp_path, assumed, batches):
+    with Session(tmp_path / "checkpoint", host="local", buckets=1, limit=120) as session:
+        clause = f"TIMESTAMP BY at SKEW 2 MINUTES FROM FILES (path '{tmp_path}', format 'parquet');"
+        session.execute(f"CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) {clause}" + AVERAGES)
+        if assumed:
+            session.execute("ASSUME speeds WHERE segment <> 3 AND window_end < TIMESTAMP '2026-01-02 00:00:00'")
+        rows = [reading(second, segment) for segment in range(9) for second in range(100)]
+        frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "segment": pl.Int32, "speed": pl.Float64})
+        frame.write_parquet(tmp_path / "0.parquet", row_group_size=50, statistics=True)
+        steps = 0
+        while session.deployment.step():
+            steps += 1
+        session.drain()
+        assert steps == batches, "the limit of 120 is on what is read: two groups of fifty rows, and many that are only looked at"
+        assert [row["n"] for row in session.results("speeds") if row["segment"] == 3] == [10] * 10
+
+
 def test_what_is_demanded_comes_at_once_and_again_when_it_is_final(session):
     push(session, range(5))
     (listing,) = session.execute("DEMAND speeds WHERE segment = 3")

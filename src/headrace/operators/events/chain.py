@@ -1,4 +1,4 @@
-"""The common case, on columns: tuples that follow one another, with a key, in UNRESTRICTED, RECENT or CHRONICLE mode.
+"""The common case, on columns: tuples that follow one another, with a key, in any mode in which an occurrence has one tuple of each part.
 
 a SEQUENCE b SEQUENCE c is a chain of stages; each pairs what came out of the stage before with the tuples of one more part. All tuples that the
 frontier has passed are taken at once, sorted by key and time, and found by searching.
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 def is_chain(spec: Detect) -> bool:
     """Whether an event is a sequence of tuples of different inputs that the chain can detect."""
     parts = tuple(primitives(spec.event))
-    modes = (Mode.UNRESTRICTED, Mode.RECENT, Mode.CHRONICLE)
-    simple = spec.context.mode in modes and not spec.context.retentions and len({part.port for part in parts}) == len(parts)
+    simple = spec.context.mode is not Mode.CUMULATIVE and not spec.context.retentions and len({part.port for part in parts}) == len(parts)
     return simple and len(parts) > 1 and _spans(spec.event, None) is not None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
+from headrace.elements.event_rewrite import own_names
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN, END
@@ -15,7 +16,7 @@ from headrace.operators.events.alarms import Alarms
 from headrace.operators.events.compile import compile_event
 from headrace.operators.events.conditions import Parts
 from headrace.operators.events.histories import Histories, Key
-from headrace.operators.events.intake import Intake, own_names
+from headrace.operators.events.intake import Intake
 from headrace.operators.events.node import death, is_timed, next_timer, run
 from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences, Row
 from headrace.operators.events.results import Results

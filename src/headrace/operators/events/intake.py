@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from headrace.elements.event import primitives
-from headrace.elements.expression import Column, Expr, columns, transform
+from headrace.elements.event_rewrite import own_names
+from headrace.elements.expression import columns
 from headrace.elements.page import Page
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
@@ -87,8 +88,3 @@ class Intake:
         for port, pending in enumerate(self._pending):
             head = f"{port}/"
             pending.restore({name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)})
-
-
-def own_names(expr: Expr) -> Expr:
-    """An expression over the columns of one part, without the part's name."""
-    return transform(expr, lambda each: Column(each.name.partition(".")[2], each.type) if isinstance(each, Column) else each)

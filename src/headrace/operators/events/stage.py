@@ -11,7 +11,7 @@ from headrace.elements.event import Mode
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN, END
 from headrace.operators.pairing import KEY, Flags, Ints, gather
-from headrace.operators.sequence_match import Accept, candidates, earliest_unused, first_come, number_rows, places_before
+from headrace.operators.sequence_match import Accept, candidates, earliest_unused, first_come, first_fit, number_rows, places_before
 from headrace.operators.sequence_state import Predecessors
 
 #: When an occurrence began; its end is the timestamp.
@@ -64,19 +64,31 @@ class Stage:
         right_at, left_at = self._choose(left_ids, left_ts, begin, right_ids, right_ts, stop, fits)
         if not len(right_at):
             return None
-        if self._mode is Mode.CHRONICLE:
+        if self._mode in (Mode.CHRONICLE, Mode.CONTINUOUS):
             self.before.drop(touched[a[left_at]])
+        if self._mode is Mode.PROXIMAL:  # with the latest go those that it replaced
+            gone = np.append(left_ids[1:] == left_ids[:-1], False)
+            gone[left_at] = True
+            self.before.drop(touched[a[gone]])
         order = np.lexsort((left_at, b[right_at]))
         one, other = gather(lefts.drop(TS, KEY, *self._keys), left_at[order]), gather(rights, b[right_at[order]])
         return pl.DataFrame([*one.get_columns(), *other.get_columns()])
 
     def _choose(self, left_ids: Ints, left_ts: Ints, begin: Ints, right_ids: Ints, right_ts: Ints, stop: Ints, fits: Accept) -> tuple[Ints, Ints]:
         """The pairs, as places among the rights and among the lefts."""
-        if self._mode is Mode.RECENT:  # the latest, fit or not
+        if self._mode in (Mode.RECENT, Mode.PROXIMAL):  # the latest, fit or not
             start = places_before(left_ids, left_ts, right_ids, np.full(len(right_ts), BEGIN), inclusive=False)
             rights = np.flatnonzero(start < stop)
-            kept = fits(rights, stop[rights] - 1)
-            return rights[kept], stop[rights[kept]] - 1
+            rights = rights[fits(rights, stop[rights] - 1)]
+            if self._mode is Mode.PROXIMAL:  # once: whoever comes first
+                rights = rights[np.diff(stop[rights], prepend=-1) > 0]
+            return rights, stop[rights] - 1
+        if self._mode is Mode.CONTINUOUS:  # each left one by itself: the first that fits
+            first = places_before(right_ids, right_ts, left_ids, left_ts, inclusive=True)
+            limit = np.full(len(left_ts), END) if self._span is None else begin + self._span
+            taken = first_fit(first, places_before(right_ids, right_ts, left_ids, limit, inclusive=True), fits)
+            lefts = np.flatnonzero(taken >= 0)
+            return taken[lefts], lefts
         oldest = right_ts - self._span if self._span is not None else np.full(len(right_ts), BEGIN)
         monotone = self._mode is Mode.CHRONICLE and self._plain
         start = places_before(left_ids, begin if monotone else left_ts, right_ids, oldest, inclusive=False)
@@ -102,7 +114,7 @@ class Stage:
             return
         if self._span is not None:
             self.before.drop(np.arange(np.searchsorted(self.before.ts, bound - self._span, "left")))
-        if self._mode is Mode.RECENT and lefts is not None and len(self.before):
+        if self._mode in (Mode.RECENT, Mode.PROXIMAL) and lefts is not None and len(self.before):
             places = np.flatnonzero(np.isin(self.before.keys, lefts[KEY].to_numpy()))
             ids = number_rows(self.before.take(places).select(self._keys)) if self._keys else self.before.keys[places]
             order = np.argsort(ids, kind="stable")

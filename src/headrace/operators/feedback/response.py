@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from headrace.elements.event_output import key_columns
 from headrace.elements.expression import Expr
 from headrace.elements.match import Between
 from headrace.elements.pattern import STAMP, Pattern
@@ -79,8 +80,10 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             return Response(join_inputs(spec, wanted))
         case SequenceJoin():
             return Response(sequence_inputs(spec, wanted))
-        case Detect(schemas=schemas):
-            return Response((None,) * len(schemas))  # what is left out might have prevented or replaced something
+        case Detect(keys=keys):
+            # a whole history is on its own; anything else that is left out might have prevented or replaced something
+            places = key_columns(spec.event, keys, spec.outputs)
+            return Response(tuple(group_input(wanted, {name: own[place] for name, place in places.items()}) for own in keys))
         case PartialAggregate():
             return Response((partial_input(spec, wanted, facts[0]),))
         case PaneAggregate():

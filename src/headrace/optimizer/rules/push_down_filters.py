@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from headrace.elements.event import Primitive, primitives
+from headrace.elements.event_output import key_columns
+from headrace.elements.event_rewrite import own_names
+from headrace.elements.event_rewrite import rebuild as rebuild_event
 from headrace.elements.expression import Column, Expr, columns, conjunction, conjuncts, substitute
 from headrace.elements.schema import HIDDEN, TS
 from headrace.elements.types import Type
@@ -65,8 +69,36 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return _push_into_join(node, terms)
         case SequenceJoin():
             return _push_into_sequence(node, terms)
-        case Detect(parts=parts):
-            return ((),) * len(parts), _keep(node, terms)  # what is filtered early no longer replaces or prevents
+        case Detect():
+            return _push_into_detect(node, terms)
+
+
+def _push_into_detect(node: Detect, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+    """Terms over keys drop whole histories; with any other, what is filtered early would no longer replace, take or prevent.
+
+    Masks are decided before tuples are sent to where they meet, unless another part needs the same tuples anyway.
+    """
+    parts = {part.name: part for part in primitives(node.event)}
+    keyed = key_columns(node.event, node.keys, node.outputs)
+    down, kept = _split(terms, lambda term: bool(columns(term)) and columns(term) <= keyed.keys())
+    masks = {part.name: part.mask for part in parts.values() if part.mask is not None and _all_masked(node, part.port, parts.values())}
+
+    def below(port: int) -> Terms:
+        own = tuple(substitute(term, {name: node.keys[port][place] for name, place in keyed.items()}) for term in down)
+        masked = [own_names(term) for name, mask in masks.items() if parts[name].port == port for term in conjuncts(mask)]
+        return (*own, *masked)
+
+    def rebuild(new: tuple[Node, ...]) -> Node:
+        event = rebuild_event(node.event, lambda part: replace(part, mask=None) if isinstance(part, Primitive) and part.name in masks else part)
+        return _keep(replace(node, event=event), kept)(new)
+
+    return tuple(below(port) for port in range(len(node.parts))), rebuild
+
+
+def _all_masked(node: Detect, port: int, parts: Iterable[Primitive]) -> bool:
+    """Whether a port is one part's, and no part reads the same input without a mask."""
+    alike = [part for part in parts if node.parts[part.port] == node.parts[port]]
+    return sum(part.port == port for part in alike) == 1 and all(part.mask is not None for part in alike)
 
 
 def _push_into_aggregate(node: Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:

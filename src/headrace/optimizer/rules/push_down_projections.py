@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from headrace.elements.event import primitives
+from headrace.elements.event_output import Pick
 from headrace.elements.expression import Expr, columns
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
@@ -57,8 +59,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return _narrow_join(node, needed)
         case SequenceJoin():
             return _narrow_sequence(node, needed)
-        case Detect(parts=parts):
-            return tuple(frozenset(part.schema.names) for part in parts), lambda new: replace_inputs(node, new)
+        case Detect():
+            return _narrow_detect(node, needed)
 
 
 def _narrow_project(node: Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
@@ -103,6 +105,24 @@ def _narrow_sequence(node: SequenceJoin, needed: Names) -> tuple[tuple[Names, ..
     if node.mode == "chronicle":
         right = _whole_unless_base(node.right, right)
     return _narrow_sides(node, right_named, left, right)
+
+
+def _narrow_detect(node: Detect, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    """What a detection tells, tests and divides by; its inputs are in order."""
+    outputs = tuple(output for output in node.outputs if output.name in needed) or node.outputs[-1:]
+    masks = (part.mask for part in primitives(node.event) if part.mask is not None)
+    read = _reads(frozenset(f"{output.part}.{output.column}" for output in outputs if isinstance(output, Pick)), (*node.conditions, *masks))
+    read |= {f"{each.part}.{column}" for each in node.context.retentions for column in each.by}
+    below: list[tuple[str, ...]] = []
+    for port, part in enumerate(node.parts):
+        names = {each.name for each in primitives(node.event) if each.port == port}
+        own = frozenset(column for name, _, column in (each.partition(".") for each in read) if name in names)
+        below.append(pick(part.schema, _whole_unless_base(part, _reads(own, node.keys[port]))))
+
+    def rebuild(new: tuple[Node, ...]) -> Node:
+        return replace(node, parts=tuple(map(narrow, new, below)), outputs=outputs)
+
+    return tuple(map(frozenset, below)), rebuild
 
 
 def _narrow_sides(node: Join | SequenceJoin, right_named: Mapping[str, str], left: Names, right: Names) -> tuple[tuple[Names, ...], Rebuild]:

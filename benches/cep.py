@@ -1,0 +1,101 @@
+"""Patterns of bids: Headrace on Spark against Flink's MATCH_RECOGNIZE, on the same lines, with the same results, in one run.
+
+Both systems have all cores. Headrace keeps its state and its results safe after every micro-batch; Flink takes no checkpoints, which is kinder to it.
+A rate is all bids by the time of the work: the micro-batches of ours, Flink's job from its start to its end, both in a JVM that has run the same
+pattern before.
+
+The meanings agree as follows. AFTER MATCH SKIP TO NEXT ROW gives each first row at most one match, and X* with the negation of what is looked for
+makes that the first row that fits: this is CONTEXT CONTINUOUS, in which each start by itself waits for the first end that it fits. MATCH_RECOGNIZE
+has strict contiguity only, so there is no way without X*. WITHIN is exclusive in Flink and inclusive here, so it is longer there by a millisecond,
+the resolution of the bids. Bids of one auction at one instant do not occur: in Flink they follow one another, here they happen at once.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from benches.parts import flink, matching
+from benches.parts.channels import Bids, write_bids
+from benches.parts.outcome import Disagreement
+from benches.parts.patterns import EVENTS, PATTERNS, Pattern
+
+from headrace.hosts.spark.host import spark_session
+from headrace.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came out, and how long the work took."""
+
+    found: pl.DataFrame
+    seconds: float
+    batches: int = 0
+
+
+def main(quick: bool, only: str = "") -> dict[str, Any]:
+    """Measure all patterns (those whose name contains `only`)."""
+    spark = spark_session()
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    title = "patterns of bids, " + ("quick" if quick else "full")
+    figures: dict[str, Any] = {"bench": "cep", "title": title, "cases": {}, "rows": [], "notes": []}
+    has_flink = flink.find_python() is not None
+    readers = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory(prefix="bids-") as folder:
+        rows, per_file = (2_000_000, 250_000) if quick else (8_000_000, 500_000)
+        short = write_bids(Path(folder) / "short", 500_000, per_file=250_000, seed=1, readers=readers)
+        long = write_bids(Path(folder) / "long", rows, per_file=per_file, seed=2, readers=readers)
+        for pattern in PATTERNS:
+            if only in pattern.name:
+                ours(pattern, short, per_file)
+                mine = ours(pattern, long, 2 * per_file)
+                theirs = matching.run(pattern, {"short": short, "long": long}, readers) if has_flink else None
+                _add(pattern, long, mine, None if theirs is None else Run(*theirs["long"]), figures)
+    figures["notes"].append("same lines of CSV, same results as multisets; Flink without checkpoints, in a JVM that has run the pattern before")
+    figures["notes"].append("SKIP TO NEXT ROW with X* is CONTINUOUS; WITHIN is exclusive in Flink, hence 10.001 s; no ties within an auction")
+    if not has_flink:
+        figures["notes"].append(f"only ours was measured: {flink.HINT}")
+    return figures
+
+
+def ours(pattern: Pattern, bids: Bids, limit: int) -> Run:
+    """Detect with Headrace on Spark, results to Parquet files."""
+    with tempfile.TemporaryDirectory(prefix="headrace-cep-") as folder:
+        out = Path(folder) / "out"
+        event = f"CREATE EVENT found AS {pattern.event}"
+        query = f"CREATE QUERY q AS SELECT {pattern.columns} FROM found INTO FILES (path '{out}')"
+        with Session(Path(folder) / "checkpoint", limit=limit) as session:
+            session.execute(";\n".join([bids.stream("bids"), EVENTS, event, query]))
+            running = session.deployment.query  # type: ignore[attr-defined]
+            session.drain(600)
+        took = [progress.durationMs["triggerExecution"] for progress in running.recentProgress if progress.numInputRows]
+        found = pl.read_parquet(str(out / "*.parquet"))
+    names = [name.rpartition(" ")[2] for name in pattern.columns.split(", ")]
+    return Run(found.select(names), sum(took) / 1000, len(took))
+
+
+def _add(pattern: Pattern, bids: Bids, mine: Run, theirs: Run | None, figures: dict[str, Any]) -> None:
+    if theirs is not None:
+        _check(pattern, mine.found, theirs.found)
+    rate = bids.rows / mine.seconds
+    peers = {} if theirs is None else {"flink": bids.rows / theirs.seconds}
+    ratio = None if theirs is None else theirs.seconds / mine.seconds
+    measured = {"ours": rate, "peers": peers, "unit": "events/s", "ratio": ratio, "target": pattern.target}
+    figures["cases"][pattern.name] = {**measured, "rows": bids.rows, "found": mine.found.height, "seconds": mine.seconds, "batches": mine.batches}
+    judged = {} if ratio is None or pattern.target is None else {"verdict": "met" if ratio >= pattern.target else "missed"}
+    figures["rows"].append({"case": pattern.name, **measured, **judged})
+    told = f"{pattern.name}: {mine.found.height:,} found in {bids.rows:,} bids; ours {mine.seconds:.1f} s in {mine.batches} micro-batches"
+    figures["notes"].append(told if theirs is None else f"{told}, Flink {theirs.seconds:.1f} s")
+
+
+def _check(pattern: Pattern, ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
+    """Raise unless both have found the same, each as often, and something at all."""
+    names = ours.columns
+    one, other = (found.group_by(names).len().sort(names) for found in (ours, theirs.select(names)))
+    if ours.is_empty() or not one.equals(other):
+        lacking = one.join(other, on=[*names, "len"], how="anti").head(3).rows(), other.join(one, on=[*names, "len"], how="anti").head(3).rows()
+        raise Disagreement(f"{pattern.name}: {ours.height} found by us, {theirs.height} by Flink; only ours {lacking[0]}, only Flink's {lacking[1]}")

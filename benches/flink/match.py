@@ -1,0 +1,47 @@
+"""Looks for a pattern in CSV files of bids with Flink SQL; runs in an environment of its own, where Headrace is not installed.
+
+`python match.py JOB.json` reads what to do: `bids` (a directory), `found` (a directory for the results), `columns` of the results, `query`, and
+`runs`, each with a name and a directory of bids. Prints a JSON line for each run: the seconds from the start of the job until it had ended.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyflink.common import Configuration
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+_BIDS = """
+CREATE TABLE bids (`at` TIMESTAMP(3), auction BIGINT, bidder BIGINT, price DOUBLE, channel STRING,
+                   WATERMARK FOR `at` AS `at` - INTERVAL '0.001' SECOND)
+WITH ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'csv')
+"""
+_FOUND = "CREATE TABLE found ({columns}) WITH ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'csv')"
+
+
+def main(job: dict[str, Any]) -> None:
+    """Run all runs in one JVM, one after the other."""
+    for run in job["runs"]:
+        environment = _environment(job["parallelism"])
+        environment.execute_sql(_BIDS.format(path=run["bids"]))
+        environment.execute_sql(_FOUND.format(columns=job["columns"], path=run["found"]))
+        began = time.perf_counter()
+        environment.execute_sql(f"INSERT INTO found {job['query']}").wait()
+        sys.stdout.write(json.dumps({"name": run["name"], "seconds": time.perf_counter() - began}) + "\n")
+        sys.stdout.flush()
+
+
+def _environment(parallelism: int) -> TableEnvironment:
+    settings = Configuration()
+    settings.set_string("parallelism.default", str(parallelism))
+    for address in ("rest.address", "rest.bind-address", "jobmanager.bind-host", "taskmanager.bind-host", "taskmanager.host"):
+        settings.set_string(address, "127.0.0.1")
+    settings.set_string("rest.bind-port", "0")
+    settings.set_string("table.local-time-zone", "UTC")
+    return TableEnvironment.create(EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build())
+
+
+if __name__ == "__main__":
+    main(json.loads(Path(sys.argv[1]).read_text()))

@@ -1,0 +1,39 @@
+"""What of a detection's state no bound limits, although it does not grow for ever by design: worth a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.elements.event import Context, Event, Mode, Primitive, constituents, operands, reaches, waiting
+
+
+def growing(event: Event, context: Context) -> tuple[str, ...]:
+    """Phrases that name what is kept without a bound, in the order of the expression; none if WITHIN, KEEP or AGE bound all of it."""
+    return tuple(dict.fromkeys((*_open_starts(event, context), *_values(event, context))))
+
+
+def _open_starts(event: Event, context: Context) -> Iterator[str]:
+    """In these modes what waits is used up by an end, but nothing says that one comes."""
+    if context.mode not in (Mode.CONTINUOUS, Mode.CUMULATIVE):
+        return
+    for each in waiting(event):
+        retention = context.retention(each.name) if isinstance(each, Primitive) else None
+        if retention is None or (retention.keep is None and retention.age is None):
+            names = " and ".join(part.name for part in constituents(each))
+            yield f"CONTEXT {context.mode.value} keeps every {names} until it is used; WITHIN, KEEP or AGE would bound it"
+
+
+def _values(event: Event, context: Context) -> Iterator[str]:
+    """With BY one is kept of each value, and nothing says how many values there are."""
+    bounded = set(_bounded(event, None))
+    for each in context.retentions:
+        if each.by and each.age is None and each.part not in bounded:
+            yield f"one {each.part} is kept of each {', '.join(each.by)}, however old; WITHIN or AGE would bound it"
+
+
+def _bounded(event: Event, span: int | None) -> Iterator[str]:
+    """The primitive events that wait only for some time."""
+    if isinstance(event, Primitive) and span is not None:
+        yield event.name
+    for operand, reach in zip(operands(event), reaches(event, span), strict=True):
+        yield from _bounded(operand, reach)

@@ -1,0 +1,76 @@
+"""Calling the user's code and other people's servers: with a time limit, and never twice at once for one function that hangs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.errors import NameFault
+
+#: So many calls of one action may hang before no further one is started.
+_HANGING = 4
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """Import 'module:function'."""
+    module, _, name = target.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except Exception as error:  # importing runs the user's code, which may raise anything
+        hint = "the module must be importable where the session runs"
+        raise NameFault(f"cannot load {target!r}: {type(error).__name__}: {error}", hint=hint) from error
+    if not callable(found):
+        raise NameFault(f"{target!r} is not a function", hint="name a function that takes a detection and its key")
+    return found
+
+
+def post(url: str, body: Mapping[str, Any], key: str, seconds: float) -> None:
+    """Send JSON; an answer other than 2xx is an error."""
+    data = json.dumps(body, default=str).encode()
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+    request = urllib.request.Request(url, data, headers, method="POST")
+    with urllib.request.urlopen(request, timeout=seconds) as answer:
+        answer.read(1024)
+
+
+class Limited:
+    """Calls with a time limit. What exceeds it goes on in its thread, out of our hands; an action of which several hang is not called any more."""
+
+    def __init__(self) -> None:
+        self._hanging: dict[str, list[threading.Thread]] = {}
+
+    def call(self, name: str, seconds: float, function: Callable[[], None]) -> str | None:
+        """None if all went well, else why not."""
+        hanging = [thread for thread in self._hanging.get(name, ()) if thread.is_alive()]
+        self._hanging[name] = hanging
+        if len(hanging) >= _HANGING:
+            return f"{len(hanging)} earlier calls have not come back"
+        failure: list[str] = []
+
+        def run() -> None:
+            try:
+                function()
+            except Exception as error:  # the user's code may raise anything
+                failure.append(reason(error))
+
+        thread = threading.Thread(target=run, name=f"action {name}", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if thread.is_alive():
+            hanging.append(thread)
+            return f"no answer within {seconds:g} s"
+        return failure[0] if failure else None
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code} {error.reason}"
+    if isinstance(error, urllib.error.URLError):
+        return f"{error.reason}"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,121 @@
+"""Shedding by hand, through a session: what is reported as lost is what is lost."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import QueryError
+from headrace.hosts.local import LocalDeployment
+from headrace.session.session import Session
+from headrace.testing.clock import VirtualClock
+
+STREAM = "CREATE STREAM t (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at SKEW 1 SECONDS FROM MEMORY;"
+START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with Session(tmp_path / "run", host="local", buckets=3) as opened:
+        opened.execute(STREAM)
+        yield opened
+
+
+def feed(session: Session, start: int, count: int = 400) -> None:
+    rows = [{"at": START + datetime.timedelta(milliseconds=i), "k": i % 7, "v": float(i * 37 % 1000)} for i in range(start, start + count)]
+    session.push("t", rows)
+    assert isinstance(session.deployment, LocalDeployment)
+    session.deployment.step()
+
+
+def lost(session: Session, query: str) -> int:
+    return session.statistics().queries[query].shed
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT k, v FROM t",
+        "SELECT k, v FROM t WHERE v >= 0",
+        "SELECT k, v FROM t [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k, v",
+        "SELECT DISTINCT k, v, at FROM t [RANGE 1 SECOND]",
+    ],
+    ids=["a scan", "a filter", "a window per tuple", "distinct"],
+)
+def test_what_is_counted_as_dropped_is_what_is_missing(session: Session, select: str) -> None:
+    session.execute(f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY whole AS SELECT at FROM t INTO MEMORY")
+    feed(session, 0)
+    session.execute("ALTER QUERY q SET shedding = 0.25")
+    for start in range(400, 2000, 400):
+        feed(session, start)
+    session.execute("ALTER QUERY q SET shedding = 'off'")
+    feed(session, 2000)
+    session.drain()
+    assert len(session.results("whole")) == 2400
+    assert lost(session, "whole") == 0
+    assert len(session.results("q")) == 2400 - lost(session, "q")
+    assert 300 < lost(session, "q") < 500  # a quarter of 1600, within 5 standard deviations
+
+
+def test_a_query_that_shares_an_operator_loses_nothing_of_what_another_sheds(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5, shed SMALLEST v) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY other AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        ALTER QUERY q SET shedding = 0.5"""
+    )
+    feed(session, 0)
+    session.drain()
+    (arc,) = session.statistics().shed
+    assert arc[0].startswith("output-")
+    assert len(session.results("other")) == 400
+    assert len(session.results("q")) == 400 - lost(session, "q") < 250
+
+
+def test_of_two_that_share_an_arc_the_one_that_bears_least_counts(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY much WITH (error 0.5) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY little WITH (error 0.5) AS SELECT k FROM t WHERE v >= 0 INTO MEMORY;
+        ALTER QUERY much SET shedding = 0.5; ALTER QUERY little SET shedding = 0.2"""
+    )
+    for start in range(0, 4000, 400):
+        feed(session, start)
+    session.drain()
+    shares = {name.split("-")[0]: seen.share for (name, _), seen in session.statistics().shed.items()}
+    assert shares["filter"] == 0.2
+    assert max(shares.values()) == pytest.approx(1 - 0.5 / 0.8)
+    assert len(session.results("much")) == 4000 - lost(session, "much")
+    assert len(session.results("little")) == 4000 - lost(session, "little")
+    assert 1800 < len(session.results("much")) < 2200
+    assert 3050 < len(session.results("little")) < 3350
+
+
+def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(tmp_path: Path) -> None:
+    found = []
+    for forgetful in (False, True):
+        with Session(tmp_path / str(forgetful), host="local", buckets=2) as session:
+            assert isinstance(session.deployment, LocalDeployment)
+            session.deployment.forgetful, session.deployment.clock = forgetful, VirtualClock()
+            session.execute(STREAM)
+            session.execute(
+                """CREATE QUERY q WITH (error 0.5, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
+                WHERE x.k = y.k AND x.at = y.at INTO MEMORY; ALTER QUERY q SET shedding = 0.3"""
+            )
+            for start in range(0, 800, 20):
+                feed(session, start, 20)
+            session.drain()
+            found.append((sorted(tuple(row.values()) for row in session.results("q")), lost(session, "q")))
+    assert found[0] == found[1]
+    assert 0 < found[0][1] < 800
+
+
+def test_a_share_above_the_error_is_refused(session: Session) -> None:
+    session.execute("CREATE QUERY q WITH (error 0.1) AS SELECT k FROM t INTO MEMORY; CREATE QUERY strict AS SELECT v FROM t INTO MEMORY")
+    with pytest.raises(QueryError, match=r"bears an error of 0.1, not 0.2"):
+        session.execute("ALTER QUERY q SET shedding = 0.2")
+    with pytest.raises(QueryError, match="does not say which error it bears"):
+        session.execute("ALTER QUERY strict SET shedding = 0.2")
+    session.execute("ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'")
+    assert not session._running().shedding[0].share
