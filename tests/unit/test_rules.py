@@ -446,7 +446,13 @@ def test_contexts_that_nothing_bounds_are_named(session: Session) -> None:
 
 @pytest.mark.parametrize(
     ("context", "most"),
-    [("RECENT", 1), ("PROXIMAL", 1), ("RECENT (immobile BY carId)", 3), ("CHRONICLE (immobile KEEP 4)", 4), ("UNRESTRICTED (immobile FOR 5 SECONDS)", 6)],
+    [
+        ("RECENT", 1),
+        ("PROXIMAL", 1),
+        ("RECENT (immobile BY carId)", 3),
+        ("CHRONICLE (immobile KEEP 4)", 4),
+        ("UNRESTRICTED (immobile FOR 5 SECONDS)", 6),
+    ],
 )
 def test_what_is_kept_stays_bounded_where_the_context_bounds_it(context: str, most: int) -> None:
     held = []

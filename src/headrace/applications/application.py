@@ -36,9 +36,9 @@ class Application(ABC):
     title: str
     #: The folder in this package that holds the script, and the script's name without `.sql`.
     folder: str
-    #: Queries whose results are shown, the last one first of all.
+    #: Queries and rules whose results are shown.
     shown: tuple[str, ...]
-    #: Queries whose results are only looked at.
+    #: Those whose results are only compared.
     watched: tuple[str, ...] = ()
 
     @property
@@ -50,24 +50,20 @@ class Application(ABC):
     def prepare(self, folder: Path, seed: int) -> None:
         """Write the data that the script reads."""
 
-    def attach(self, session: Session, folder: Path) -> None:  # noqa: B027  most have nobody who waits
-        """Take results while they come; called before the script runs."""
-
     @abstractmethod
     def findings(self, seed: int, folder: Path, results: Results) -> Sequence[Finding]:
         """Compare what came out with what was planted."""
 
 
 def run(application: Application, session: Session, folder: Path, seed: int, *, timeout: float | None = None) -> Results:
-    """Write the data and the script into a folder, run the script to its end, and return what its queries delivered."""
+    """Write the data and the script into a folder, run the script to its end, and return what its queries and rules delivered."""
     folder.mkdir(parents=True, exist_ok=True)
     application.prepare(folder, seed)
     (folder / f"{application.folder}.sql").write_text(application.script)
     results: dict[str, list[Mapping[str, Any]]] = {query: [] for query in (*application.shown, *application.watched)}
     for query, rows in results.items():
         session.subscribe(query, lambda _, some, rows=rows: rows.extend(some))  # type: ignore[misc]
-    application.attach(session, folder)
-    with contextlib.chdir(folder):  # the script's paths are from where it lies
+    with contextlib.chdir(folder):  # the script's paths, and those of the functions it calls, are from where it lies
         session.execute(application.script)
-    session.drain(timeout)
+        session.drain(timeout)
     return results

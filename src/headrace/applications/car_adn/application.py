@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.applications.application import Application, Finding, Results
+from headrace.applications.car_adn.duty import calls
 from headrace.applications.car_adn.traffic import START, Place, Traffic, traffic, write
 
 
@@ -22,7 +23,7 @@ class CarAdn(Application):
     name = "car-adn"
     title = "Accidents on a motorway, notified once each"
     folder = "car_adn"
-    shown = ("notified",)
+    shown = ("notify",)
     watched = ("warned",)
 
     def prepare(self, folder: Path, seed: int) -> None:
@@ -31,7 +32,7 @@ class CarAdn(Application):
     def findings(self, seed: int, folder: Path, results: Results) -> Sequence[Finding]:
         """Each accident once, and warnings for exactly the cars that drive towards one."""
         made = self._traffic(seed)
-        told = sorted(((place_of(row), row["at"]) for row in results["notified"]), key=lambda item: item[1])
+        told = sorted(((place_of(row), row["at"]) for row in results["notify"]), key=lambda item: item[1])
         found, left = [], sorted(made.accidents, key=lambda item: item[1])
         for place, at in told:
             minute = (at - START) / dt.timedelta(minutes=1)
@@ -49,6 +50,7 @@ class CarAdn(Application):
         )
         return (
             Finding("accidents notified, by place and minute", list(made.accidents), sorted(found)),
+            Finding("calls to the police", len(made.accidents), len(calls(folder))),
             Finding("warnings to cars on their way there", warnings, len(results["warned"])),
         )
 

@@ -41,16 +41,19 @@ CREATE EVENT accident AS immobile SEQUENCE slowing WITHIN 10 MINUTES
   CONTEXT PROXIMAL (immobile BY carId);
 
 -- Two cars may stand in one accident: it is notified if there was none in the same place within a quarter of an hour.
-CREATE QUERY notified AS
+CREATE EVENT incident AS
   SELECT exp_way, dir, lane, segment, last(carId) AS stopped, last(carId_1) AS slowed, last(event_start) AS since, window_end AS at
   FROM accident [RANGE 15 MINUTES SLIDE TUPLE]
   GROUP BY exp_way, dir, lane, segment
-  HAVING count(*) = 1
-INTO FILES (path 'out/notified', format 'json');
+  HAVING count(*) = 1;
+
+CREATE RULE notify ON incident
+  DO INSERT INTO FILES (path 'out/notified', format 'json'),
+     CALL PYTHON 'headrace.applications.car_adn.duty:police' (exp_way, dir, lane, segment, stopped, slowed, at);
 
 -- For five minutes, cars in the two segments before it are warned whenever they report.
 CREATE QUERY warned AS
   SELECT c.carId, c.exp_way, c.dir, c.segment, n.segment AS accident, c.at
-  FROM notified [RANGE 5 MINUTES] AS n JOIN car_seg [NOW] AS c ON n.exp_way = c.exp_way AND n.dir = c.dir
+  FROM incident [RANGE 5 MINUTES] AS n JOIN car_seg [NOW] AS c ON n.exp_way = c.exp_way AND n.dir = c.dir
   WHERE (n.segment - c.segment) * (1 - 2 * n.dir) BETWEEN 1 AND 2
 INTO FILES (path 'out/warned', format 'json');

@@ -43,15 +43,15 @@ class Network:
 
 
 def network(seed: int, *, rings: int = 4) -> Network:
-    """An hour of a network in which two rings are cut: one is repaired soon, one late."""
+    """An hour of a network in which three rings are cut: one is repaired soon, one late, one not yet."""
     chance = random.Random(seed)
     made = Network()
     for ring in range(1, rings + 1):
         made.topology += [(f"SDH-{ring}-{i}", "SDH", ring) for i in range(1, NODES + 1)]
         made.topology += [(f"VC-{ring}-{i}", "ATM", ring) for i in range(1, CIRCUITS + 1)]
         made.topology += [(f"VPN-{ring}-{i}", "VPN", ring) for i in range(1, NETWORKS + 1)]
-    soon, late, whole = chance.sample(range(1, rings + 1), 3)
-    made.cuts = [Cut(soon, *_times(chance, 8)), Cut(late, *_times(chance, 25))]
+    soon, late, never, whole = chance.sample(range(1, rings + 1), 4)
+    made.cuts = [Cut(soon, *_times(chance, 8)), Cut(late, *_times(chance, 25)), Cut(never, chance.uniform(40, 43) * 60, float("inf"))]
     for cut in made.cuts:
         _storm(made, chance, cut)
     made.lonely = [f"VC-{whole}-{chance.randint(1, CIRCUITS)}"]
@@ -95,8 +95,10 @@ def _storm(made: Network, chance: random.Random, cut: Cut) -> None:
 def _fail(made: Network, chance: random.Random, element: str, cut: Cut, *, delay: float) -> None:
     """An element that complains every five seconds until all is well again."""
     stream = {"SDH": "transport", "VC-": "circuits", "VPN": "traps"}[element[:3]]
-    for at in _every(cut.begin + delay, cut.end, REPEAT):
+    for at in _every(cut.begin + delay, min(cut.end, MINUTES * 60), REPEAT):
         _send(made, chance, stream, at, _complaint(element, at))
+    if cut.end > MINUTES * 60:
+        return
     at = cut.end + chance.uniform(1, 3)
     _send(made, chance, stream, at, _relief(element, at))
 

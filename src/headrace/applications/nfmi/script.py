@@ -128,12 +128,12 @@ class _Parser:
         self._done: set[str] = set()
 
     def scripts(self) -> Iterator[Script]:
-        while self._token.kind != "end":
+        while not self._at_end:
             self._word("script", hint="a script begins with its name: script rept")
             name = self._take("name", "the name of the script").text
             self._open, self._done = {}, set()
             steps: list[tuple[Step, str]] = []
-            while self._token.kind != "end" and not (self._token.text == "script" and self._token.kind == "name"):
+            while not self._at_end and (self._token.kind, self._token.text) != ("name", "script"):
                 begin = self._token.span.start
                 made = self._step()
                 written = " ".join(self._text[begin : self._tokens[self._at - 1].span.end].split())
@@ -145,6 +145,10 @@ class _Parser:
     @property
     def _token(self) -> _Token:
         return self._tokens[self._at]
+
+    @property
+    def _at_end(self) -> bool:
+        return self._token.kind == "end"
 
     def _step(self) -> tuple[Step, ...]:
         if self._accept("["):
@@ -251,13 +255,13 @@ class _Parser:
 
     def _word(self, word: str, *, hint: str) -> None:
         if self._token.text != word:
-            self._fail(f"{word!r} expected", self._token.span, hint)
+            self._fail(f"expected {word!r}", self._token.span, hint)
         self._at += 1
 
     def _take(self, kind: str, what: str) -> _Token:
         token = self._token
         if token.kind != kind:
-            self._fail(f"{what} expected", token.span, None)
+            self._fail(f"expected {what}", token.span, None)
         self._at += 1
         return token
 
@@ -269,7 +273,7 @@ class _Parser:
 
     def _mark(self, mark: str) -> None:
         if not self._accept(mark):
-            self._fail(f"{mark!r} expected", self._token.span, None)
+            self._fail(f"expected {mark!r}", self._token.span, None)
 
     def _fail(self, message: str, span: Span, hint: str | None) -> NoReturn:
         raise self._error(SyntaxFault(message, span=span, hint=hint))

@@ -51,8 +51,9 @@ def warehouse(seed: int, *, lines: int = 3, cases: int = 40) -> Warehouse:
             made.packed += [(box, tag) for tag in tags]
             sealed = at + length + chance.uniform(2, 60)
             made.readings["seals"].append((sealed, line, ""))  # named below, when it is known in which order they come
-            kept = tags if chance.random() > 0.1 else tags[1:]
-            made.missing += [(box, tag) for tag in tags if tag not in kept]
+            lost = chance.choice(tags) if chance.random() < 0.1 else None
+            kept = [tag for tag in tags if tag != lost]
+            made.missing += [(box, lost)] if lost is not None else []
             free = max(free, at + length + 90) + chance.uniform(6, 9)
             made.readings["gate_items"] += [(free - chance.uniform(0.5, 4.5), line, tag) for tag in kept]
             made.readings["gate_cases"].append((free, line, box))
