@@ -14,7 +14,9 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_aggregate, define_event, define_query, define_stream, define_table, define_view
 from headrace.elements.schema import Schema
 from headrace.errors import HeadraceError, QueryError
+from headrace.graph.command import Running
 from headrace.language.parser import parse
+from headrace.language.rule_syntax import CreateRule, DeclareEvent, SwitchRule
 from headrace.language.syntax import (
     CreateAggregate,
     CreateEvent,
@@ -33,6 +35,8 @@ from headrace.language.syntax import (
 from headrace.plan.bind_event import bind_event
 from headrace.plan.binder import bind
 from headrace.plan.nodes import Scan
+from headrace.session.rules import stage_declared, stage_rule, stage_switch
+from headrace.session.staged import Staged
 
 SCRIPTS = sorted((Path(__file__).parent / "errors").glob("*.txt"))
 
@@ -42,6 +46,10 @@ CREATE STREAM probes (vehicle BIGINT, segment BIGINT, speed DOUBLE) FROM MEMORY;
 CREATE TABLE segments (segment BIGINT, lane INT, kind STRING) FROM MEMORY;
 CREATE AGGREGATE geo_mean(DOUBLE) RETURNS DOUBLE FROM PYTHON 'means:Geometric';
 CREATE QUERY slow AS SELECT segment, count(*) AS n, geo_mean(speed) AS g FROM detectors [RANGE 1 MINUTE] WHERE speed < 20 GROUP BY segment;
+CREATE EVENT pair AS detectors AS a SEQUENCE detectors AS b WITHIN 1 MINUTE;
+CREATE EVENT open_pair AS detectors AS a SEQUENCE detectors AS b;
+CREATE EVENT alarm (id INT, n INT);
+CREATE VIEW hidden AS SELECT id FROM alarm;
 """
 
 
@@ -77,6 +85,10 @@ def _setup() -> list[Statement]:
     return parse(SETUP)
 
 
+def _staged(catalog: Catalog) -> Staged:
+    return Staged(catalog, Running())
+
+
 def _run(statement: Statement, catalog: Catalog) -> None:
     match statement:
         case CreateStream():
@@ -92,6 +104,12 @@ def _run(statement: Statement, catalog: Catalog) -> None:
         case CreateEvent(body=Detection() as body):
             node = bind_event(body, catalog, lambda name: Scan(name, catalog.find(name).schema))
             catalog.add(define_event(statement, node.schema), span=statement.name.span)
+        case DeclareEvent():
+            stage_declared(statement, _staged(catalog))
+        case CreateRule():
+            stage_rule(statement, _staged(catalog), ("notify",))
+        case SwitchRule():
+            stage_switch(statement, _staged(catalog))
         case Split(views=views):
             for view in views:
                 catalog.add(define_view(view, bind(view.select, statement.text, catalog).schema), span=view.name.span)

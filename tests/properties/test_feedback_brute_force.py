@@ -334,8 +334,7 @@ def test_a_tuple_of_overlapping_windows_is_needed_by_the_others() -> None:
     wrong(aggregate(SLIDING, "count"), NUMBERS, at(0, 1, 2), pattern((end, equal(4))), instead(PaneAggregate, raw))
 
 
-@pytest.mark.parametrize("kind", ["session", "sliding", "unbounded", "rows", "while"])
-def test_other_windows_give_up_whole_partitions_only(kind: str) -> None:
+def other_windows(kind: str) -> Graph:
     keys, calls = (("g", G), ("w", V)), (AggregateCall("n", "count", None, Type.BIGINT), AggregateCall("m", "sum", V, Type.BIGINT))
     specs: dict[str, tuple[Spec, ...]] = {
         "session": (SessionAggregate(Session(2), keys, calls),),
@@ -344,11 +343,40 @@ def test_other_windows_give_up_whole_partitions_only(kind: str) -> None:
         "rows": (Reorder((G,), (SEQ,)), RowsAggregate(Rows(2, 1, (G,)), keys, calls)),
         "while": (Reorder((G,), (SEQ,)), WhileAggregate(While(compare(">=", V, 0), (G,)), keys, calls)),
     }
-    graph = chain(*specs[kind], columns=("g", "v"))
-    end = Column("window_end", Type.TIMESTAMP)
+    return chain(*specs[kind], columns=("g", "v"))
+
+
+OTHERS = ("session", "sliding", "unbounded", "rows", "while")
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_windows_give_up_whole_partitions_only(kind: str) -> None:
+    graph, end = other_windows(kind), Column("window_end", Type.TIMESTAMP)
     for script in (at(0, 1, 2), at(0, 1, 3, marks=True)) if LONGER else (at(0, 1, 2),):
         right(graph, NUMBERS, [script], pattern(group(0, NUMBERS, script)), pattern((Column("w", Type.INT), at_least(A))), pattern((end, less(2))))
         right(graph, NUMBERS, [script], pattern((Column("n", Type.BIGINT), at_least(2))), pattern((STAMP, at_least(1)), group(1, NUMBERS, script)))
+
+
+def held_after(graph: Graph, vertex: str, wanted: Pattern, *pages: tuple[str, Page]) -> tuple[int, int]:
+    """How many tuples a vertex keeps before and after feedback."""
+    engine = Engine(graph)
+    for source, page in pages:
+        engine.push(source, page)
+    engine.run()
+    for source in {vertex.id for vertex in graph if not vertex.inputs}:
+        engine.push(source, Punctuation(5))
+    engine.run()
+    before = engine.operators[vertex].held()
+    engine.feedback("out", Feedback(Intent.ASSUMED, wanted))
+    assert engine.assumptions.purged >= before - engine.operators[vertex].held() > 0
+    return before, engine.operators[vertex].held()
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_other_windows_keep_of_a_partition_that_nobody_needs_is_forgotten(kind: str) -> None:
+    rows = pl.DataFrame({"g": [0, 0, 1, 2], "v": [1, 1, 1, 1], TS: [3, 4, 4, 4], SEQ: [0, 1, 2, 3]}, schema_overrides={"v": pl.Int32})
+    graph = other_windows(kind)
+    assert held_after(graph, graph.vertices[-2].id, pattern((G, OneOf((0, 2)))), ("s", Page(rows))) == (3, 1)
 
 
 @pytest.mark.parametrize("spec", [RowsAggregate, WhileAggregate])
@@ -437,9 +465,32 @@ def test_joins_that_count_rows(name: str, by: tuple[Expr, ...]) -> None:
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
 @pytest.mark.parametrize("mode", ["recent", "chronicle"])
 def test_sequences(name: str, mode: str) -> None:
-    spec = SequenceJoin(mode, False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None)  # type: ignore[arg-type]
     scripts: list[Script] = [[("s", 0), ("s", 1), ("r", 2)], [("s", 0), ("r", 1), ("r", 2)], [("s", 0), ("r", 1), 1, ("s", 2), ("r", 3)]]
-    right(joined(spec, ordered=True), SIDES, scripts if LONGER else scripts[:1] if mode == "recent" else scripts[1:2], JOIN_PATTERNS[name])
+    for span in (None, 1):
+        spec = SequenceJoin(mode, False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, span)  # type: ignore[arg-type]
+        right(joined(spec, ordered=True), SIDES, scripts if LONGER else scripts[:1] if mode == "recent" else scripts[1:2], JOIN_PATTERNS[name])
+
+
+def test_a_left_tuple_may_be_taken_up_to_its_span_after_it() -> None:
+    spec = SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, 2)
+    script: Script = [("s", 0), ("s", 1), ("r", 3)]
+    wanted = pattern((STAMP, less(3)), (J, equal(0)))
+    wrong(joined(spec, ordered=True), SIDES, script, wanted, instead(SequenceJoin, lambda wanted: Response((wanted, None))))
+
+
+def side(names: Sequence[str], *rows: tuple[int, ...]) -> Page:
+    types = dict.fromkeys(names, pl.Int32) | {"case": pl.Int64, TS: pl.Int64, SEQ: pl.Int64}
+    return Page(pl.DataFrame([(*row[:2], 0, row[2], number) for number, row in enumerate(rows)], schema=types, orient="row"))
+
+
+def test_joins_in_order_forget_what_nobody_needs() -> None:
+    lefts, rights = side(("l", "j"), (0, 0, 1), (1, 0, 2), (1, 1, 3)), side(("k", "r"), (0, 0, 8), (1, 1, 9))
+    recent = joined(SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, TRUE, 3), ordered=True)
+    assert held_after(recent, "join", pattern((J, equal(0)), (STAMP, less(100))), ("s", lefts)) == (2, 1), "the first has gone by itself"
+    chronicle = joined(SequenceJoin("chronicle", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None), ordered=True)
+    assert held_after(chronicle, "join", pattern((J, equal(0))), ("s", lefts)) == (3, 1)
+    counting = joined(RowsJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=(J, CASE)), Extent(20), False), ordered=True)
+    assert held_after(counting, "join", pattern((J, equal(0))), ("s", lefts), ("r", rights)) == (2, 1)
 
 
 def test_a_pattern_over_both_sides_must_not_be_split() -> None:

@@ -70,3 +70,28 @@ def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_pa
     }
     assert by_end == {10: list(range(9)), 40: [3], 70: [3], 90: list(range(9)), 120: list(range(9))}
     assert results.filter(pl.col("segment") == 3)["n"].to_list() == [10] * 12, "what is needed is whole, each once"
+
+
+def test_guards_of_hundreds_of_assumptions_do_not_add_up(spark, tmp_path):
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute("""
+            CREATE STREAM detectors (at TIMESTAMP, segment INT) TIMESTAMP BY at FROM MEMORY;
+            CREATE QUERY counts AS SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS] GROUP BY segment INTO MEMORY""")
+        most = 0
+        for number in range(200):
+            begin, end = (START + dt.timedelta(seconds=second) for second in (number * 10, number * 10 + 10))
+            times = f"window_end > TIMESTAMP '{begin}' AND window_end <= TIMESTAMP '{end}'"
+            session.execute(f"ASSUME counts WHERE segment = {number % 3} AND {times}")
+            rows = [{"at": begin + dt.timedelta(seconds=5), "segment": segment} for segment in range(3)]
+            if number % 8 == 7:  # the others come together
+                before = session.statistics().batch
+                session.push("detectors", rows)
+                until(lambda seen=before: session.statistics().batch > seen)
+                most = max(most, sum(row[2] != "ended" for row in session.execute("SHOW FEEDBACK")[0].rows))
+            else:
+                session.push("detectors", rows)
+        assert 0 < most <= 8 * 16, "what was said of eight windows, at each of a few places; not of two hundred"
+        session.drain(60)
+        found = {(row["window_end"], row["segment"]) for row in session.results("counts")}
+        ends = [START + dt.timedelta(seconds=number * 10 + 10) for number in range(200)]
+        assert found == {(end, segment) for number, end in enumerate(ends) for segment in range(3) if segment != number % 3}

@@ -45,7 +45,7 @@ def test_promises_are_shown() -> None:
         assert promises(session, "deals") == {}
         (listing,) = session.execute("SHOW QUERIES")
         assert isinstance(listing, Listing)
-        shown = {row[0]: row[-1] for row in listing.rows}
+        shown = {row[0]: row[listing.columns.index("promises")] for row in listing.rows}
         assert shown == {"dear": "latency '500 ms' MUST, error 0.1, shed SMALLEST price", "deals": None}
 
 

@@ -191,7 +191,7 @@ def test_a_call_that_hangs_is_given_up_and_does_not_stop_the_pipeline(session: S
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    requests: list[tuple[str, dict[str, Any]]] = []  # noqa: RUF012 (handlers are made anew for each request)
+    requests: list[tuple[str, dict[str, Any]]] = []
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -391,6 +391,41 @@ def test_a_runaway_cascade_ends_at_its_limit_and_says_so(session: Session) -> No
     assert session.statistics().rules["answer"].failed == 1
 
 
+def test_a_rule_starts_and_stops_queries(session: Session) -> None:
+    deployment = session.deployment
+    assert isinstance(deployment, LocalDeployment)
+    session.execute("""
+        CREATE STREAM cars (n INT) FROM MEMORY;
+        CREATE QUERY detour AS SELECT n FROM cars INTO MEMORY;
+        STOP QUERY detour;
+        CREATE RULE begin ON immobile WHEN carId > 0 DO START QUERY detour;
+        CREATE RULE finish ON immobile WHEN carId < 0 DO STOP QUERY detour;
+    """)
+
+    def pass_by(*cars: int) -> None:
+        for n in cars:
+            session.push("cars", [{"n": n}])
+        while deployment.step():
+            pass
+
+    def see(at: int, car: int) -> None:
+        session.push("immobile", [row(at, car)])
+        while deployment.step():
+            pass
+
+    pass_by(1)
+    see(1, 1)
+    see(2, 2)  # it is on already
+    pass_by(2, 3)
+    see(3, -1)
+    pass_by(4)
+    see(4, 5)
+    pass_by(5)
+    session.drain(60)
+    assert [found["n"] for found in session.results("detour") if found["n"] not in (1, 4)] == [2, 3, 5]
+    assert session.statistics().rules["begin"].detections == 3
+
+
 def test_hours_strike_although_no_stream_says_anything(tmp_path: Path) -> None:
     clock = VirtualClock(1_767_225_000_000_000)  # 23:50
     with Session(tmp_path, host="local") as session:
@@ -483,5 +518,5 @@ def test_a_rule_is_read_with_all_its_clauses() -> None:
     assert (rule.name.text, rule.event.text, rule.priority, rule.deferred, rule.options) == ("r", "e", 4, True, {"timeout": "2 s", "tries": 5})
     assert rule.action_texts[1] == "CALL PYTHON 'm.n:f' (a.x, b.y + 1)"
     assert [type(action).__name__ for action in rule.actions] == [
-        "InsertClause", "CallClause", "CallClause", "WebhookClause", "SwitchClause", "RaiseClause",
+        "InsertClause", "CallClause", "CallClause", "WebhookClause", "TurnClause", "RaiseClause",
     ]  # fmt: skip

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from headrace.analysis.shed_decision import ShedPlan, decide
+from headrace.analysis.shedding_plan import shedding_plan
 from headrace.errors import QueryError
+from headrace.graph.command import Running, ShedAt, UseShedders
+from headrace.graph.shedding import shedders_in
 from headrace.hosts.local import LocalDeployment
+from headrace.runtime.wire import Row
+from headrace.session.forecast import Stated
 from headrace.session.session import Session
 from headrace.testing.clock import VirtualClock
 
@@ -100,7 +106,7 @@ def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(t
             session.deployment.forgetful, session.deployment.clock = forgetful, VirtualClock()
             session.execute(STREAM)
             session.execute(
-                """CREATE QUERY q WITH (error 0.5, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
+                """CREATE QUERY q WITH (error 0.6, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
                 WHERE x.k = y.k AND x.at = y.at INTO MEMORY; ALTER QUERY q SET shedding = 0.3"""
             )
             for start in range(0, 800, 20):
@@ -117,5 +123,85 @@ def test_a_share_above_the_error_is_refused(session: Session) -> None:
         session.execute("ALTER QUERY q SET shedding = 0.2")
     with pytest.raises(QueryError, match="does not say which error it bears"):
         session.execute("ALTER QUERY strict SET shedding = 0.2")
+    session.execute("CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY")
+    with pytest.raises(QueryError, match=r"bears an error of 0.19, not 0.278, which a share of 0.15 of each of 2 inputs makes"):
+        session.execute("ALTER QUERY pairs SET shedding = 0.15")
+    session.execute("ALTER QUERY pairs SET shedding = 0.1; ALTER QUERY pairs SET shedding = 'auto'")
     session.execute("ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'")
     assert not session._running().shedding[0].share
+
+
+def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY some WITH (error 0.3) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY none AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"""
+    )
+    running = session._running()
+    facts = Stated({"t": 1000.0}, services={"scan": 1e-5, "filter": 1e-4, "join": 1e-3}, selectivities={"join": 1.0}).facts(session.catalog.streams())
+    found = shedding_plan(running, facts)
+    # read once, filtered once for two queries, and given to both sides of the join
+    assert found.load == pytest.approx(0.01 + 0.1 + 2.0, rel=0.02)
+    assert {place.label.split("-")[0] for place in found.places} == {"join"}  # nothing is freed behind the filter that two share
+    assert all(place.error == pytest.approx(0.1) for place in found.places)  # of a pair both must be there: 1 - 0.9 * 0.9
+    plan = decide(ShedPlan(), found.load, found.places)
+    assert plan.shortfall > 0
+    session.deployment.send(UseShedders(found.shedders(plan, running)))
+    for start in range(0, 2000, 400):
+        feed(session, start)
+    session.drain()
+    assert {arc[0].split("-")[0] for arc in session.statistics().shed} == {"join"}
+    assert 0 < lost(session, "pairs") < 0.2 * 4000
+    assert len(session.results("some")) == len(session.results("none")) == 2000
+
+
+def test_a_query_set_by_hand_is_left_alone_by_what_promises_need(session: Session) -> None:
+    session.execute("CREATE QUERY q WITH (error 0.5) AS SELECT k FROM t WHERE v >= 0 INTO MEMORY")
+    (reader,) = [vertex.id for vertex in session._running().queries[0].graph if vertex.id.startswith("filter")]
+    session.deployment.send(UseShedders((ShedAt(reader, 0, 0.5, query="q"),)))
+    assert shedders_in(session._running())[reader, 0].share == 0.5
+    session.execute("ALTER QUERY q SET shedding = 'off'")
+    assert not shedders_in(session._running())
+    session.execute("ALTER QUERY q SET shedding = 0.125")
+    assert shedders_in(session._running())[reader, 0].share == 0.125
+    session.execute("ALTER QUERY q SET shedding = 'auto'")
+    assert shedders_in(session._running())[reader, 0].share == 0.5
+    session.execute("ALTER QUERY q SET shedding = 0.5; ALTER QUERY q SET (error 0.25)")
+    assert shedders_in(session._running())[reader, 0].share == 0.25
+
+
+def test_what_was_shed_can_be_queried_like_a_stream(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY told AS SELECT query, arc, kind, share, seen, dropped, error FROM headrace.shed INTO MEMORY;
+        CREATE QUERY sums AS SELECT query, sum(dropped) AS dropped FROM headrace.shed [RANGE 3650 DAYS] GROUP BY query INTO MEMORY"""
+    )
+    feed(session, 0)
+    session.execute("ALTER QUERY q SET shedding = 0.25")
+    for start in range(400, 2000, 400):
+        feed(session, start)
+    session.drain()
+    rows = session.results("told")
+    assert [(row["query"], row["kind"], row["share"], row["seen"]) for row in rows] == [("q", "RANDOM", 0.25, 400)] * 4
+    assert sum(row["dropped"] for row in rows) == lost(session, "q") == 2000 - len(session.results("q")) > 0
+    assert all(row["error"] == pytest.approx((row["dropped"] / 400 / (400 - row["dropped"])) ** 0.5) for row in rows)
+    assert session.results("sums") == [{"query": "q", "dropped": lost(session, "q")}]
+
+
+def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a crash between its delivery and its commit."""
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t INTO MEMORY;
+        CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO MEMORY; ALTER QUERY q SET shedding = 0.25"""
+    )
+    deliver = session.deployment.delivery.deliver
+
+    def twice(batch: int, rows: list[Row], running: Running, milliseconds: float | None = None) -> bool:
+        deliver(batch, rows, running, milliseconds)
+        return deliver(batch, rows, running, milliseconds)
+
+    monkeypatch.setattr(session.deployment.delivery, "deliver", twice)
+    feed(session, 0)
+    session.drain()
+    assert lost(session, "q") == 2 * (400 - len(session.results("q")))  # this process has counted it twice, as no restarted one would
+    assert sum(row["dropped"] for row in session.results("told")) == 400 - len(session.results("q")) > 0

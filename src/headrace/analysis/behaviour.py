@@ -9,6 +9,7 @@ from typing import Literal
 from headrace.analysis.facts import ENDING, MATCHES, PASSING, STAMP, Facts, row_width, width
 from headrace.elements.event import reach
 from headrace.elements.schema import Schema
+from headrace.elements.suppression import Repeats
 from headrace.elements.time import SECOND
 from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.operators.specs import (
@@ -34,6 +35,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -84,6 +86,11 @@ def behaviour(spec: Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
             return Behaviour(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
         case Distinct():
             return Behaviour((PASSING,), size, windows=(spec.span / SECOND,))
+        case Suppress(rule=rule):
+            span = 0.0 if rule.span is None else rule.span / SECOND
+            passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING
+            kept = 0.0 if span else facts.groups * (rule.limit if isinstance(rule, Repeats) else 1)
+            return Behaviour((passing,), 2 * size, windows=(span,), kept=kept)
         case TableJoin():
             return Behaviour((MATCHES,), size + row_width(spec.schema) - STAMP, life=life)
         case Join() | OrderedJoin() | RowsJoin():

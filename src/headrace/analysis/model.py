@@ -9,6 +9,7 @@ from headrace.analysis.behaviour import Behaviour, Input, behaviour
 from headrace.analysis.facts import RATE, SERVICE, STAMP, Facts, VertexFacts, kind_of
 from headrace.analysis.moments import constant
 from headrace.analysis.network import Feed, Network, Station
+from headrace.catalog.definitions import SYSTEM
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import place
 from headrace.operators.edges import exchange_stream
@@ -89,8 +90,8 @@ class _Modelling:
         stream = vertex.spec.stream
         if stream not in self.facts.rates:
             self.assumed[stream] = ("rate",)
-        # records that were set aside are few
-        self.streams[stream] = self.facts.rates.get(stream, 0.0 if stream.endswith((".late", ".bad")) else RATE)
+        # records that were set aside are few, and so is what the system tells of itself
+        self.streams[stream] = self.facts.rates.get(stream, 0.0 if stream.endswith((".late", ".bad")) or stream.startswith(SYSTEM) else RATE)
         size = behaviour(vertex.spec, (), self.facts).size
         return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)
 

@@ -42,7 +42,7 @@ def greedy_segments(path: Path) -> list[Segment]:
     """Append operators while they free memory at least as fast as the one before (algorithm 1, E-16)."""
     segments: list[list[str]] = []
     before = 0.0
-    for node in _bottom_up(_tree(path)):
+    for node in _layers(_tree(path)):
         release = operator_release(node.stage, consumers=len(node.children))
         if segments and release >= before:
             segments[-1].append(node.stage.name)
@@ -67,8 +67,19 @@ def simplified_segments(path: Path) -> list[Segment]:
     """The first memory-optimal segment, and all the rest as one."""
     tree = _tree(path)
     first = _block(tree).names
-    rest = tuple(node.stage.name for node in _bottom_up(tree) if node.stage.name not in first)
+    rest = tuple(node.stage.name for node in _layers(tree) if node.stage.name not in first)
     return [first, rest] if rest else [first]
+
+
+def bottom_up(path: Path) -> list[Stage]:
+    """The order of execution: layer by layer from the leaf, in a layer the fastest operator first."""
+    return [node.stage for node in _layers(_tree(path))]
+
+
+def segment_rate(path: Path, segment: Segment) -> float:
+    """Bytes a second that a segment of a path frees: what its operators free together, over the time that they take."""
+    nodes = [node for node in _layers(_tree(path)) if node.stage.name in segment]
+    return sum(node.gain for node in nodes) / sum(node.time for node in nodes)
 
 
 def prune(segments: Iterable[Segment]) -> list[Segment]:
@@ -105,8 +116,7 @@ def _block(node: _Node) -> _Block:
     return _Block(names, time, gain, tuple(rest))
 
 
-def _bottom_up(tree: _Node) -> list[_Node]:
-    """The order of execution: layer by layer from the leaf, in a layer the fastest operator first."""
+def _layers(tree: _Node) -> list[_Node]:
     order, layer = [], [tree]
     while layer:
         order += sorted(layer, key=lambda node: -node.stage.capacity)

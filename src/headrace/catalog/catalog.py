@@ -10,7 +10,22 @@ from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace as changed
 
-from headrace.catalog.definitions import BAD, CLOCK, FAILED, FAILURES, Aggregate, Connector, Definition, Query, Rule, Sink, Stream, Table, Timing
+from headrace.catalog.definitions import (
+    BAD,
+    CLOCK,
+    FAILED,
+    FAILURES,
+    SHED,
+    Aggregate,
+    Connector,
+    Definition,
+    Query,
+    Rule,
+    Sink,
+    Stream,
+    Table,
+    Timing,
+)
 from headrace.catalog.references import references
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
@@ -41,7 +56,7 @@ class Catalog:
         if found is None:
             known = self.names()
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
-            sides = [f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad")] if "." in name else []
+            sides = [SHED.name, *(f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad"))] if "." in name else []
             sides += [f"{rule.name}.failed" for rule in self.rules()] if "." in name else []
             raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, [*known, *sides], otherwise=otherwise))
         return found
@@ -127,7 +142,7 @@ class Catalog:
         """The queries and rules that name this stream, table or query directly."""
         key = name.lower()
         sides = {key, f"{key}.bad", f"{key}.late"}
-        queries = [query.name for query in self.queries() if sides & references(query.text).relations]
+        queries = [query.name for query in self.queries() if sides & (references(query.text).relations | {each.lower() for each in query.watched})]
         rules = [rule.name for rule in self.rules() if rule.event.lower() in sides or key in map(str.lower, rule.raises)]
         return queries + [name for name in rules if name.lower() != key]
 
@@ -222,6 +237,8 @@ class Catalog:
         if side.lower() == "failed" and (rule := self._rules.get(base.lower())) is not None:
             return Stream(f"{rule.name}.failed", FAILED, Connector(FAILURES, {}), Timing.INTERNAL)
         stream = self._relations.get(base.lower())
+        if name.lower() == SHED.name:
+            return SHED
         if not isinstance(stream, Stream) or side.lower() not in ("bad", "late"):
             return None
         schema = BAD if side.lower() == "bad" else stream.schema

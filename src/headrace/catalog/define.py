@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from headrace.catalog.definitions import Aggregate, Connector, Query, Stream, Table, Timing
+from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Option, Query, Stream, Table, Timing
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import NameFault, TypeFault
 from headrace.language.names import did_you_mean
+from headrace.language.switch_syntax import SwitchClause
 from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateEvent, CreateQuery, CreateStream, CreateTable, CreateView, Detection
 
 
@@ -39,7 +40,15 @@ def define_aggregate(statement: CreateAggregate) -> Aggregate:
 def define_query(statement: CreateQuery, schema: Schema) -> Query:
     """The query that a statement declares; without INTO its results go to the console."""
     sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
-    return Query(statement.name.text, statement.select_text, schema, sinks, statement.options)
+    return Query(statement.name.text, statement.select_text, schema, sinks, {**statement.options, **_switched(statement.switch)})
+
+
+def _switched(clause: SwitchClause | None) -> dict[str, Option]:
+    """What turns a query on and off, as options by which it is known again."""
+    if clause is None:
+        return {}
+    found = {SCHEDULE: clause.schedule, START_ON: clause.start_on and clause.start_on.text, STOP_ON: clause.stop_on and clause.stop_on.text}
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def define_view(statement: CreateView, schema: Schema) -> Query:

@@ -15,6 +15,10 @@ from headrace.elements.types import Type
 Option: TypeAlias = str | int | float | bool
 
 
+#: Options of a query that say when it is on: times, and what is watched.
+SCHEDULE, START_ON, STOP_ON = "schedule", "start on", "stop on"
+
+
 class Connector(Struct, frozen=True):
     """A source or sink by kind (FILES, GENERATOR, SOCKET, MEMORY, SPARK, CONSOLE, ...) with its options."""
 
@@ -68,6 +72,11 @@ class Query(Struct, frozen=True, tag="query"):
         return bool(self.options.get("event"))
 
     @property
+    def watched(self) -> tuple[str, ...]:
+        """What turns it on and off by a first tuple."""
+        return tuple(str(self.options[name]) for name in (START_ON, STOP_ON) if name in self.options)
+
+    @property
     def qos(self) -> Qos:
         """What it promised when it was created."""
         return qos_of(self.options)
@@ -118,3 +127,22 @@ RAISED, FAILURES, CLOCK = "RAISED", "FAILURES", "CLOCK"
 
 #: Columns of the side streams that every stream has: <stream>.bad and <stream>.late (the latter: the stream's own columns).
 BAD = Schema.of(record=Type.STRING, reason=Type.STRING, origin=Type.STRING)
+
+#: Begins the names of the streams in which a deployment tells of itself.
+SYSTEM = "headrace."
+#: What was shed: for each query and arc with a shedder, in each micro-batch in which tuples came there.
+SHED = Stream(
+    f"{SYSTEM}shed",
+    Schema.of(
+        at=Type.TIMESTAMP,
+        query=Type.STRING,
+        arc=Type.STRING,
+        kind=Type.STRING,
+        share=Type.DOUBLE,
+        seen=Type.BIGINT,
+        dropped=Type.BIGINT,
+        error=Type.DOUBLE,
+    ),
+    Connector("SYSTEM", {}),
+    Timing.INTERNAL,
+)

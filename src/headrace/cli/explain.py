@@ -14,6 +14,7 @@ from headrace.cli.report import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
 from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
+from headrace.language.switch_syntax import TurnQuery
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -90,7 +91,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | Describe()
             ):
                 continue
-            case Alter() | AlterPromises() | Tell():
+            case Alter() | AlterPromises() | Tell() | TurnQuery():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -16,6 +16,7 @@ from headrace.connectors.memory import MemorySink, memory_source
 from headrace.connectors.options import check_names, near, require
 from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SparkSink, spark_source
+from headrace.connectors.system import SystemSource
 from headrace.connectors.wall_clock import ClockSource
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault
@@ -34,9 +35,10 @@ SOURCES: dict[str, MakeSource] = {
     CLOCK: ClockSource,
     RAISED: memory_source,
     FAILURES: memory_source,
+    "SYSTEM": SystemSource,
 }
-#: What no statement can ask for: rules write these.
-_OWN = (RAISED, FAILURES)
+#: What no statement can ask for: we write these.
+_OWN = (RAISED, FAILURES, "SYSTEM")
 
 SINKS: dict[str, MakeSink] = {
     "CONSOLE": ConsoleSink,

@@ -210,5 +210,6 @@ AGGREGATES: dict[str, Function] = {
     "variance": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "count_distinct": Function(1, 1, _fixed(_I, "any"), "number of different values that are not NULL"),
     "first": Function(1, 1, _same, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"),
+    "shed_error": Function(0, 0, _fixed(_D), "how far count(*) is likely to be off, as a share of it, because tuples were shed by chance; else 0"),
     "last": Function(1, 1, _same, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"),
 }

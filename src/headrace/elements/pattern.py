@@ -87,6 +87,12 @@ def is_empty(wanted: Pattern) -> bool:
     return any(is_empty_match(term.match, term.column.type) for term in wanted.terms)
 
 
+def without(wanted: Pattern, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that do not match; the very same frame if none does."""
+    found = matches(wanted, rows)
+    return rows.filter(~found) if found.any() else rows
+
+
 def rename(wanted: Pattern, names: Mapping[str, str]) -> Pattern:
     """The same of columns with other names; those that `names` lacks keep theirs."""
     return pattern(*((Column(names.get(t.column.name, t.column.name), t.column.type), t.match) for t in wanted.terms))

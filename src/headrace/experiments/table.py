@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from headrace.experiments import burstiness, bursts, idle_waiting, idle_waiting_on_spark, imputation, registers_or_punctuation, speed_map
+from headrace.experiments import (
+    burstiness,
+    bursts,
+    idle_waiting,
+    idle_waiting_on_spark,
+    imputation,
+    join_queue,
+    load_latency,
+    plan_latency,
+    registers_or_punctuation,
+    speed_map,
+)
 from headrace.experiments.experiment import Experiment
 
 TIMESTAMPS = "Stream Mill's timestamp paper"
 QUERY_GRAPH = "Stream Mill's query-graph paper"
 FEEDBACK = "NiagaraST's feedback paper"
+BOOK = "the QoS book"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
@@ -51,6 +63,27 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "What is saved if the display tells the average, the filter or the source what is not visible?",
         f"{FEEDBACK}, second experiment",
         speed_map.run,
+    ),
+    Experiment(
+        "join-queue",
+        "The queue of a window join",
+        "How long do tuples wait for a window join that has the processor for itself?",
+        f"{BOOK}, tables 5.1 and 5.2",
+        join_queue.run,
+    ),
+    Experiment(
+        "plan-latency",
+        "The latency of a plan, foreseen and found",
+        "Does the model foresee the latency of a plan among others, if plans take turns whole or operator by operator?",
+        f"{BOOK}, tables 5.3 to 5.5",
+        plan_latency.run,
+    ),
+    Experiment(
+        "load-latency",
+        "Latency and load",
+        "How does the latency of a plan grow with the load, if tuples come at random and if they come in self-similar bursts?",
+        f"{BOOK}, figure 5.12",
+        load_latency.run,
     ),
     Experiment(
         "idle-waiting-on-spark",

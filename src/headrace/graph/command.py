@@ -20,13 +20,34 @@ from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.pattern import Pattern
 from headrace.elements.promise import Qos, Shedding
 from headrace.elements.schema import Schema
+from headrace.elements.stint import Schedule, Stint
 from headrace.errors import HostFault
 from headrace.graph.graph import Graph, VertexId
+from headrace.graph.stints import for_stint, has_exchange
 from headrace.operators.feedback.reach import Reach
 
 
+class Switch(Struct, frozen=True, omit_defaults=True):
+    """What turns a query on and off by itself: times, and what is watched, the first tuple of which does it."""
+
+    schedule: Schedule | None = None
+    start_on: Graph | None = None
+    stop_on: Graph | None = None
+
+    @property
+    def is_manual(self) -> bool:
+        return self.schedule is None and self.start_on is None and self.stop_on is None
+
+    @property
+    def watched(self) -> tuple[Graph, ...]:
+        return tuple(graph for graph in (self.start_on, self.stop_on) if graph is not None)
+
+
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query, or a rule: its graph (ending in Output), the streams it reads, where its results go, and what it promises."""
+    """Run a query or a rule: its graph (ending in Output), the streams it reads, where results go, what it promises, and what turns it on and off.
+
+    One that something else is to turn on has no stint yet, and does not run.
+    """
 
     query: str
     graph: Graph
@@ -35,6 +56,13 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     schema: Schema
     qos: Qos = Qos()
     reaction: Reaction | None = None  # of a rule: its results are detections
+    switch: Switch = Switch()
+    stint: Stint | None = None  # what it is on for; None: from when it was created
+
+    @property
+    def number(self) -> int:
+        """Of the stint; 0 if it was never started or stopped."""
+        return 0 if self.stint is None else self.stint.number
 
     @property
     def output(self) -> VertexId:
@@ -48,6 +76,26 @@ class DropQuery(Struct, frozen=True, tag="drop_query"):
     query: str
 
 
+class StartQuery(Struct, frozen=True, tag="start_query"):
+    """Turn a stopped query on, for a stint that begins with empty state; nothing if it has had a stint of this number."""
+
+    stint: Stint
+
+
+class StopQuery(Struct, frozen=True, tag="stop_query"):
+    """Turn a query off: its streams end for it, and what is due comes out; nothing if another stint is on."""
+
+    query: str
+    number: int
+
+
+class EndQuery(Struct, frozen=True, tag="end_query"):
+    """A stint has given its last result: forget its state."""
+
+    query: str
+    number: int
+
+
 class Drain(Struct, frozen=True, tag="drain"):
     """What the sources hold now is all: read it, then close every stream."""
 
@@ -57,6 +105,36 @@ class UseStrategy(Struct, frozen=True, tag="use_strategy"):
 
     query: str | None
     strategy: str
+
+
+class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
+    """Choose who runs first by another scheduler: among the operators of one query, or (None) wherever no query has its own."""
+
+    query: str | None
+    scheduler: str
+    auto: bool = False  # chosen to keep promises, not by a user
+
+
+class UseFairness(Struct, frozen=True, tag="use_fairness"):
+    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), or age raises priority."""
+
+    mode: Literal["oldest", "dynamic", "none"] = "oldest"
+    period: int = 100_000_000
+
+
+class Cost(Struct, frozen=True):
+    """What a tuple costs at a vertex (nanoseconds), how many come out for it, and the bytes of both."""
+
+    service_ns: float
+    selectivity: float
+    size_in: float
+    size_out: float
+
+
+class UseCapacities(Struct, frozen=True, tag="use_capacities"):
+    """What schedulers and budgets go by from now on; of vertices that are not named, what is assumed of their kind."""
+
+    stages: dict[VertexId, Cost]
 
 
 class UseBreaks(Struct, frozen=True, tag="use_breaks"):
@@ -138,7 +216,24 @@ class SetShedding(Struct, frozen=True, tag="set_shedding"):
 
 
 Command: TypeAlias = (
-    AddQuery | DropQuery | Drain | UseStrategy | UseBreaks | UseEts | SetPromises | Tell | UseRelays | UseFeedback | UseShedders | SetShedding
+    AddQuery
+    | DropQuery
+    | StartQuery
+    | StopQuery
+    | EndQuery
+    | Drain
+    | UseStrategy
+    | UseScheduler
+    | UseFairness
+    | UseCapacities
+    | UseBreaks
+    | UseEts
+    | SetPromises
+    | Tell
+    | UseRelays
+    | UseFeedback
+    | UseShedders
+    | SetShedding
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
@@ -195,7 +290,7 @@ def assumed(running: Running) -> list[tuple[VertexId, Pattern]]:
     return [(outputs[told.query], told.feedback.pattern) for told in running.told if told.feedback.intent is Intent.ASSUMED and told.query in outputs]
 
 
-#: So much feedback is kept at most; to forget the oldest is always right.
+#: So many assumptions about one query are in force at most. More are ignored, which is always right; to forget one that buckets heed is not.
 MOST_TOLD = 64
 
 
@@ -203,6 +298,8 @@ class Running(Struct, frozen=True):
     """The queries in force after some commands."""
 
     queries: tuple[AddQuery, ...] = ()
+    ending: tuple[AddQuery, ...] = ()  # stints that were stopped and have not given their last result
+    stopped: tuple[AddQuery, ...] = ()  # queries that are off
     draining: bool = False
     commands: int = 0  # how many have been taken
     ets: UseEts = UseEts()
@@ -214,20 +311,43 @@ class Running(Struct, frozen=True):
     breaks: tuple[UseBreaks, ...] = ()  # likewise
     shedders: tuple[ShedAt, ...] = ()  # as promises need; see graph.shedding for what is in force
     shedding: tuple[SetShedding, ...] = ()  # by hand, at most one for each query
+    schedulers: tuple[UseScheduler, ...] = ()  # likewise
+    fairness: UseFairness = UseFairness()
+    costs: dict[VertexId, Cost] = {}
 
     def after(self, command: Command) -> Running:
         taken = msgspec.structs.replace(self, commands=self.commands + 1)
         match command:
             case AddQuery():
-                others = tuple(query for query in self.queries if query.query != command.query)
-                return msgspec.structs.replace(taken, queries=(*others, command))
+                queries, ending, stopped = (_without(found, command.query) for found in (self.queries, self.ending, self.stopped))
+                if command.stint is None and not command.switch.is_manual:
+                    return msgspec.structs.replace(taken, queries=queries, ending=ending, stopped=(*stopped, command))
+                added = _apart(command, ending)
+                return msgspec.structs.replace(taken, queries=(*queries, added), ending=ending, stopped=stopped)
+            case StartQuery(stint=stint):
+                found = next((query for query in self.stopped if query.query == stint.query and query.number < stint.number), None)
+                if found is None:
+                    return taken
+                begun = msgspec.structs.replace(found, graph=for_stint(found.graph, stint), stint=stint)
+                return msgspec.structs.replace(taken, queries=(*self.queries, begun), stopped=_without(self.stopped, stint.query))
+            case StopQuery(query=name, number=number):
+                found = next((query for query in self.queries if query.query == name and query.number == number), None)
+                if found is None:
+                    return taken
+                queries, closed = _without(self.queries, name), closing(found)
+                return msgspec.structs.replace(taken, queries=queries, ending=(*self.ending, closed), stopped=(*self.stopped, closed))
+            case EndQuery(query=name, number=number):
+                ending = tuple(query for query in self.ending if (query.query, query.number) != (name, number))
+                return msgspec.structs.replace(taken, ending=ending)
             case DropQuery(query=name):
-                queries = tuple(query for query in self.queries if query.query != name)
+                queries, ending, stopped = (_without(found, name) for found in (self.queries, self.ending, self.stopped))
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
+                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
                 told = tuple(told for told in self.told if told.query != name)
                 shedding = tuple(chosen for chosen in self.shedding if chosen.query != name)
-                return msgspec.structs.replace(taken, queries=queries, strategies=strategies, breaks=breaks, told=told, shedding=shedding)
+                left = msgspec.structs.replace(taken, queries=queries, ending=ending, stopped=stopped, shedding=shedding)
+                return msgspec.structs.replace(left, strategies=strategies, breaks=breaks, schedulers=schedulers, told=told)
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):
@@ -236,6 +356,13 @@ class Running(Struct, frozen=True):
             case UseBreaks(query=name):
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
                 return msgspec.structs.replace(taken, breaks=(*breaks, command))
+            case UseScheduler(query=name):
+                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
+                return msgspec.structs.replace(taken, schedulers=(*schedulers, command))
+            case UseFairness():
+                return msgspec.structs.replace(taken, fairness=command)
+            case UseCapacities(stages=stages):
+                return msgspec.structs.replace(taken, costs=stages)
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):
@@ -257,9 +384,45 @@ class Running(Struct, frozen=True):
         """The vertices of a query; of None, all."""
         return {vertex.id for running in self.queries if query in (None, running.query) for vertex in running.graph}
 
+    @property
+    def working(self) -> tuple[AddQuery, ...]:
+        """Queries that are on, and stints that are being ended."""
+        return (*self.queries, *self.ending)
+
+    @property
+    def known(self) -> tuple[AddQuery, ...]:
+        """Queries, on or off."""
+        return (*self.queries, *self.stopped)
+
+    def watched(self) -> dict[VertexId, str]:
+        """The outputs of what is watched to turn queries on and off, and whose switch it is."""
+        return {graph.vertices[-1].id: query.query for query in self.known for graph in query.switch.watched}
+
     def promises(self) -> dict[str, Qos]:
         """What each query promises now."""
         return {query.query: query.qos for query in self.queries}
+
+
+def _without(queries: tuple[AddQuery, ...], name: str) -> tuple[AddQuery, ...]:
+    return tuple(query for query in queries if query.query != name)
+
+
+def closing(query: AddQuery) -> AddQuery:
+    """A query whose streams are to end for it alone: a stint by itself, unless tuples of it are between two micro-batches and would be missed."""
+    if query.stint is not None:
+        return query
+    stint = Stint(query.query, 1)
+    apart = has_exchange(query.graph)
+    return msgspec.structs.replace(query, graph=query.graph if apart else for_stint(query.graph, stint), stint=stint)
+
+
+def _apart(query: AddQuery, ending: tuple[AddQuery, ...]) -> AddQuery:
+    """A new query shares nothing with one that is being ended."""
+    taken = {vertex.id for other in ending for vertex in other.graph}
+    if query.stint is not None or not any(vertex.id in taken for vertex in query.graph):
+        return query
+    stint = Stint(query.query, 1)
+    return msgspec.structs.replace(query, graph=for_stint(query.graph, stint), stint=stint)
 
 
 def _with(told: tuple[Tell, ...], new: Tell) -> tuple[Tell, ...]:
@@ -271,4 +434,7 @@ def _with(told: tuple[Tell, ...], new: Tell) -> tuple[Tell, ...]:
             left = [old for old in told if old.query != new.query or old.feedback.intent is not Intent.DESIRED]
         case Intent.ASSUMED:
             left = [old for old in told if old.query != new.query or old.until is None or old.until > new.since]
-    return (*left, new)[-MOST_TOLD:]
+            mine = sum(old.query == new.query and old.feedback.intent is Intent.ASSUMED for old in left)
+            if mine >= MOST_TOLD:
+                return tuple(left)
+    return (*left, new)

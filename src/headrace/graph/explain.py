@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from headrace.elements.event_text import format_context, format_event
 from headrace.elements.expression import Expr
 from headrace.elements.expression_text import format_expr
+from headrace.elements.suppression import format_suppression
 from headrace.elements.time import format_duration
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import place
@@ -34,6 +35,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -86,6 +88,8 @@ def describe(spec: Spec) -> str:
         case Impute():
             archive = "a table" if isinstance(spec.archive, StoredRows) else f"python:{spec.archive.target}"
             return f"impute {format_expr(spec.value)} AS {spec.name} from {archive} by {', '.join(map(format_expr, spec.keys))}"
+        case Suppress():
+            return f"suppress {format_suppression(spec.rule)} by {', '.join(map(format_expr, spec.by)) or 'nothing'}"
         case TableJoin():
             return f"{spec.kind} join with a table on " + _equalities(tuple((left, right) for left, right in spec.keys))
         case Join() | RowsJoin():

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from headrace.elements.pattern import Pattern, covers, intersect, is_empty
 from headrace.graph.graph import Graph, VertexId
-from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, after, in_time, until
+from headrace.operators.feedback.clocks import Clock
+from headrace.operators.feedback.facts import NO_FACTS, Facts, after, in_time, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.specs import Exchange, Output, Receive, Scan, Spec
 

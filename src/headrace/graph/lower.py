@@ -30,6 +30,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -102,6 +103,9 @@ class _Lowering:
             case nodes.Distinct():
                 columns = _columns(node.schema)
                 return self.add(Distinct(columns, node.span), self.lower(node.input))
+            case nodes.Suppress():
+                suppressing = Suppress(node.input.schema, node.by, node.rule, node.old_names)
+                return self.add(suppressing, self._ordered(node.input, node.by))
             case nodes.Detect():
                 return self._detect(node)
             case nodes.Order():

@@ -42,6 +42,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -195,7 +196,7 @@ def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
             return tuple(spec.keys[i][0] for i in positions)
         case Distinct():
             return tuple(spec.columns[i] for i in positions)
-        case Reorder():
+        case Reorder() | Suppress():
             return tuple(spec.by[i] for i in positions)
         case Detect():
             return _detected_keys(spec, positions)

@@ -10,17 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from headrace.catalog.definitions import SYSTEM
 from headrace.elements.expression import Column
 from headrace.elements.promise import Shedding
 from headrace.graph.command import Running, ShedAt
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import Placement
 from headrace.graph.whole import whole_of
-from headrace.operators.specs import Filter, PartialAggregate, Project, Receive, Scan
+from headrace.operators.specs import Filter, OrderedUnion, Pace, PartialAggregate, Project, Receive, Scan, Union
 
 Arc: TypeAlias = tuple[VertexId, int]
-#: Begins the names of the streams that tell of the system itself; to shed them would only make more of them.
-SYSTEM = "headrace."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,8 @@ def place_shedders(placement: Placement, shedders: Mapping[Arc, ShedAt]) -> Plac
 def sheddable(graph: Graph) -> set[Arc]:
     """The arcs on which tuples may be dropped.
 
-    Not behind a partial aggregate, of which a row stands for many tuples, nor where anything stems from a stream that tells of the system itself.
+    Not behind a partial aggregate, of which a row stands for many tuples, nor where anything stems from a stream that tells of the system itself: to
+    shed those would only make more of them.
     """
     vertices = graph.by_id()
     system: set[VertexId] = set()
@@ -89,6 +89,27 @@ def readers_of(running: Running) -> dict[VertexId, tuple[str, ...]]:
     return {name: tuple(queries) for name, queries in found.items()}
 
 
+def parts_of(graph: Graph, name: VertexId) -> int:
+    """Of how many tuples of streams what a vertex emits consists at most: it is lost if one of them is."""
+    vertices = graph.by_id()
+    counts: dict[VertexId, int] = {}
+
+    def count(name: VertexId) -> int:
+        if name not in counts:
+            vertex = vertices[name]
+            parts = [count(origin) for origin in vertex.inputs]
+            # of a union each tuple comes from one input
+            counts[name] = max(parts, default=1) if isinstance(vertex.spec, Union | OrderedUnion | Pace) else max(1, sum(parts))
+        return counts[name]
+
+    return count(name)
+
+
+def share_of_each(share: float, parts: int) -> float:
+    """How much may be lost of each of several parts so that no more than a share is lost of what consists of all."""
+    return share if parts == 1 else 1.0 - (1.0 - share) ** (1.0 / parts)
+
+
 def fitted(shedding: Shedding | None, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> Shedding:
     """The way to shed what a vertex emits: as wanted if it has the attribute, else at random."""
     if shedding is None or shedding.attribute is None:
@@ -103,7 +124,9 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
     Along a path the share only grows, so on each arc what is missing of it is dropped from what is left.
     """
     qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
-    wanted = {chosen.query: min(chosen.share or 0.0, _bearable(qos[chosen.query].error)) for chosen in running.shedding if chosen.query in qos}
+    parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
+    chosen = [one for one in running.shedding if one.query in qos]
+    wanted = {one.query: min(one.share or 0.0, share_of_each(qos[one.query].error or 0.0, parts[one.query])) for one in chosen}
     dropped: dict[VertexId, float] = {}
     found = []
     for vertex in whole:
@@ -116,10 +139,6 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
                 missing = 1.0 - (1.0 - share) / (1.0 - dropped[origin]) if dropped[origin] else share
                 found.append(ShedAt(vertex.id, port, missing, fitted(qos[strictest].shed, origin, vertices), strictest))
     return found
-
-
-def _bearable(error: float | None) -> float:
-    return 0.0 if error is None else error
 
 
 def _attribute(name: str, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> str | None:

@@ -6,13 +6,20 @@ from headrace.graph.command import Running, assumed
 from headrace.graph.feedback import Spread, facts_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
+from headrace.graph.stints import entrances
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.reach import REACHES
 
 
 def whole_of(running: Running) -> Graph:
-    """The graphs of all queries as one."""
-    return merge(query.graph for query in running.queries)
+    """The graphs of all queries as one, and of what is watched to turn some on and off."""
+    watched = (graph for query in running.known for graph in query.switch.watched)
+    return merge((*(query.graph for query in running.working), *watched))
+
+
+def closed_in(running: Running) -> frozenset[VertexId]:
+    """Where tuples enter the keyed stage for stints that are being ended, and so do not enter any more."""
+    return frozenset(name for query in running.ending for name in entrances(query.graph))
 
 
 def placement_of(running: Running) -> Placement:
@@ -22,7 +29,8 @@ def placement_of(running: Running) -> Placement:
 
 def facts_in(running: Running) -> dict[VertexId, Facts]:
     """What is known of every vertex's output."""
-    times = {stream.name: stream.time_column for query in running.queries for stream in query.streams if stream.time_column is not None}
+    streams = [stream for query in (*running.working, *running.stopped) for stream in query.streams]
+    times = {stream.name: stream.time_column for stream in streams if stream.time_column is not None}
     return facts_of(whole_of(running), times)
 
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
-from headrace.catalog.definitions import Connector
+from headrace.catalog.definitions import SHED, Connector
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files_sink import FilesSink
+from headrace.connectors.system import tell
 from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
@@ -24,9 +26,10 @@ from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
-from headrace.hosts.progress import Progress, read_progress, write_progress
+from headrace.hosts.progress import read_progress, write_progress
 from headrace.hosts.raising import raisers
 from headrace.hosts.reactions import Reactions
+from headrace.hosts.shed_rows import shed_rows
 from headrace.hosts.staging import staged_name
 from headrace.operators.specs import Output
 from headrace.runtime.clock import Clock, SystemClock
@@ -60,7 +63,7 @@ class Delivery:
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
-        wanted = {query.query: query for query in running.queries}
+        wanted = {query.query: query for query in running.known}
         self.reactions.outbox.start()
         for name in [name for name in self.sinks if name not in wanted or self._opened[name] != (wanted[name].sinks, wanted[name].schema)]:
             for sink in self.sinks.pop(name):
@@ -87,7 +90,7 @@ class Delivery:
                 partial.setdefault(row.name, []).append(Page.decode(row.payload))
             elif row.kind is Kind.REPORT:
                 reports.append(decode_report(row.payload))
-        outputs = {vertex.id: vertex.spec.query for query in running.queries for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
+        outputs = {vertex.id: vertex.spec.query for query in running.working for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
         bounds = _least_bounds(reports)
         self.bounds = bounds
         self._exchange(batch, pages, bounds)
@@ -95,12 +98,14 @@ class Delivery:
         rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
         detected: dict[str, list[Page]] = {}
         first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
-        for vertex, query in outputs.items():
-            if vertex in partial:
-                self.partials[query] = partial[vertex]
-            if query in first and vertex in pages:
-                pages[vertex] = _ahead(pages[vertex], first[query])
-            found, elsewhere = pages.get(vertex, []), staged.get(vertex, [])
+        for query in dict.fromkeys(outputs.values()):
+            own = [vertex for vertex, output in outputs.items() if output == query]  # two if one stint is being ended and the next is on
+            if any(vertex in partial for vertex in own):
+                self.partials[query] = [page for vertex in own for page in partial.get(vertex, [])]
+            found = [page for vertex in own for page in pages.get(vertex, [])]
+            elsewhere = [row for vertex in own for row in staged.get(vertex, [])]
+            if query in first and found:
+                found = _ahead(found, first[query])
             rule = rules.get(query)
             if rule is not None:
                 detected[query] = found
@@ -119,6 +124,8 @@ class Delivery:
         ended = running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(reports, bounds, running)
+        if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
+            tell(SHED.name, self.directory, batch, shed_rows(reports, running))
         if milliseconds is not None:
             took = milliseconds / 1e3 + (time.perf_counter_ns() - began) / 1e9
             self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))
@@ -156,8 +163,17 @@ class Delivery:
                         punctual[name] = punctual.get(name, True) and seen.punctual
         exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
         raised = {event: min(bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()}
-        raising = sorted(self.reactions.raised)
-        write_progress(self.directory, Progress(newest, {**before.punctual, **punctual}, exchanges, _least_waits(reports), raised, raising))
+        after = msgspec.structs.replace(
+            before,
+            newest=newest,
+            punctual={**before.punctual, **punctual},
+            exchanges=exchanges,
+            waits=_least_waits(reports),
+            unread=sum(report.unread for report in reports),
+            raised=raised,
+            raising=sorted(self.reactions.raised),
+        )
+        write_progress(self.directory, after)
 
     def _guard(self, reports: list[Report]) -> None:
         """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""
@@ -170,10 +186,13 @@ class Delivery:
                 key = guard.reader, guard.pattern
                 guards.setdefault(key, GuardStatistics(guard.until)).saved += guard.saved - before.get(key, 0)
             self._guards[report.bucket] = report.guards
-            for guard in (guard for screened in report.screened for guard in screened):
-                guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until)).saved += guard.saved
-            for guard in (*report.guards, *(guard for screened in report.screened for guard in screened)):
+            for guard in report.guards:
                 guards[guard.reader, guard.pattern].active = True
+            for guard in (guard for screened in report.screened for guard in screened):
+                found = guards.setdefault((guard.reader, guard.pattern), GuardStatistics(guard.until))
+                found.saved += guard.saved
+                found.ended |= guard.ended
+                found.active = not found.ended
         for key in [key for key, seen in guards.items() if not seen.active][:-_ENDED_SHOWN]:
             del guards[key]
         self.statistics.purged += sum(report.purged for report in reports)
@@ -219,13 +238,14 @@ class Delivery:
                     if told.newest is not None and told.frontier is not None:
                         stream.newest = max(stream.newest or BEGIN, told.newest)
                         stream.frontier = max(stream.frontier or BEGIN, told.frontier)
-        alive = {query.query for query in running.queries}
+        alive = {query.query for query in running.known}
         total.queries = {name: seen for name, seen in total.queries.items() if name in alive}
         arrived = {name: came for report in reports for name, came in report.arrived.items()}
         delivered = self.clock.now()
         for query in running.queries:
             known = total.queries.setdefault(query.query, QueryStatistics())
             came = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+            came += [report.waiting[query.output] for report in reports if query.output in report.waiting]
             if came:
                 known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
 
@@ -252,11 +272,12 @@ def _least_bounds(reports: list[Report]) -> dict[str, int]:
 
 
 def _least_waits(reports: list[Report]) -> list[Wait]:
-    least: dict[tuple[str, ...], int] = {}
+    least: dict[tuple[tuple[str, ...], bool], int] = {}
     for report in reports:
         for wait in report.waits:
-            least[wait.streams] = min(wait.bound, least.get(wait.streams, wait.bound))
-    return [Wait(bound, streams) for streams, bound in least.items()]
+            key = wait.streams, wait.anyhow
+            least[key] = min(wait.bound, least.get(key, wait.bound))
+    return [Wait(bound, streams, anyhow) for (streams, anyhow), bound in least.items()]
 
 
 def _add(total: VertexStatistics, seen: VertexStatistics) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from headrace.control.controller import Controller
 from headrace.graph.command import Command
 from headrace.hosts.delivery import Delivery
 
@@ -12,6 +13,7 @@ class Deployment(Protocol):
     """A running set of queries on one checkpoint directory."""
 
     delivery: Delivery
+    controller: Controller
     cores: int  # how many tasks run at the same time
 
     def start(self) -> None:
@@ -20,6 +22,10 @@ class Deployment(Protocol):
 
     def send(self, command: Command) -> None:
         """Append a command; it takes effect at the next micro-batch."""
+        ...
+
+    def now(self) -> int:
+        """The time by its clock."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -1,22 +1,24 @@
 """Plans micro-batches: how far each stream is read, and which ingest task reads what. Runs on the driver; both hosts use it.
 
 An offset is a JSON value that says everything a micro-batch depends on: the time, how many commands are in force, and for each stream its position,
-its newest timestamp and whether it has ended. Spark keeps offsets in its log, so a replayed micro-batch sees the same.
+its newest timestamp and whether it has ended; and how much work a bucket may do, with a number that grows while work is left over. Spark keeps
+offsets in its log, so a replayed micro-batch sees the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
+from headrace.catalog.definitions import CLOCK, RAISED, SYSTEM, Stream, Timing
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
 from headrace.graph.command import CommandLog, Running, encode_command
+from headrace.graph.graph import VertexId
 from headrace.graph.place import Placement
-from headrace.graph.whole import placement_of
+from headrace.graph.whole import closed_in, placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
 from headrace.hosts.raising import feeders, is_over
@@ -29,7 +31,7 @@ from headrace.runtime.wire import Control
 Offset: TypeAlias = dict[str, Any]
 #: With nothing new to read, an operator that was told the time it waits for and still waits is told again this often.
 TICK = 200 * MILLISECOND
-START: Offset = {"time": BEGIN, "commands": 0, "streams": {}, "exchanges": {}}
+START: Offset = {"time": BEGIN, "commands": 0, "streams": {}, "exchanges": {}, "budget": None, "turn": 0}
 
 
 class Deployed:
@@ -38,8 +40,9 @@ class Deployed:
     def __init__(self, running: Running, directory: Path, sources: dict[str, Source]) -> None:
         self.running = running
         self.placement: Placement = placement_of(running)
-        self.streams: dict[str, Stream] = {stream.name: stream for query in running.queries for stream in query.streams}
+        self.streams: dict[str, Stream] = {stream.name: stream for query in (*running.working, *running.stopped) for stream in query.streams}
         self.exchanges = self.placement.exchanges()
+        self.wanted = _wanted(self.placement, closed_in(running))
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
             self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
@@ -70,6 +73,12 @@ def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _wanted(placement: Placement, closed: Collection[VertexId]) -> set[str]:
+    """The streams that a query or something that is watched reads now."""
+    routes = (vertex.spec for vertex in placement.routes() if vertex.id not in closed)
+    return {name.removesuffix(".late").removesuffix(".bad") for route in routes if isinstance(route, Receive) for name in route.streams}
+
+
 class Deployments:
     """`Deployed` by number of commands, built once each."""
 
@@ -78,15 +87,21 @@ class Deployments:
         self.log = CommandLog(directory / "commands")
         self._sources: dict[str, Source] = {}
         self._known: dict[int, Deployed] = {}
+        self._running = Running()
 
     def at(self, commands: int) -> Deployed:
         if commands not in self._known:
-            running = Running()
-            for command in self.log.upto(commands):
-                running = running.after(command)
             self._known = {number: known for number, known in self._known.items() if number >= commands - 2}
-            self._known[commands] = Deployed(running, self.directory, self._sources)
+            self._known[commands] = Deployed(self.running(commands), self.directory, self._sources)
         return self._known[commands]
+
+    def running(self, commands: int) -> Running:
+        """What is in force after so many commands; the next ones go on from there."""
+        if self._running.commands > commands:
+            self._running = Running()
+        for command in self.log.upto(commands)[self._running.commands :]:
+            self._running = self._running.after(command)
+        return self._running
 
     def count(self) -> int:
         return len(self.log.upto(None))
@@ -115,13 +130,19 @@ class Intake:
             before = start["exchanges"].get(origin, {"at": None, "bound": BEGIN})
             at = deployed.sources[f"exchange:{origin}"].latest(before["at"], now=time, limit=self.limit)
             exchanges[origin] = {"at": at, "bound": max(before["bound"], progress.exchanges.get(origin, BEGIN))}
-        end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges}
+        _keep_open(start, streams, exchanges)
+        # what waits in the buckets is reason enough for a micro-batch, though nothing else differs
+        turn = start.get("turn", 0) + bool(progress.unread)
+        end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges, "budget": progress.budget, "turn": turn}
         return end if _differs(start, end) or self._is_time(deployed, start, end, progress) else start
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> dict[str, Any]:
         before = start["streams"].get(name, {"at": None, "newest": BEGIN, "ended": False, "live": False, "fresh": time})
         source, stream = deployed.sources[name], deployed.streams[name]
-        at = self._end(source, before["at"], deployed.needed, name, time)
+        limit = min(self.limit, progress.limits.get(name, self.limit))
+        at = before["at"]
+        if limit > 0 or at is None:
+            at = self._end(source, at, deployed.needed, name, time, limit)
         # what the clock promised in the last micro-batch binds this one, if anybody asked or not
         newest = max(before["newest"], progress.newest.get(name, BEGIN), _clock(deployed, start["time"]) if before["live"] else BEGIN)
         if stream.timing is not Timing.EXTERNAL and at != before["at"]:
@@ -137,12 +158,12 @@ class Intake:
         fresh = time if caught_up else before.get("fresh", time)
         return {"at": at, "newest": newest, "ended": ended, "live": live, "fresh": fresh}
 
-    def _end(self, source: Source, start: Any, needed: Needed, name: str, time: int) -> Any:
+    def _end(self, source: Source, start: Any, needed: Needed, name: str, time: int, limit: int) -> Any:
         """How far to read: the limit is on tuples that are read, not on those that are left out unread."""
         unneeded = needed.unneeded(name)
         if unneeded and isinstance(source, SkippingSource):
-            return source.latest_without(start, needed.columns(name), unneeded, now=time, limit=self.limit)
-        return source.latest(start, now=time, limit=self.limit)
+            return source.latest_without(start, needed.columns(name), unneeded, now=time, limit=limit)
+        return source.latest(start, now=time, limit=limit)
 
     def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
         """Whether to run a micro-batch only to tell the time: the clock has reached what an operator waits for, or it is told periodically."""
@@ -153,7 +174,8 @@ class Intake:
         before = _highest(_bounds(deployed, start), _clocks(deployed, start)) if start["streams"].keys() == end["streams"].keys() else {}
         for wait in progress.waits:
             roots = {root for name in wait.streams for root in deployed.roots.get(name, (name,))}
-            if all(now.get(name, BEGIN) >= wait.bound for name in roots):
+            unseen = end["time"] if wait.anyhow else BEGIN
+            if all(now.get(name, unseen) >= wait.bound for name in roots):
                 # an operator in between may promise less than it is told, so look again, but not all the time
                 told = all(before.get(name, BEGIN) >= wait.bound for name in roots)
                 if not told or end["time"] - start["time"] >= TICK:
@@ -167,8 +189,8 @@ class Intake:
         turn = 0
         for name in deployed.streams:
             at, before = end["streams"][name], start["streams"].get(name)
-            if before is not None and before["at"] == at["at"]:
-                continue
+            if (before is not None and before["at"] == at["at"]) or name not in deployed.wanted:
+                continue  # of a stream that only stopped queries read, what comes is passed over
             for split in deployed.sources[name].splits(before["at"] if before else None, at["at"], parallel=self.parallel):
                 since = start["time"] if before else end["time"]
                 work[turn % self.parallel].append(Work(name, split, at["newest"], since))
@@ -186,6 +208,7 @@ class Intake:
             _clocks(deployed, end),
             [encode_command(command) for command in commands],
             arrived={name: start["streams"].get(name, at).get("fresh", end["time"]) for name, at in end["streams"].items()},
+            budget=end.get("budget"),
         )
         return [Task(0, end["time"], tuple(work[0]), base)] + [
             Task(number, end["time"], tuple(items), None) for number, items in enumerate(work) if number and items
@@ -202,12 +225,20 @@ class Intake:
                 deployed.sources[f"exchange:{origin}"].forget(at["at"])
 
 
+def _keep_open(start: Offset, streams: dict[str, dict[str, Any]], exchanges: dict[str, Any]) -> None:
+    """Streams that tell of the system itself end after all others: the last micro-batch that reads anything may have something to tell."""
+    others_ended = all(start["streams"].get(name, {}).get("ended", False) for name in streams if not name.startswith(SYSTEM))
+    for name, at in streams.items():
+        if name.startswith(SYSTEM) and not (others_ended and exchanges == start["exchanges"]):
+            at["ended"] = False
+
+
 def _differs(start: Offset, end: Offset) -> bool:
     """Whether there is anything to read, or anything to do that was not to be done before."""
 
     def work(offset: Offset) -> Any:
         streams = {name: (at["at"], at["ended"], at["live"]) for name, at in offset["streams"].items()}
-        return offset["commands"], offset["exchanges"], streams
+        return offset["commands"], offset["exchanges"], streams, offset.get("turn", 0)
 
     return bool(work(start) != work(end))
 

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.control.controller import Controller
 from headrace.errors import HostFault
 from headrace.graph.command import Command
 from headrace.hosts.delivery import Delivery
 from headrace.hosts.intake import START, Intake, Offset
+from headrace.hosts.progress import guide
 from headrace.hosts.relaying import Relaying
+from headrace.hosts.switching import switches
 from headrace.runtime.bucket import Bucket
 from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.clock import Clock, SystemClock
@@ -62,6 +65,7 @@ class LocalDeployment:
         self.delivery = Delivery(directory, self.clock)
         self.buckets = list(range(buckets))
         self.relaying = Relaying(self.buckets)
+        self.controller = Controller(directory)
         self.page = page
         self.forgetful = forgetful
         self.stores = {number: MemoryStore() for number in self.buckets}
@@ -80,6 +84,9 @@ class LocalDeployment:
 
     def send(self, command: Command) -> None:
         self.intake.deployments.log.append(command)
+
+    def now(self) -> int:
+        return self.clock.now()
 
     def step(self) -> bool:
         """One micro-batch; False if there was nothing to do."""
@@ -106,8 +113,11 @@ class LocalDeployment:
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
         relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-        if relays is not None:
-            self.send(relays)
+        guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now())
+        for command in (*switches(self.delivery.reports, deployed.running), *([] if relays is None else [relays]), *guidance.commands):
+            self.send(command)
+        if guidance.pace is not None:
+            guide(self.directory, guidance.pace.budget, guidance.pace.limits)
         self.intake.forget(end)
         self.offset = end
         self.batch += 1

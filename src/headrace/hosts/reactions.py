@@ -43,7 +43,7 @@ class Reactions:
         rules = sorted((query for query in running.queries if query.reaction is not None), key=_rank)
         firings = [firing for rule in rules if (firing := self._firing(rule, detected.get(rule.query, ()))) is not None]
         self._switch(firings)
-        self._raise(batch, firings, {stream.name for query in running.queries for stream in query.streams}, ended)
+        self._raise(batch, firings, {stream.name for query in running.working for stream in query.streams}, ended)
         calls = [firing for firing in firings if any(isinstance(each, CallFunction | CallWebhook) for each in firing.reaction.actions)]
         if calls:
             self.outbox.put(batch, calls)

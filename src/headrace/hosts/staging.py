@@ -29,7 +29,7 @@ class Stager:
         self.attempt = attempt
         self.least = least
         self._made = 0
-        self._queries = {query.graph.vertices[-1].id: query for query in running.queries}
+        self._queries = {query.graph.vertices[-1].id: query for query in running.working}
 
     def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> Row | None:
         """Write the results of an Output vertex and return a note to send by way of `bucket`, or None if the pages should travel themselves."""

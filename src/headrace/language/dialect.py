@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import NotSupported, Span, SyntaxFault
 from headrace.language.impute import read_impute
+from headrace.language.modifiers import MODIFIERS, SUPPRESSORS, read_call
 from headrace.language.names import TYPE_NAMES
 from headrace.language.pace import HINT as PACE_HINT
 from headrace.language.pace import read_pace
@@ -58,7 +59,8 @@ class Headrace(Dialect):
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: parser.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL}
-        FUNCTION_PARSERS["IMPUTE"] = lambda self: self._parse_impute()
+        FUNCTION_PARSERS["IMPUTE"] = lambda self: self._parse_by(read_impute)
+        FUNCTION_PARSERS |= dict.fromkeys((*MODIFIERS, *SUPPRESSORS), lambda self: self._parse_by(read_call))
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
             place = token or self._curr
@@ -110,13 +112,13 @@ class Headrace(Dialect):
                     found = self._parse_query_modifiers(found)
             return found
 
-        def _parse_impute(self) -> exp.Expr:
+        def _parse_by(self, read: Callable[..., exp.Expr]) -> exp.Expr:
             """The name and the parenthesis are read already; the closing one is left."""
             start, depth = self._index - 2, 1
             while self._curr:
                 depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
                 if depth == 0:
-                    return read_impute(self._tokens[start : self._index + 1], self.sql, parse_expressions)
+                    return read(self._tokens[start : self._index + 1], self.sql, parse_expressions)
                 self._advance()
             self.raise_error("expecting )")
             raise AssertionError("raise_error returned")

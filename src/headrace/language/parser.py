@@ -16,7 +16,8 @@ from headrace.language.names import did_you_mean
 from headrace.language.options import read_options, read_promises
 from headrace.language.reader import Reader
 from headrace.language.rule_syntax import DeclareEvent
-from headrace.language.rules import read_declared, read_rule, read_sink, read_switch
+from headrace.language.rules import read_declared, read_enabling, read_rule, read_sink
+from headrace.language.switch import read_switch, read_turn
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -36,14 +37,31 @@ from headrace.language.syntax import (
 )
 from headrace.language.views import read_split
 
-_STATEMENTS = ("CREATE", "SELECT", "WITH", "SPLIT", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN")
-_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING"], ...] = (
-    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING",
+_STATEMENTS = (
+    "CREATE",
+    "SELECT",
+    "WITH",
+    "SPLIT",
+    "START",
+    "STOP",
+    "ALTER",
+    "ASSUME",
+    "DESIRE",
+    "DEMAND",
+    "ENABLE",
+    "DISABLE",
+    "DROP",
+    "SHOW",
+    "DESCRIBE",
+    "EXPLAIN",
+)
+_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"], ...] = (
+    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
 )  # fmt: skip
 _DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = ("QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK")
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, "
-    "SPLIT, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
@@ -98,6 +116,8 @@ def _read(reader: Reader, offset: int) -> Statement:
             return read_detection(reader, offset)
         case "SPLIT":
             return read_split(reader, offset)
+        case "START" | "STOP":
+            return read_turn(reader, offset)
         case "DROP":
             return _drop(reader, offset)
         case "ALTER":
@@ -105,7 +125,7 @@ def _read(reader: Reader, offset: int) -> Statement:
         case "ASSUME" | "DESIRE" | "DEMAND":
             return _tell(reader, offset)
         case "ENABLE" | "DISABLE":
-            return read_switch(reader, offset)
+            return read_enabling(reader, offset)
         case "SHOW":
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":
@@ -134,10 +154,12 @@ def _create(reader: Reader, offset: int) -> Statement:
         return read_create(reader, offset)
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the query's name")
+    switch = read_switch(reader)
     options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
-    reader.expect("AS", hint="CREATE QUERY name [WITH (options)] AS SELECT ... [INTO KIND (options)]")
+    switch = switch or read_switch(reader)
+    reader.expect("AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]")
     select, span, sinks = _query(reader)
-    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans)
+    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, switch)
 
 
 def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:

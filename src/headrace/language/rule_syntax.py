@@ -40,7 +40,7 @@ class WebhookClause:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchClause:
+class TurnClause:
     """START QUERY q, STOP QUERY q."""
 
     query: Name
@@ -56,7 +56,7 @@ class RaiseClause:
     span: Span
 
 
-ActionClause: TypeAlias = InsertClause | CallClause | WebhookClause | SwitchClause | RaiseClause
+ActionClause: TypeAlias = InsertClause | CallClause | WebhookClause | TurnClause | RaiseClause
 
 
 @dataclass(frozen=True, slots=True)

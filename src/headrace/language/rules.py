@@ -20,8 +20,8 @@ from headrace.language.rule_syntax import (
     DeclareEvent,
     InsertClause,
     RaiseClause,
-    SwitchClause,
     SwitchRule,
+    TurnClause,
     WebhookClause,
 )
 from headrace.language.syntax import Name
@@ -79,7 +79,7 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
     )  # fmt: skip
 
 
-def read_switch(reader: Reader, offset: int) -> SwitchRule:
+def read_enabling(reader: Reader, offset: int) -> SwitchRule:
     """Read ENABLE RULE name or DISABLE RULE name."""
     on = reader.word() == "ENABLE"
     reader.position += 1
@@ -120,7 +120,7 @@ def _action(reader: Reader) -> ActionClause:
         on = reader.word() == "START"
         reader.position += 1
         reader.expect("QUERY", hint=_HINT)
-        return SwitchClause(reader.name("the query's name"), on)
+        return TurnClause(reader.name("the query's name"), on)
     if reader.accept("RAISE"):
         reader.expect("EVENT", hint=_HINT)
         event = reader.name("the event's name")

@@ -16,6 +16,7 @@ from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.errors import Span
 from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
+from headrace.language.switch_syntax import SwitchClause, TurnQuery
 
 Option: TypeAlias = str | int | float | bool
 
@@ -82,7 +83,7 @@ class CreateAggregate:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [WITH (options)] AS SELECT ... [INTO sinks]."""
+    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [START ... STOP ...] [WITH (options)] AS SELECT ... [INTO sinks]."""
 
     text: str
     offset: int
@@ -94,6 +95,7 @@ class CreateQuery:
     or_replace: bool
     if_not_exists: bool
     option_spans: dict[str, Span] = field(default_factory=dict)
+    switch: SwitchClause | None = None
 
     @property
     def select_text(self) -> str:
@@ -231,7 +233,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING"]
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ Statement: TypeAlias = (
     | Detection
     | Split
     | Select
+    | TurnQuery
     | Drop
     | Alter
     | AlterPromises

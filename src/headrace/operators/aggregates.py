@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from headrace.elements.expression import Expr
+from headrace.elements.expression import Column, Expr
+from headrace.elements.pattern import Pattern, rename
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall
@@ -35,7 +36,7 @@ class Part:
     folded: Callable[[pl.Series], pl.Series] | None = None
     merged: Callable[[pl.Series], pl.Series] | None = None
     #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
-    kind: Literal["rows", "count", "sum", "min", "max"] | None = None
+    kind: Literal["rows", "count", "sum", "min", "max", "first", "last"] | None = None
     arg: str = ""
 
 
@@ -76,6 +77,11 @@ class Aggregates:
             hidden.append(pl.col(SEQ) if SEQ in rows.columns else pl.lit(0, pl.Int64).alias(SEQ))
         return rows.select(*self._inputs, *hidden, *extra)
 
+    def groups(self, wanted: Pattern) -> Pattern | None:
+        """A pattern of the input over the columns that groups are kept by; None if it speaks of what is no plain key."""
+        names = {expr.name: name for name, expr in self.keys if isinstance(expr, Column)}
+        return rename(wanted, names) if wanted.names <= names.keys() else None
+
     def fold(self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr, parts: Sequence[Part] | None = None) -> pl.DataFrame:
         """Partials of what `read` gave, one row per different value of `by`; only some parts if they are named."""
         parts = self.parts if parts is None else parts
@@ -108,8 +114,10 @@ def split(call: AggregateCall, arg: str) -> Split:
     x = pl.col(arg)
     match call.function:
         case "count":
-            part = _count(arg) if call.arg is not None else Part("__rows", pl.len().cast(pl.Int64), pl.col("__rows").sum(), kind="rows")
+            part = _count(arg) if call.arg is not None else _rows()
             return Split((part,), pl.col(part.name))
+        case "shed_error":
+            return Split((_rows(),), pl.lit(0.0))  # where tuples are weighed, the plan says it in other terms
         case "sum":
             count, total = _count(arg), _sum(arg, call.type.polars)
             return Split((count, total), _unless_empty(count, pl.col(total.name)))
@@ -139,6 +147,10 @@ def split(call: AggregateCall, arg: str) -> Split:
 
 def _single(part: Part) -> Split:
     return Split((part,), pl.col(part.name))
+
+
+def _rows() -> Part:
+    return Part("__rows", pl.len().cast(pl.Int64), pl.col("__rows").sum(), kind="rows")
 
 
 def _count(arg: str) -> Part:
@@ -174,7 +186,10 @@ def _extreme(arg: str, function: str) -> Split:
     row = pl.struct(pl.col(TS).alias("ts"), pl.col(SEQ).alias("seq"), pl.col(arg).alias("value"))
     raw = row.sort_by(TS, SEQ, arg, nulls_last=False)
     kept = pl.col(name).sort_by(*(pl.col(name).struct.field(part) for part in ("ts", "seq", "value")), nulls_last=False)
-    part = Part(name, raw.first(), kept.first()) if function == "first" else Part(name, raw.last(), kept.last())
+    if function == "first":
+        part = Part(name, raw.first(), kept.first(), kind="first", arg=arg)
+    else:
+        part = Part(name, raw.last(), kept.last(), kind="last", arg=arg)
     return Split((part,), pl.col(name).struct.field("value"))
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Column, Expr
 from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.pattern import Pattern, matches
+from headrace.elements.pattern import Pattern, without
 from headrace.elements.schema import TS
 from headrace.operators.hashing import hash_columns
 from headrace.operators.lookup import candidates, equal
@@ -166,12 +166,9 @@ class _Seen:
         """Forget values that match; returns how many."""
         before, left = len(self), list[_Chunk]()
         for chunk in self._chunks:
-            found = matches(wanted, chunk.rows)
-            if not found.any():
-                left.append(chunk)
-            elif not found.all():
-                rows = chunk.rows.filter(~found)
-                left.append(_Chunk(chunk.number, rows, _latest(rows)))
+            rows = without(wanted, chunk.rows)
+            if rows.height:
+                left.append(chunk if rows is chunk.rows else _Chunk(chunk.number, rows, _latest(rows)))
         self._chunks = left
         return before - len(self)
 

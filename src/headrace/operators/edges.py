@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page
+from headrace.elements.stint import Stint
 from headrace.operators.operator import Operator
 
 
@@ -29,11 +30,12 @@ class _Edge(Struct, frozen=True):
 
 
 class Scan(_Edge, frozen=True, tag="scan"):
-    """The tuples of a stream, with these of its columns, and with arrival numbers if `seq`."""
+    """The tuples of a stream, with these of its columns, and with arrival numbers if `seq`; those of a `stint` alone, if it has one."""
 
     stream: str
     columns: tuple[str, ...]
     seq: bool = False
+    stint: Stint | UnsetType = UNSET  # not NULL, so that other scans are called as ever
 
 
 class Receive(_Edge, frozen=True, tag="receive"):

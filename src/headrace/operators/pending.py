@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.elements.pattern import Pattern, matches
+from headrace.elements.pattern import Pattern, without
 from headrace.elements.schema import TS
 from headrace.elements.time import END
 from headrace.operators.operator import State
@@ -80,11 +80,9 @@ class Pending:
         """Drop the tuples that match; returns how many."""
         before, left = len(self), list[_Chunk]()
         for chunk in self._chunks:
-            found = matches(wanted, chunk.rows)
-            if not found.any():
-                left.append(chunk)
-            elif not found.all():
-                left.append(_chunk(chunk.number, chunk.rows.filter(~found)))
+            rows = without(wanted, chunk.rows)
+            if rows.height:
+                left.append(chunk if rows is chunk.rows else _chunk(chunk.number, rows))
         self._chunks = left
         return before - len(self)
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern, without
 from headrace.elements.schema import EXPIRY, TS
 from headrace.elements.time import BEGIN, END
 from headrace.elements.window import Extent
@@ -99,6 +100,9 @@ class _RowsJoin(Operator):
         self._bounds = state.get("bounds")
         left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
         self._frontier.bounds = [left, right]
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._sides[port].remove(wanted)
 
     def held(self) -> int:
         return sum(map(len, self._sides))
@@ -197,6 +201,14 @@ class _Side:
         frame = rows.frame.with_columns(pl.Series(_DONE, rows.done)).filter(alive)
         pieces = [frame[start : start + _LARGEST] for start in range(0, frame.height, _LARGEST)]
         self._window = [old if old is not None and old.equals(new) else new for old, new in zip_longest(self._window[: len(pieces)], pieces)]
+
+    def remove(self, wanted: Pattern) -> int:
+        """Forget the tuples that match: of a side that counts these are whole groups, so that nobody else's place changes."""
+        before = len(self)
+        ahead = {number: without(wanted, frame) for number, frame in self._ahead.items()}
+        self._ahead = {number: frame for number, frame in ahead.items() if frame.height}
+        self._window = [frame for frame in (without(wanted, frame) for frame in self._window) if frame.height]
+        return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
         found = {f"{self._name}/ahead/{number}": frame for number, frame in self._ahead.items()}

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.window import AggregateCall, Rows
 from headrace.operators.aggregates import Aggregates, Keys
@@ -76,6 +77,10 @@ class _RowsWindows(Operator):
 
     def restore(self, state: State) -> None:
         self._kept.restore(state)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._kept.remove(groups)
 
     def held(self) -> int:
         return len(self._kept)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from headrace.elements.pattern import Pattern, matches
+from headrace.elements.pattern import Pattern, without
 from headrace.elements.time import BEGIN, END
 
 #: A run is kept in chunks of this many rows, so that no chunk of state is very large; runs that only grow longer by merging stay below it.
@@ -93,12 +93,10 @@ class Runs:
         kept, count = [], 0
         for run in self._runs:
             alive = run.rows.slice(run.dead)
-            found = matches(wanted, alive)
-            count += int(found.sum())
-            if not found.any():
-                kept.append(run)
-            elif not found.all():
-                kept.append(self._make(alive.filter(~found)))
+            left = without(wanted, alive)
+            count += alive.height - left.height
+            if left.height:
+                kept.append(run if left is alive else self._make(left))
         self._runs = kept
         return count
 

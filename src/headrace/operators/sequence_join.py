@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import EXPIRY, TS, Schema
 from headrace.elements.time import BEGIN, END
 from headrace.elements.window import Extent
@@ -105,6 +106,9 @@ class _SequenceJoin(Operator):
         self._bounds = state.get("bounds")
         left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
         self._frontier.bounds = [left, right]
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._before.remove(wanted) if port == 0 else self._waiting.remove(wanted)
 
     def held(self) -> int:
         return len(self._before) + len(self._waiting)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import TS
 from headrace.operators.operator import State
 from headrace.operators.pairing import KEY, Array, Flags, Ints, gather
@@ -83,6 +84,14 @@ class Predecessors:
                 chunk.drop(mine)
         self._chunks = [chunk for chunk in self._chunks if chunk.rows.height]
         self._merge()
+
+    def remove(self, wanted: Pattern) -> int:
+        """Forget the tuples that match; returns how many."""
+        if not len(self):
+            return 0
+        found = np.flatnonzero(matches(wanted, self.take(np.arange(len(self)))).to_numpy())
+        self.drop(found)
+        return len(found)
 
     def state(self) -> dict[str, pl.DataFrame]:
         found = {f"{_NAME}{chunk.number}": chunk.rows for chunk in self._chunks}

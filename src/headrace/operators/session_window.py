@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN, END
 from headrace.elements.window import AggregateCall, Session
@@ -68,6 +69,10 @@ class _Sessions(Operator):
 
     def restore(self, state: State) -> None:
         self._fragments.restore(state)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._fragments.remove(groups)
 
     def partial(self) -> pl.DataFrame | None:
         rows = self._fragments.between(BEGIN, END)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
+from headrace.elements.schema import SEQ, TS
 from headrace.operators.aggregates import Part
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -21,6 +22,9 @@ def slice_values(part: Part, rows: pl.DataFrame, starts: Array, stops: Array) ->
         return None
     if part.kind == "rows":
         return pl.Series(stops - starts)
+    if part.kind in ("first", "last"):  # slices are of rows in order
+        row = pl.struct(pl.col(TS).alias("ts"), pl.col(SEQ).alias("seq"), pl.col(part.arg).alias("value"))
+        return rows[starts if part.kind == "first" else stops - 1].select(row).to_series()
     column = rows[part.arg]
     if part.kind == "count":
         return pl.Series(_counts(column, starts, stops))

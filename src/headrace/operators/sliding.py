@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.time import END
 from headrace.elements.window import AggregateCall, Sliding
@@ -93,6 +94,10 @@ class _Moving(Operator):
         self._begins.restore(state)
         self._next = 1 + max((int(rows[SEQ].max()) for rows in self._rows.between(self._rows.horizon, END)), default=-1)  # type: ignore[arg-type]
 
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._rows.remove(groups) + self._begins.remove(groups)
+
     def held(self) -> int:
         return len(self._rows)
 
@@ -143,6 +148,10 @@ class _Growing(Operator):
     def restore(self, state: State) -> None:
         self._totals.restore(state)
         self._next = 1 + max((self._aggregates.newest(rows) for rows in self._totals.rows()), default=-1)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._totals.remove(groups)
 
     def held(self) -> int:
         return len(self._totals)

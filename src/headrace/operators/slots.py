@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from headrace.elements.pattern import Pattern, without
 from headrace.operators.hashing import hash_columns
 
 _SLOTS = 32
@@ -40,6 +41,13 @@ class Slots:
                 self._slots[slot] = parts[slot]
             else:
                 self._slots.pop(slot, None)
+
+    def remove(self, wanted: Pattern) -> int:
+        """Drop rows that match; returns how many."""
+        before = len(self)
+        left = {slot: without(wanted, rows) for slot, rows in self._slots.items()}
+        self._slots = {slot: rows for slot, rows in left.items() if rows.height}
+        return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"{self._prefix}.{slot}": rows for slot, rows in self._slots.items()}

@@ -21,6 +21,7 @@ from headrace.operators.rows_window import RowsAggregate
 from headrace.operators.sequence_join import SequenceJoin
 from headrace.operators.session_window import SessionAggregate
 from headrace.operators.sliding import SlidingAggregate
+from headrace.operators.suppress import Suppress
 from headrace.operators.table_join import TableJoin
 from headrace.operators.union import Union
 from headrace.operators.while_window import WhileAggregate
@@ -47,6 +48,7 @@ Spec: TypeAlias = (
     | SequenceJoin
     | SessionAggregate
     | SlidingAggregate
+    | Suppress
     | TableJoin
     | Union
     | WhileAggregate
@@ -75,6 +77,7 @@ __all__ = [
     "SessionAggregate",
     "SlidingAggregate",
     "Spec",
+    "Suppress",
     "TableJoin",
     "Union",
     "WhileAggregate",

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from headrace.elements.expression import Expr
 from headrace.elements.page import Element, Page
+from headrace.elements.pattern import Pattern
 from headrace.elements.schema import SEQ, TS
 from headrace.elements.window import AggregateCall, While
 from headrace.operators.aggregates import Aggregates, Keys
@@ -76,6 +77,10 @@ class _WhileWindows(Operator):
     def restore(self, state: State) -> None:
         self._open.restore(state)
         self._next = 1 + max((self._aggregates.newest(rows) for rows in self._open.rows()), default=-1)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._open.remove(groups)
 
     def held(self) -> int:
         return len(self._open)

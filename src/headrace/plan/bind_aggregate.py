@@ -6,6 +6,8 @@ Expressions of a grouped SELECT are bound in two steps. First over the input, ag
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from sqlglot import exp
 
 from headrace.catalog.definitions import Aggregate
@@ -15,8 +17,10 @@ from headrace.elements.schema import TS
 from headrace.elements.types import Type, common_type
 from headrace.elements.window import AggregateCall
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
+from headrace.language.modifier_syntax import modifier_of
 from headrace.plan.bind_expression import ExpressionBinder
 from headrace.plan.bind_from import Source
+from headrace.plan.bind_modifier import Modifiers, change, profile_of
 from headrace.plan.coerce import coerce
 from headrace.plan.environment import Environment
 from headrace.plan.place import place
@@ -28,8 +32,9 @@ BOUNDS = ("window_start", "window_end")
 class Grouping:
     """The keys and aggregates of one SELECT while its expressions are bound."""
 
-    def __init__(self, select: exp.Select, source: Source, env: Environment) -> None:
+    def __init__(self, select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None, by: Sequence[Expr] = ()) -> None:
         self._source = source
+        self._modifiers = modifiers
         self._env = env
         self._inner = ExpressionBinder(source.scope, env.catalog, "inside an aggregate")
         self._places: dict[str, Span | None] = {}
@@ -37,6 +42,8 @@ class Grouping:
         self._taken = set(BOUNDS)
         self._calls: dict[tuple[str, Expr | None], AggregateCall] = {}
         self._keys: dict[Expr, str] = {}
+        for expr in by:
+            self._keys.setdefault(expr, unique(_key_name(expr), self._taken))
         for node in _group_items(select):
             self._add_key(select, node)
 
@@ -55,8 +62,7 @@ class Grouping:
 
     def output(self, node: exp.Expr) -> Expr:
         """An expression of SELECT over keys and aggregates."""
-        binder = ExpressionBinder(self._source.scope, self._env.catalog, "inside an aggregate", self._column, self._collect)
-        return self._rewrite(binder.bind(node))
+        return self._rewrite(self._binder(self._column).bind(node))
 
     def star(self, node: exp.Expr, expr: Expr) -> Expr:
         """A column of * over keys."""
@@ -66,8 +72,16 @@ class Grouping:
 
     def condition(self, node: exp.Expr) -> Expr:
         """The condition of HAVING, which may name outputs of SELECT."""
-        binder = ExpressionBinder(self._source.scope, self._env.catalog, "inside an aggregate", self._column_or_alias, self._collect)
-        return self._rewrite(binder.predicate(node))
+        return self._rewrite(self._binder(self._column_or_alias).predicate(node))
+
+    def several(self) -> Expr:
+        """The condition that a window has a first tuple and another that is its last."""
+        counted = self._known("count", None, Type.BIGINT)
+        return Call(">", (Column(counted.name, Type.BIGINT), Literal(1, Type.BIGINT)), Type.BOOLEAN)
+
+    def _binder(self, column: Callable[[exp.Column], Expr | None]) -> ExpressionBinder:
+        modify = None if self._modifiers is None else self._modify
+        return ExpressionBinder(self._source.scope, self._env.catalog, "inside an aggregate", column, self._collect, modify=modify)
 
     def _add_key(self, select: exp.Select, node: exp.Expr) -> None:
         if isinstance(node, exp.Literal) and not node.is_string:
@@ -97,9 +111,31 @@ class Grouping:
         aliased = self._aliases.get(node.name.lower()) if len(node.parts) == 1 and not self._source.scope.has(node.name) else None
         if aliased is None:
             return self._column(node)
-        return ExpressionBinder(self._source.scope, self._env.catalog, "inside an aggregate", self._column, self._collect).bind(aliased)
+        return self._binder(self._column).bind(aliased)
+
+    def _modify(self, node: exp.Expr) -> Expr | None:
+        """A modifier is computed from the first and the last tuple of a window, which of consecutive tuples has two."""
+        clause = modifier_of(node.this if isinstance(node, exp.Window) else node)
+        if clause is not None:
+            args = [self._inner.bind(arg) for arg in clause.args]
+            return change(clause, [(self._end("first", arg), self._end("last", arg)) for arg in args])
+        profile = profile_of(node)
+        return None if profile is None else self._end(_END[profile], self._inner.bind(node.expressions[0]))
+
+    def _end(self, function: str, arg: Expr) -> Expr:
+        if arg.type is Type.NULL:
+            return arg
+        known = self._known(function, arg, arg.type)
+        return Column(f"${known.name}", known.type)
+
+    def _known(self, function: str, arg: Expr | None, type_: Type) -> AggregateCall:
+        if (function, arg) not in self._calls:
+            self._calls[function, arg] = AggregateCall(unique(function, self._taken), function, arg, type_)
+        return self._calls[function, arg]
 
     def _collect(self, name: str, node: exp.Expr) -> Expr:
+        if self._modifiers is not None and not self._modifiers.of_window:
+            raise NotSupported("of two consecutive tuples there is no aggregate", span=place(node), hint="aggregate in a sub-query, or use WDIFF")
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
         function, arg = self._argument(name, call)
@@ -107,7 +143,7 @@ class Grouping:
         if own is not None and arg is not None:
             arg = _fitted(arg, own, call)
         if condition is not None:
-            if function in ("first", "last") or function.startswith("python:"):
+            if function in ("first", "last", "shed_error") or function.startswith("python:"):
                 raise NotSupported(f"{call.name} takes no FILTER", span=place(call), hint="filter in a sub-query")
             arg = Literal(1, Type.INT) if arg is None else arg
             arg = Case(((condition, arg),), None, arg.type)
@@ -128,6 +164,10 @@ class Grouping:
                 raise NotSupported(f"{call.name} takes no DISTINCT", span=place(call), hint="only count(DISTINCT x) is there")
         if name == "count" and not distinct and (not args or isinstance(args[0], exp.Star)) and len(args) < 2:
             return "count", None
+        if name == "shed_error":
+            if args:
+                raise TypeFault("shed_error takes no argument", span=place(call), hint="it tells of count(*); write shed_error()")
+            return name, None
         if len(args) != 1 or isinstance(args[0], exp.Star):
             raise TypeFault(
                 f"{call.name} takes one argument, not {len(args)}", span=place(call), hint=None if name != "count" else "concat the columns"
@@ -159,6 +199,8 @@ class Grouping:
             case Column(name=name, type=type_):
                 if name.startswith("$"):
                     return Column(name[1:], type_)
+                if self._modifiers is not None:
+                    return Column(self._known(_END[self._modifiers.profile], expr, type_).name, type_)
                 shown = "rowtime" if name == TS else name
                 hint = "use window_end" if name == TS else f"add it to GROUP BY, or take an aggregate of it such as max({name})"
                 raise TypeFault(f"{shown!r} has no single value in a group", span=self._places.get(name), hint=hint)
@@ -171,6 +213,10 @@ class Grouping:
             case Case(branches=branches, default=default, type=type_):
                 rewritten = tuple((self._rewrite(when), self._rewrite(then)) for when, then in branches)
                 return Case(rewritten, None if default is None else self._rewrite(default), type_)
+
+
+#: Which tuple of a window a profile takes what else is selected from.
+_END = {"old": "first", "new": "last"}
 
 
 def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -> bool:

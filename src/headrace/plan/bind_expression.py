@@ -18,6 +18,7 @@ from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.reader import no_type
 from headrace.language.syntax import ImputeClause, impute_of
 from headrace.plan.bind_function import ALIASES, apply, call, part
+from headrace.plan.bind_modifier import refuse_modifier
 from headrace.plan.coerce import coerce, unify
 from headrace.plan.place import place
 from headrace.plan.scope import Scope
@@ -38,7 +39,7 @@ Collect = Callable[[str, exp.Expr], Expr]
 
 @dataclass(frozen=True, slots=True)
 class ExpressionBinder:
-    """Binds expressions over the columns of a scope; `column` and `collect` let a grouped SELECT see more than its input."""
+    """Binds expressions over the columns of a scope; `column`, `collect` and `modify` let a SELECT see more than its input."""
 
     scope: Scope
     catalog: Catalog
@@ -46,6 +47,7 @@ class ExpressionBinder:
     column: Callable[[exp.Column], Expr | None] | None = None
     collect: Collect | None = None
     impute: Callable[[ImputeClause], Expr] | None = None
+    modify: Callable[[exp.Expr], Expr | None] | None = None
 
     def predicate(self, node: exp.Expr) -> Expr:
         """A condition."""
@@ -180,6 +182,10 @@ class ExpressionBinder:
             raise TypeFault(str(error), span=place(node), hint="write it as '2026-01-31' or '2026-01-31 12:00:00'") from error
 
     def _call(self, node: exp.Window | exp.Filter | exp.Anonymous) -> Expr:
+        modified = None if self.modify is None else self.modify(node)
+        if modified is not None:
+            return modified
+        refuse_modifier(node, self.where)
         if isinstance(node, exp.Window):
             raise NotSupported(
                 "there is no OVER", span=place(node), hint="give the stream a window, such as [ROWS 10 SLIDE 1], and group by the partition"

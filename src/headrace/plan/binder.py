@@ -19,7 +19,9 @@ from headrace.plan.bind_aggregate import Grouping, is_grouped
 from headrace.plan.bind_expression import ExpressionBinder
 from headrace.plan.bind_from import WINDOW_HINT, Source, bind_from
 from headrace.plan.bind_impute import Imputing
+from headrace.plan.bind_modifier import Modifiers, modifiers_of
 from headrace.plan.bind_pace import Part, paced
+from headrace.plan.bind_suppression import bind_suppression, suppression_of
 from headrace.plan.bind_window import aggregate_window, distinct_span, joined_window, since
 from headrace.plan.environment import Environment
 from headrace.plan.from_item import union
@@ -136,10 +138,18 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
         raise NotSupported("there is no DISTINCT ON", span=place(distinct), hint="group by the columns and take first(...) of the others")
-    grouped = is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
+    if suppression_of(select) is not None:
+        if distinct is not None:
+            raise NotSupported("a suppressor has no DISTINCT beside it", span=place(distinct), hint="leave DISTINCT out, or use a sub-query")
+        return bind_suppression(select, env, _outputs)
+    modifiers = modifiers_of(select)
+    if modifiers is not None and not modifiers.of_window:
+        node = _consecutive(select, env, modifiers)
+        return node if distinct is None else Distinct(node, 0)
+    grouped = modifiers is not None or is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
     source = bind_from(select, env, aggregated=grouped or distinct is not None)
     if grouped:
-        node = _grouped(select, source, env)
+        node = _grouped(select, source, env, modifiers)
         return node if distinct is None else Distinct(node, 0)
     return _plain(select, source, env, distinct=distinct is not None)
 
@@ -179,12 +189,32 @@ def _distinct_span(source: Source) -> int:
     return min(END, max(distinct_span(clause) for clause in source.clauses))
 
 
-def _grouped(select: exp.Select, source: Source, env: Environment) -> Node:
+def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> Node:
+    """Tuples that follow each other are windows of two; so WHERE comes before, and the first tuple of a partition gives nothing."""
+    source = bind_from(select, env, aggregated=False)
+    if len(source.streams) == 1 and source.clauses:
+        hint = "leave the window out, or take WDIFF, WRDIFF or WSLOPE, which compare its first and last tuple"
+        raise NotSupported("consecutive tuples are compared, whatever their window", span=source.clauses[0].span, hint=hint)
+    if (group := select.args.get("group")) is not None:
+        raise NotSupported("consecutive tuples are not grouped", span=place(group), hint="write DIFF(x) OVER (PARTITION BY id)")
+    binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
+    by = tuple(dict.fromkeys(binder.bind(each) for each in modifiers.partition))
+    grouping = Grouping(select, source, env, modifiers, by)
+    columns = _outputs(select, source, grouping.output, grouping.star)
+    having = select.args.get("having")
+    condition = None if having is None else grouping.condition(having.this)
+    node: Node = Aggregate(_filtered(source), Rows(2, 1, by), grouping.keys, grouping.calls)
+    return _projected(node if condition is None else Filter(node, condition), columns)
+
+
+def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None) -> Node:
     window = _window(source, env)
-    grouping = Grouping(select, source, env)
+    grouping = Grouping(select, source, env, modifiers)
     columns = _outputs(select, source, grouping.output, grouping.star)
     having = select.args.get("having")
     conditions: list[Expr] = [] if having is None else [grouping.condition(having.this)]
+    if modifiers is not None:
+        conditions.insert(0, grouping.several())
     node = source.node
     if source.where is not None and isinstance(window, Rows | While):
         # These windows count tuples, so WHERE must not thin them out before: it decides a group inside the window instead.

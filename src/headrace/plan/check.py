@@ -9,11 +9,28 @@ from headrace.elements.expression import Call, Column, Expr
 from headrace.elements.expression import walk as parts
 from headrace.elements.functions import FUNCTIONS
 from headrace.elements.schema import TS, Field, Schema
+from headrace.elements.suppression import Standing
 from headrace.elements.types import Type
 from headrace.elements.window import Extent, While
 from headrace.errors import InternalError
 from headrace.plan.explain import describe
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    Suppress,
+    TableJoin,
+    Union,
+)
 from headrace.plan.traversal import walk, window_expressions
 
 
@@ -48,6 +65,9 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _join_faults(node)
         case Impute(input=below, value=value, keys=keys):
             for expr in (value, *keys):
+                yield from _faults_of(expr, below.schema)
+        case Suppress(input=below, by=by, rule=rule):
+            for expr in (*by, *((rule.action,) if isinstance(rule, Standing) else ())):
                 yield from _faults_of(expr, below.schema)
         case TableJoin():
             yield from _table_join_faults(node)

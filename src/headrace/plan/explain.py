@@ -8,6 +8,7 @@ from headrace.elements.event_text import format_context, format_event
 from headrace.elements.expression import Column, Expr
 from headrace.elements.expression_text import format_expr, format_name
 from headrace.elements.schema import Schema
+from headrace.elements.suppression import format_suppression
 from headrace.elements.time import format_duration, format_instant
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.nodes import (
@@ -24,6 +25,7 @@ from headrace.plan.nodes import (
     Project,
     Scan,
     SequenceJoin,
+    Suppress,
     TableJoin,
     Union,
 )
@@ -68,6 +70,8 @@ def describe(node: Node) -> str:
             return f"Aggregate {format_window(window)}{_clause(' BY ', _named(groups))}{_clause(' COMPUTE ', ', '.join(map(_call, calls)))}"
         case Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
+        case Suppress(by=by, rule=rule):
+            return f"Suppress {format_suppression(rule)}{_clause(' BY ', ', '.join(map(format_expr, by)))}"
         case Order():
             return "Order"
         case Detect(event=event, context=context, keys=keys, conditions=conditions):

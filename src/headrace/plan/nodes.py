@@ -14,6 +14,7 @@ from headrace.elements.event import Context, Event
 from headrace.elements.event_output import Output, output_schema
 from headrace.elements.expression import Expr
 from headrace.elements.schema import Field, Schema
+from headrace.elements.suppression import Suppression
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Window
 
@@ -201,6 +202,23 @@ class Distinct(Struct, frozen=True, tag="distinct"):
         return self.input.schema
 
 
+class Suppress(Struct, frozen=True, tag="suppress"):
+    """Of the tuples that agree in `by`, in order, those that the rule lets through: the newest of them, then the oldest under `old_names`.
+
+    The last of `old_names` is for the timestamp of the oldest. A result is stamped with the instant at which it is let through.
+    """
+
+    input: Node
+    by: tuple[Expr, ...]
+    rule: Suppression
+    old_names: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        older = (*self.input.schema.fields, Field("", Type.BIGINT))
+        return Schema((*self.input.schema.fields, *(Field(name, field.type) for name, field in zip(self.old_names, older, strict=True))))
+
+
 class Order(Struct, frozen=True, tag="order"):
     """The same tuples in timestamp order (ties by arrival for a base stream, else by content).
 
@@ -234,7 +252,7 @@ class Detect(Struct, frozen=True, tag="detect"):
         return output_schema(self.event, tuple(part.schema for part in self.parts), self.outputs)
 
 
-Node: TypeAlias = Scan | Filter | Project | Union | Pace | Join | SequenceJoin | TableJoin | Impute | Aggregate | Distinct | Order | Detect
+Node: TypeAlias = Scan | Filter | Project | Union | Pace | Join | SequenceJoin | TableJoin | Impute | Aggregate | Distinct | Suppress | Order | Detect
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -246,5 +264,5 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)
-        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Order():
+        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Suppress() | Order():
             return (node.input,)

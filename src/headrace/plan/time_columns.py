@@ -10,7 +10,23 @@ from headrace.language.dialect import parse_select, tokenize
 from headrace.language.parser import parse
 from headrace.language.syntax import Select
 from headrace.plan.environment import Environment
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    Suppress,
+    TableJoin,
+    Union,
+)
 from headrace.plan.scope import ROWTIME
 
 
@@ -34,7 +50,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(name for name, own in zip(names, right.schema.names, strict=True) if own in known)
         case Aggregate():
             return frozenset({"window_end"})
-        case Join() | Detect():
+        case Join() | Detect() | Suppress():
             return frozenset()
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from headrace.elements.expression import Expr
+from headrace.elements.suppression import Standing
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.nodes import (
     Aggregate,
@@ -22,6 +23,7 @@ from headrace.plan.nodes import (
     Project,
     Scan,
     SequenceJoin,
+    Suppress,
     TableJoin,
     Union,
     inputs,
@@ -72,7 +74,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             return replace(node, inputs=new)
         case Join() | SequenceJoin():
             return replace(node, left=new[0], right=new[1])
-        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Order():
+        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Suppress() | Order():
             return replace(node, input=new[0])
 
 
@@ -103,6 +105,9 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             return replace(node, keys=pairs, residual=optional(residual))
         case Impute(value=value, keys=looked_up):
             return replace(node, value=change(value), keys=tuple(map(change, looked_up)))
+        case Suppress(by=by, rule=rule):
+            ruled = replace(rule, action=change(rule.action)) if isinstance(rule, Standing) else rule
+            return replace(node, by=tuple(map(change, by)), rule=ruled)
         case TableJoin(keys=table_keys, residual=residual):
             return replace(node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual))
         case Aggregate(input=below, window=window, keys=groups, calls=calls):

@@ -20,15 +20,17 @@ from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.graph.feedback import Arc, Respond, Spread, arcs_of, facts_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
-from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, until
+from headrace.operators.feedback.clocks import Clock
+from headrace.operators.feedback.facts import NO_FACTS, Facts, until
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator
 from headrace.operators.panes import PANE, pane_length
 from headrace.operators.specs import PaneAggregate
 from headrace.runtime.network import Network
 
-#: Guards on one arc at most.
-MOST_GUARDS = 64
+#: Guards on one arc at most: of those that follow from what was told, and of groups that were found to match.
+MOST_GUARDS = 128
+MOST_GROUPS = 64
 #: Desires at one source at most; the newest count, for an impatient join has new ones with every page.
 MOST_WISHES = 16
 _MOST_ENDED = 1024
@@ -93,7 +95,7 @@ class Assumptions:
         self._clear()
         for guard in old:
             # a group that was given up stays so, or it would begin again with what comes now
-            if guard.kind != "derived" and self._exists(guard.arc):
+            if guard.kind != "derived" and self.exists(guard.arc):
                 self._take((guard.arc,), guard.pattern, guard.kind)
         saved = {(guard.arc, guard.pattern): guard.saved for guard in old}
         for guards in self.by_arc.values():
@@ -183,6 +185,12 @@ class Assumptions:
         self.ended.clear()
         return ended
 
+    def forget_wishes(self) -> None:
+        """What sources were to give first is said anew."""
+        left = {name: [one for one in said if one.intent is not Intent.DESIRED] for name, said in self.relayed.items()}
+        self.relayed.clear()
+        self.relayed.update({name: said for name, said in left.items() if said})
+
     def note_wishes(self, found: Spread) -> None:
         """Sources are to give this first."""
         for name, patterns in found.of_sources(self._graph).items():
@@ -205,7 +213,7 @@ class Assumptions:
         """Go on with guards that were kept: nothing is purged again, and sources need not be told again."""
         self._clear()
         for guard in guards:
-            if self._exists(guard.arc):
+            if self.exists(guard.arc):
                 self._put(guard)
         for guard in self.guards():
             if guard.kind != "derived":
@@ -215,7 +223,10 @@ class Assumptions:
     def _take(self, arcs: Sequence[Arc], wanted: Pattern, kind: Literal["told", "group"]) -> bool:
         """Put guards in place, nearest to the sender first, then forget what is kept, then tell the sources."""
         found = self._spread(arcs, wanted)
-        if not found.guards or not all(self._make_room(arc) for arc, _ in found.guards):
+        if kind == "told" and not all(self._make_room(arc, kind) for arc, _ in found.guards):
+            # others may heed it: what leaves here is dropped in any case
+            found = Spread(tuple((arc, mine) for arc, mine in found.guards if arc in arcs and mine == wanted))
+        if not found.guards or not all(self._make_room(arc, kind) for arc, _ in found.guards):
             return False
         firm = kind == "group" or len(found.guards) > len(arcs)
         for arc, mine in found.guards:
@@ -248,9 +259,12 @@ class Assumptions:
         guard.firm |= any(one.firm for one in covered)
         self.by_arc[guard.arc] = [*(one for one in before if one not in covered), guard]
 
-    def _make_room(self, arc: Arc) -> bool:
+    def _make_room(self, arc: Arc, kind: Literal["told", "group"]) -> bool:
         guards = self.by_arc.get(arc, [])
-        if len(guards) < MOST_GUARDS:
+        groups = sum(guard.kind == "group" for guard in guards)
+        if kind == "group":
+            return groups < MOST_GROUPS
+        if len(guards) - groups < MOST_GUARDS:
             return True
         loose = next((guard for guard in guards if not guard.firm), None)
         if loose is None:
@@ -277,20 +291,24 @@ class Assumptions:
     def _spread(self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None) -> Spread:
         if known is None:
             known = {arc: [guard.pattern for guard in guards] for arc, guards in self.by_arc.items()}
-        self._known("")
-        return spread_from(self._graph, arcs, wanted, known=known, taps=self._taps, facts=self._facts, answer=self.answer)
+        return spread_from(self._graph, arcs, wanted, known=known, taps=self._taps, facts=self.facts(), answer=self.answer)
 
-    def _known(self, vertex: VertexId) -> Facts:
+    def facts(self) -> Mapping[VertexId, Facts]:
+        """What is known of every vertex's output."""
         if not self._facts:
             self._facts = facts_of(self._graph, given=self._given)
-        return self._facts.get(vertex, NO_FACTS)
+        return self._facts
+
+    def _known(self, vertex: VertexId) -> Facts:
+        return self.facts().get(vertex, NO_FACTS)
 
     def origin(self, arc: Arc) -> VertexId:
         """The vertex whose output is read on an arc."""
         vertex = self._graph.by_id().get(arc[0])
         return arc[0].removeprefix(tap_of("")) if vertex is None else vertex.inputs[arc[1]]
 
-    def _exists(self, arc: Arc) -> bool:
+    def exists(self, arc: Arc) -> bool:
+        """Whether anybody reads there."""
         vertex = self._graph.by_id().get(arc[0])
         return arc[0].removeprefix(tap_of("")) in self._taps if vertex is None else arc[1] < len(vertex.inputs)
 

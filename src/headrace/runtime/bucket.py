@@ -13,12 +13,27 @@ import msgspec
 
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Page, Punctuation
-from headrace.elements.time import BEGIN
-from headrace.graph.command import Command, Relay, Running, SetPromises, SetShedding, Tell, UseRelays, UseShedders, decode_command
+from headrace.elements.time import BEGIN, END
+from headrace.graph.command import (
+    Command,
+    Relay,
+    Running,
+    SetPromises,
+    SetShedding,
+    StopQuery,
+    Tell,
+    UseCapacities,
+    UseFairness,
+    UseRelays,
+    UseScheduler,
+    UseShedders,
+    decode_command,
+)
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
 from headrace.graph.shedding import place_shedders, shedders_in
-from headrace.graph.whole import facts_in, placement_of, spread_in
+from headrace.graph.stints import counterparts
+from headrace.graph.whole import closed_in, facts_in, placement_of, spread_in
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
@@ -27,10 +42,13 @@ from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.saved_state import Extra, SavedState, Store
+from headrace.runtime.scheduling import fairness_of, slaves_of
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
 _running = msgspec.json.Decoder(Running)
+#: Commands that change nothing of the graph.
+_GRAPH_STAYS = (Tell, UseRelays, UseShedders, SetShedding, SetPromises, UseCapacities, UseScheduler, UseFairness)
 
 
 class Bucket:
@@ -41,14 +59,16 @@ class Bucket:
         self._saved = SavedState(number, cache)
         self.running = Running()
         self._ets = BatchEts()
-        self.engine = Engine(Graph(), ets=self._ets, registers=True)
+        self.engine = Engine(Graph(), ets=self._ets, registers=True, folds=True)
         self.bounds: dict[str, int] = {}  # of streams
         self._receives: dict[VertexId, Receive] = {}
         self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
         self._exchanges: set[VertexId] = set()
         self._placement = Placement(Graph(), Graph())
+        self._closed: frozenset[VertexId] = frozenset()  # no tuple enters here any more
         self.time = BEGIN
         self.restored = False
+        self._limited = False  # by a budget, in the last micro-batch
 
     @staticmethod
     def restore(number: int, store: Store, cache: ChunkCache | None = None) -> Bucket:
@@ -65,6 +85,9 @@ class Bucket:
         bucket.engine.restore(state)
         bucket.engine.restore_guards(extra.guards)
         bucket.engine.shedders.restore(extra.shedders)
+        bucket.engine.restore_owed(extra.owed)
+        bucket.engine.turns = extra.turns
+        bucket.engine.restore_wishes(extra.wishes)
         return bucket
 
     @property
@@ -80,21 +103,29 @@ class Bucket:
         self.engine.shedders.begin("bucket", self.number, version)
         commands = self._command(controls)
         self._advance_bounds(controls)
+        budget = next((control.budget for control in controls if control.budget is not None), None)
+        chooses = budget is not None or self.engine.scheduled is not None  # among all that has come, so all must be there first
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
                 self.engine.hurry(row.name)
-                self.engine.run()
+                if not chooses:
+                    self.engine.run()
         for name, bound in self._reached(self.bounds):
             self.engine.push(name, Punctuation(bound))
-        self.engine.run()
-        asked = self._ask(controls)
+        for name in self._closed & self._receives.keys():
+            self.engine.push(name, Punctuation(END))
+        left = self.engine.run(budget)
+        asked = self._ask(controls, left) if budget is None or not self.engine.unread()[0] else 0
+        self._limited = budget is not None
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is Intent.DEMANDED:
                 self._tell(command)
         self._save(version, store, queries_changed=bool(commands) or self.version is None)
         out = [row for row in ordered if row.kind is Kind.STAGED]
-        for name, pages in self.engine.take_results().items():
+        results = self.engine.take_results()
+        noticed = [name for name in self.running.watched() if results.pop(name, None)]
+        for name, pages in results.items():
             staged = stage(self.number, name, pages) if stage is not None else None
             if staged is not None:
                 out.append(staged)
@@ -102,9 +133,8 @@ class Bucket:
                 out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
         for name, pages in self.engine.take_partials().items():
             out += [Row(self.number, Kind.PARTIAL, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
-        out.append(
-            Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(self._report(controls, asked, clock.perf_counter_ns() - began)))
-        )
+        report = self._report(controls, asked, noticed, clock.perf_counter_ns() - began)
+        out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report)))
         self.restored = False
         return out
 
@@ -121,14 +151,21 @@ class Bucket:
     def _command(self, controls: list[Control]) -> list[Command]:
         """Take the commands of a micro-batch; what readers demand now is met at its end."""
         commands = [decode_command(data) for control in controls for data in control.commands]
+        moved: dict[VertexId, VertexId] = {}
         for command in commands:
-            self.running = self.running.after(command)
-        if not all(isinstance(command, Tell | UseRelays | UseShedders | SetShedding | SetPromises) for command in commands):
+            before, self.running = self.running, self.running.after(command)
+            if isinstance(command, StopQuery):
+                moved |= _moved(command, before, self.running)
+        state = self.engine.state() if moved else {}
+        if not all(isinstance(command, _GRAPH_STAYS) for command in commands):
             self._deploy(placement_of(self.running), facts_in(self.running))
-        elif any(isinstance(command, UseShedders | SetShedding | SetPromises) for command in commands):
-            self._shed()  # the graph stays as it is
+        elif not all(isinstance(command, Tell | UseRelays) for command in commands):
+            self._shed()
+            self._schedule()
+        # what others may share goes on for them; the stint that is to end has the same state for itself
+        self.engine.restore({new: state[old] for old, new in moved.items() if old in state})
         for command in commands:
-            if isinstance(command, Tell) and command.feedback.intent is not Intent.DEMANDED:
+            if isinstance(command, Tell) and command in self.running.told:  # what is ignored, is so by all
                 self._tell(command)
         return commands
 
@@ -146,8 +183,13 @@ class Bucket:
         """Run the queries in force, each by the strategy it was given."""
         self.engine.assumptions.know(facts)
         self.engine.use(placement.keyed)
+        self._schedule()
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
         self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
+        self._closed = closed_in(self.running)
+        received = {stream for spec in self._receives.values() for stream in spec.streams}
+        # an exchange that comes again, with a query that does, begins anew
+        self.bounds = {stream: bound for stream, bound in self.bounds.items() if stream in received or not stream.startswith("exchange:")}
         self._behind = {name: [] for name in self._receives}
         for behind, sources in upstream_sources(placement.keyed).items():
             for name in sources:
@@ -171,10 +213,15 @@ class Bucket:
         """Drop what is to be dropped from now on."""
         self.engine.use_shedders(place_shedders(self._placement, shedders_in(self.running)).keyed)
 
+    def _schedule(self) -> None:
+        """Let those run first whom the schedulers in force choose, by what executions are said to cost."""
+        self.engine.use_costs(self.running.costs)
+        self.engine.use_schedulers(slaves_of(self.running, self.engine.graph), fairness_of(self.running.fairness))
+
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:
             if control.time is not None:
-                self.time = control.time
+                self.time = self.engine.time = control.time
             for stream, bound in control.bounds.items():
                 self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
 
@@ -185,7 +232,7 @@ class Bucket:
             if bound > BEGIN:
                 yield name, bound
 
-    def _ask(self, controls: list[Control]) -> int:
+    def _ask(self, controls: list[Control], budget: float | None) -> int:
         """Where tuples are held, ask the streams that are silent how far the clock has brought them; returns how many said something new."""
         clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         if not clocks:
@@ -196,7 +243,7 @@ class Bucket:
         for name in self._ets.bounds:
             if any(self._waits_for_time(behind) for behind in self._behind[name]):
                 self.engine.ask(name)
-        self.engine.run()
+        self.engine.run(budget)
         self._ets.bounds = {}  # the tuples of the next micro-batch come first
         return self.engine.asked - before
 
@@ -210,17 +257,34 @@ class Bucket:
         for sources, bound in self.engine.waits():
             streams = tuple(sorted({stream for name in sources for stream in self._receives[name].streams}))
             least[streams] = min(bound, least.get(streams, bound))
-        return [Wait(bound, streams) for streams, bound in least.items()]
+        return [Wait(bound, streams) for streams, bound in least.items()] + [
+            Wait(query.stint.end, tuple(stream.name for stream in query.streams), anyhow=True)
+            for query in self.running.queries
+            if query.stint is not None and query.stint.end < END
+        ]
+
+    def _come(self, controls: list[Control]) -> dict[str, int]:
+        """How far the streams have come, for queries that stop at a time; one that never had a tuple has come as far as the clock."""
+        timed = [query for query in self.running.queries if query.stint is not None and query.stint.end < END]
+        clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
+        return {
+            stream.name: max(self.bounds.get(stream.name, self.time - stream.skew), clocks.get(stream.name, BEGIN))
+            for query in timed
+            for stream in query.streams
+        }
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
-        extra = Extra(self.bounds, self.time, ends, self.engine.guards(), self.engine.shedders.remembered())
+        engine = self.engine
+        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.wishes()
+        extra = Extra(self.bounds, self.time, ends, engine.guards(), *kept)
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
-    def _report(self, controls: list[Control], asked: int, busy_ns: int) -> Report:
+    def _report(self, controls: list[Control], asked: int, noticed: list[VertexId], busy_ns: int) -> Report:
         vertices = self.engine.observe()
         sizes = self._saved.sizes()
+        unread, waiting = self.engine.unread() if self._limited else (0, {})
         for name, seen in vertices.items():
             seen.state_bytes = sizes.get(name, 0)
         return Report(
@@ -237,13 +301,25 @@ class Bucket:
             ended=[_seen(guard) for guard in self.engine.assumptions.take_ended()],
             screened=[control.guards for control in controls if control.guards is not None],
             purged=self.engine.assumptions.take_purged(),
+            noticed=noticed,
+            reached=self._come(controls),
             relays=[Relay(guard.reader, guard.port, guard.pattern, guard.until) for guard in self.engine.guards() if guard.kind == "group"],
             state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
+            ingest_ns=sum(control.busy_ns for control in controls),
             shed=[*self.engine.shedders.take_counts(), *(seen for control in controls for seen in control.shed or ())],
+            unread=unread,
+            waiting=waiting,
         )
+
+
+def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId, VertexId]:
+    """Which vertices go on under another name in a stint that was shared and is now to end."""
+    old = next((query for query in before.queries if (query.query, query.number) == (command.query, command.number)), None)
+    new = None if old is None or old.stint is not None else next((query for query in after.ending if query.query == command.query), None)
+    return {} if old is None or new is None else counterparts(old.graph, new.graph)
 
 
 def _seen(guard: Guard) -> GuardSeen:

@@ -82,7 +82,7 @@ class Cycle:
         return bool(self._promises.signalled) and any(arc.target in self._promises.signalled for arc in self._network.arcs.get(row.vertex, ()))
 
     def more(self, row: Row) -> bool:
-        return self._runnable(row.vertex)
+        return self.runnable(row.vertex)
 
     def fresh(self, row: Row) -> bool:
         if row.state != self._at:
@@ -90,7 +90,8 @@ class Cycle:
         limit = self._room if row.batch is None else row.batch
         return limit is None or self._count < limit
 
-    def _runnable(self, name: VertexId) -> bool:
+    def runnable(self, name: VertexId) -> bool:
+        """Whether a vertex can execute: it may take input, or has a bound to hand on."""
         return self._network.more(name) or self._promises.pending(name)
 
     def _walk(self, start: State) -> Visit | None:
@@ -108,11 +109,11 @@ class Cycle:
                     return self._enter(state, again=move is Move.ENCORE and state == self._at)
                 case Move.FORWARD:
                     state = self._successor(row)
-                    if self.table.rows[state].vertex == state and self._runnable(state):
+                    if self.table.rows[state].vertex == state and self.runnable(state):
                         return self._enter(state, again=False)
                 case Move.SIGNAL:
                     state = self._signalled_by(row)
-                    if self._runnable(state):
+                    if self.runnable(state):
                         return self._enter(state, again=False)
                 case Move.BACKTRACK:
                     state = row.pred[self._network.blocking(row.vertex) if state == row.vertex else 0]
@@ -120,7 +121,7 @@ class Cycle:
                     answered = self._ask(row)
                     if answered is None:
                         return None
-                    if answered != state and self._runnable(answered):
+                    if answered != state and self.runnable(answered):
                         return self._enter(answered, again=False)
                     seen.clear()  # something is new; a source is asked once only
                     state = answered
@@ -177,13 +178,13 @@ class Cycle:
         depth, fragments = self._network.depth, self.table.fragments
         names.sort(key=lambda name: (fragments[name] != here, -depth[name]))
         for group in ([name for name in names if fragments[name] == here], [name for name in names if fragments[name] != here]):
-            inner = next((name for name in group if not self._from_source(name) and self._runnable(name)), None)
+            inner = next((name for name in group if not self._from_source(name) and self.runnable(name)), None)
             if inner is not None:
                 return self._enter(inner, again=False)
             found = self._start({fragments[name] for name in group})
             if found is not None:
                 return found
-            left = next((name for name in group if self._runnable(name)), None)
+            left = next((name for name in group if self.runnable(name)), None)
             if left is not None:
                 return self._enter(left, again=False)
         return None
@@ -240,7 +241,7 @@ class Cycle:
                 answered = self._ask(row)
                 if answered is None:
                     return None
-                if answered != state and self._runnable(answered):
+                if answered != state and self.runnable(answered):
                     return self._enter(answered, again=False)
                 return self._walk(answered) or self._stranded()
             case "SOURCE-VIRTUAL":
@@ -248,7 +249,7 @@ class Cycle:
             case "FORK":
                 return self._climb(row.pred[0], seen)
             case _:
-                if not first and self._runnable(state):
+                if not first and self.runnable(state):
                     return self._enter(state, again=False)
                 # one input holds up a merging operator; what another operator waits for, any of its inputs may bring
                 ports = (self._network.blocking(state),) if state in self._network.registers else self._network.ports[state]

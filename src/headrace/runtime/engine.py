@@ -17,24 +17,27 @@ from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, InternalError, OperatorFault
-from headrace.graph.command import ShedAt
+from headrace.graph.command import Cost, ShedAt
 from headrace.graph.feedback import Respond, arcs_of, spread_from, tap_of
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
-from headrace.runtime.assumptions import Assumptions, Guard, Saved
+from headrace.runtime.assumptions import MOST_WISHES, Assumptions, Guard, Saved
 from headrace.runtime.cycle import Cycle, Visit
 from headrace.runtime.dispatch_table import Arc, Table, build_table
 from headrace.runtime.ets import Ets
 from headrace.runtime.network import Network
 from headrace.runtime.promises import Promises
 from headrace.runtime.rules import Strategy, strategy_named
+from headrace.runtime.scheduled import Scheduled, Slave, Turns
+from headrace.runtime.schedulers.fairness import Fairness
 from headrace.runtime.shedders.shedders import Shedders
 from headrace.runtime.statistics import VertexStatistics
+from headrace.runtime.units import assumed_cost
 from headrace.runtime.unread import MARK, Unread
-from headrace.runtime.wakeup import next_wakeup, upstream_sources, waits
-from headrace.runtime.wishes import leading_to, move_forward, results_now
+from headrace.runtime.wakeup import ends_behind, next_wakeup, upstream_sources, waits
+from headrace.runtime.wishes import Wish, leading_to, move_forward, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
@@ -53,6 +56,7 @@ class Engine:
 
     `ets` answers for silent sources when a merging operator is blocked. `registers` lets bounds pass from register to register instead of as
     punctuation; `absorb` folds a punctuation into the register as soon as it is at the head (else it is taken in turn, like a tuple).
+    `folds` keeps only the last of several promises in a row that nobody has read.
     Without `relaxed` a merging operator waits until all of its inputs have a tuple, however far they have come: the plain merge, for comparison.
     """
 
@@ -67,6 +71,7 @@ class Engine:
         absorb: bool = True,
         keep_late: bool = False,
         relaxed: bool = True,
+        folds: bool = False,
         answer: Respond = respond,
     ) -> None:
         self.taps = frozenset(taps)  # vertices whose pages are wanted besides being passed on
@@ -77,7 +82,9 @@ class Engine:
         self.results: dict[VertexId, list[Page]] = {}  # what reached Output and Exchange vertices
         self.graph = Graph()
         self.ends: set[VertexId] = set()
-        self.network = Network(absorb=absorb, keep_late=keep_late, relaxed=relaxed)
+        self.network = Network(absorb=absorb, keep_late=keep_late, relaxed=relaxed, folds=folds)
+        self.time = BEGIN  # when what enters now arrived
+        self.costs: dict[VertexId, Cost] = {}
         self._registers = registers
         self._unread = Unread()
         self._strategy = strategy_named(strategy)
@@ -89,13 +96,17 @@ class Engine:
         self._guards = self.assumptions.by_arc
         self.shedders = Shedders()
         self.network.shed = self._shed
+        self._wishes: list[Wish] = []  # the newest
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
+        self.scheduled: Scheduled | None = None
+        self._turns = Turns()
         self.use(graph)
 
     def use(self, graph: Graph) -> None:
         """Change to another graph between steps; vertices of both keep their state and unread input, the others start empty or finish and go."""
         kept = {vertex.id for vertex in graph}
+        self._turns, self.scheduled = self.turns, None  # units of another graph
         for vertex in self.graph:
             while vertex.id not in kept and vertex.id not in self.ends and self.network.more(vertex.id):
                 self._execute(Visit(vertex.id, None))
@@ -117,9 +128,11 @@ class Engine:
         self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
         self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
         self._sources = upstream_sources(graph)
+        self._ends_behind = ends_behind(graph, self.ends)
+        self.use_costs(self.costs)
         self._steady = leading_to(graph, self.network.registers)
-        self._cycle.preferred = {arc for arc in self._cycle.preferred if arc[0] in kept}
         self.assumptions.use(graph, self.taps)
+        self.restore_wishes(self._wishes)
         self._rebuild()
 
     @property
@@ -176,25 +189,88 @@ class Engine:
             self.network.shedding = set(shedders)
             self._connect()
 
+    def use_costs(self, costs: Mapping[VertexId, Cost]) -> None:
+        """Charge executions by these costs, and where there is none by what is assumed of the kind of operator."""
+        self.costs = {vertex.id: costs.get(vertex.id) or assumed_cost(vertex) for vertex in self.graph}
+
+    def use_schedulers(self, slaves: Sequence[Slave], fairness: Fairness) -> None:
+        """Let schedulers choose who runs, until the graph changes; without any, the cycle does."""
+        turns = self.turns
+        self.scheduled = Scheduled(self.network, self._cycle.runnable, lambda name: self.costs[name], turns) if slaves else None
+        if self.scheduled is not None:
+            self.scheduled.use(slaves, fairness)
+
+    @property
+    def turns(self) -> Turns:
+        """What schedulers remember."""
+        return self._turns if self.scheduled is None else self.scheduled.turns
+
+    @turns.setter
+    def turns(self, turns: Turns) -> None:
+        self._turns = turns
+        if self.scheduled is not None:
+            self.scheduled.turns = turns
+
+    @property
+    def owed(self) -> Mapping[VertexId, int]:
+        """Promises of merging vertices that are still to follow what is on its way."""
+        return self._promises.owed
+
+    def restore_owed(self, owed: Mapping[VertexId, int]) -> None:
+        """Continue with promises that were kept."""
+        self._promises.owed |= {name: bound for name, bound in owed.items() if name in self.operators}
+
     def push(self, source: VertexId, element: Element) -> None:
         """Let an element enter at a source vertex."""
         if self.ets is not None and isinstance(element, Page) and len(element):
             self.ets.saw(source, int(element.rows[TS][-1]))
+        self.network.arrival = self.time
         self._emit(source, (element,))
 
-    def run(self) -> None:
-        """Work until no operator can execute."""
-        while self.step() is not None:
-            pass
+    def run(self, budget: float | None = None) -> float | None:
+        """Work until no operator can execute, or what was done is worth a budget (nanoseconds of estimated service); returns what is left of it.
 
-    def step(self) -> Step | None:
-        """Choose and execute one operator; None if there is nothing to do."""
+        Promises cost nothing, and one tuple at least is taken whatever the budget, so that every micro-batch gets on.
+        """
+        if self.scheduled is not None:
+            self.scheduled.restart()
+        if budget is None:
+            while self.step() is not None:
+                pass
+            return None
+        left = max(budget, 1.0)
+        while (done := self.step(left)) is not None:
+            left -= done.tuples * self.costs[done.vertex].service_ns
+            if left <= 0:
+                return 0.0
+        return left
+
+    def unread(self) -> tuple[int, dict[VertexId, int]]:
+        """How many tuples wait though they could be taken, a promise that alone could be taken as one; and for each end, since when."""
+        count, since = 0, dict[VertexId, int]()
+        able = {name for name in {reader for reader, _ in self.network.ready} if self._cycle.runnable(name)}
+        for arc in self.network.ready:
+            if arc[0] in able:
+                count += max(1, self.network.tuples(arc))
+                oldest = self.network.oldest(arc)
+                for end in self._ends_behind[arc[0]]:
+                    since[end] = min(oldest, since.get(end, oldest))
+        return count or int(any(map(self._cycle.runnable, self.network.registers))), since
+
+    def step(self, budget: float | None = None) -> Step | None:
+        """Choose and execute one operator, of a page on as much as fits a budget; None if there is nothing to do."""
+        self.network.arrival = self.time
+        if self.scheduled is not None and (visit := self.scheduled.select(self.time)) is not None:
+            done = self._execute(visit if budget is None else self._cut(visit, budget))
+            self._cycle.executed(visit, done.tuples, is_data=done.kind == "page")
+            self.scheduled.executed(done.tuples * self.costs[done.vertex].service_ns)
+            return done
         visit = self._cycle.select()
         if visit is None and self._promises.send_due(self.operators, self._sources, self.assumptions.due() if self._guards else {}):
             visit = self._cycle.select()
         if visit is None:
             return None
-        done = self._execute(visit)
+        done = self._execute(visit if budget is None else self._cut(visit, budget))
         self._cycle.executed(visit, done.tuples, is_data=done.kind == "page")
         return done
 
@@ -225,6 +301,7 @@ class Engine:
 
     def ask(self, source: VertexId) -> bool:
         """Ask a silent source for a bound and send it on; False if it has none that is new."""
+        self.network.arrival = self.time
         return self._promises.ask(source)
 
     def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
@@ -271,6 +348,18 @@ class Engine:
         """Continue with guards that were kept, after `restore`."""
         self.assumptions.restore(guards)
 
+    def wishes(self) -> list[Wish]:
+        """What is wanted first, as values that can be kept and given to `restore_wishes`."""
+        return list(self._wishes)
+
+    def restore_wishes(self, wishes: Iterable[Wish]) -> None:
+        """Go on with what was wanted first, as far as those are there who want it."""
+        self._wishes = [wish for wish in wishes if self.assumptions.exists((wish.reader, wish.port))]
+        self._cycle.preferred = set()
+        self.assumptions.forget_wishes()
+        for wish in self._wishes:
+            self._heed(((wish.reader, wish.port),), wish.pattern)
+
     def state(self) -> Mapping[VertexId, State]:
         """The state of every operator, and what is unread at its inputs."""
         found: dict[VertexId, State] = {}
@@ -305,6 +394,10 @@ class Engine:
 
     def _connect(self) -> None:
         self.network.use(self.graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
+
+    def _cut(self, visit: Visit, budget: float) -> Visit:
+        fits = int(budget / max(self.costs[visit.vertex].service_ns, 1e-3))
+        return Visit(visit.vertex, _least(visit.limit, max(1, fits)))
 
     def _rebuild(self) -> None:
         self._cycle.use(build_table(self.graph, self.ends, self._breaks, self._rule))
@@ -436,8 +529,14 @@ class Engine:
                     raise InternalError(f"{name} demands partial results, which only the outside may")
 
     def _prefer(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
+        """Remember a desire and heed it."""
+        said = [Wish(*arc, wanted) for arc in arcs]
+        self._wishes = [*(wish for wish in self._wishes if wish not in said), *said][-MOST_WISHES:]
+        return self._heed([(wish.reader, wish.port) for wish in said], wanted)
+
+    def _heed(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
         """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
-        found = spread_from(self.graph, arcs, wanted, taps=self.taps)
+        found = spread_from(self.graph, arcs, wanted, taps=self.taps, facts=self.assumptions.facts())
         moved = move_forward(self.graph, self.network, found.guards)
         waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
         self._cycle.preferred |= waiting

@@ -6,13 +6,14 @@ micro-batches is known by the `newest` timestamp that the plan of the micro-batc
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
 from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
@@ -24,6 +25,7 @@ from headrace.graph.command import Running, assumed
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import Placement
 from headrace.graph.shedding import place_shedders, shedders_in
+from headrace.graph.whole import closed_in
 from headrace.operators.evaluate import evaluate
 from headrace.operators.hashing import hash_columns
 from headrace.operators.specs import Output, Receive, Scan
@@ -73,7 +75,8 @@ class Ingest:
         self.sources = sources
         self.buckets = list(buckets)
         self.page = page
-        self.routes = placement.routes()
+        closed = closed_in(running) if running is not None else frozenset()
+        self.routes = tuple(vertex for vertex in placement.routes() if vertex.id not in closed)
         shedders = place_shedders(placement, shedders_in(running) if running is not None else {})
         # results that a bucket is to shed must go there
         self.ends = {name: ends for name, ends in _ends(placement.keyed).items() if not any((end, 0) in shedders.keyed for end in ends)}
@@ -87,6 +90,7 @@ class Ingest:
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
+        began = clock.perf_counter_ns()
         outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage, self.shedders)
         for shedders in (self.engine.shedders, self.shedders):
             if shedders.active:
@@ -95,7 +99,7 @@ class Ingest:
         counts: dict[str, StreamStatistics] = {}
         bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
         if self.screen is not None:
-            self.screen.expire({work.stream: self._floor(work, task.time) for work in task.work})
+            self.screen.expire(bounds | {work.stream: self._floor(work, task.time) for work in task.work})
         for work in task.work:
             seen = counts.setdefault(work.stream, StreamStatistics())
             newest = work.newest
@@ -124,8 +128,10 @@ class Ingest:
                 base.commands if base else [],
                 counts if first else None,
                 counted if first else None,
+                base.budget if base else None,
                 self.screen.report() if first and self.screen is not None else None,
                 arrived=base.arrived if base else {},
+                busy_ns=clock.perf_counter_ns() - began if first else 0,
                 shed=shed if first else None,
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
@@ -196,13 +202,15 @@ class Ingest:
             if WEIGHT in spec.columns and WEIGHT not in rows.columns:
                 rows = rows.with_columns(pl.lit(1.0).alias(WEIGHT))
             hidden = [TS, SEQ] if spec.seq else [TS]
-            self.engine.push(vertex.id, Page(rows.select([*spec.columns, *hidden])))
+            found = rows if spec.stint is UNSET else rows.filter(pl.col(TS).is_between(spec.stint.begin, spec.stint.end, closed="left"))
+            self.engine.push(vertex.id, Page(found.select([*spec.columns, *hidden])))
 
     def _collect(self, outbox: _Outbox) -> Iterator[Row]:
         self.engine.run()
         for name, pages in self.engine.take_results().items():
             for page in pages:
-                outbox.add(name, page)
+                if name in outbox.origins:  # else all that read it are being stopped
+                    outbox.add(name, page)
         yield from outbox.full()
 
 

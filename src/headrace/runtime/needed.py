@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from headrace.catalog.definitions import Stream
 from headrace.elements.pattern import Pattern, covers, intersect, is_empty
@@ -16,14 +17,16 @@ class Needed:
     """Follows from the graph of the ingest and from feedback; on the driver it says how far to read, in a task what to read."""
 
     def __init__(self, ingest: Graph, streams: Mapping[str, Stream], running: Running | None) -> None:
-        self._streams = streams
-        self._left_out: Mapping[VertexId, Sequence[Pattern]] = {}
-        if running is not None and (assumed(running) or running.relays):
-            self._left_out = spread_in(running, facts_in(running)).of_sources(whole_of(running))
+        self._streams, self._running = streams, running
+        self._agreed: dict[str, list[Pattern]] = {}
         self.scans: dict[str, list[Vertex]] = {}
         for vertex in ingest:
             if isinstance(vertex.spec, Scan):
                 self.scans.setdefault(vertex.spec.stream, []).append(vertex)
+
+    @cached_property
+    def _left_out(self) -> Mapping[VertexId, Sequence[Pattern]]:
+        return {} if self._running is None else spread_in(self._running, facts_in(self._running)).of_sources(whole_of(self._running))
 
     def columns(self, stream: str) -> tuple[str, ...] | None:
         """The columns that anybody reads of a stream (None: all)."""
@@ -36,7 +39,13 @@ class Needed:
 
     def unneeded(self, stream: str) -> list[Pattern]:
         """What none of a stream's scans need; they want different columns, but they are the same tuples."""
-        if not self._left_out or f"{stream}.late" in self.scans:
+        if stream not in self._agreed:
+            self._agreed[stream] = self._agree(stream)
+        return self._agreed[stream]
+
+    def _agree(self, stream: str) -> list[Pattern]:
+        running = self._running
+        if running is None or not (assumed(running) or running.relays) or f"{stream}.late" in self.scans:
             return []
         said = [list(self._left_out.get(scan.id, ())) for scan in self.scans.get(stream, [])]
         agreed = said[0] if said else []

@@ -9,18 +9,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
+from headrace.elements.time import BEGIN
 from headrace.graph.graph import Graph, Vertex, VertexId
-from headrace.runtime.buffer import Buffer
+from headrace.runtime.buffer import Buffer, Waiting
 from headrace.runtime.dispatch_table import Arc
 from headrace.runtime.enhanced import EtsArc, ets_arcs, only_merging_readers
 from headrace.runtime.registers import Registers, fresh_registers, head_of
 
 
 class Network:
-    """Buffers and registers. `absorb` folds a punctuation at the head of a merging operator's input into the register at once."""
+    """Buffers and registers. `absorb` folds a punctuation at the head of a merging operator's input into the register at once.
 
-    def __init__(self, *, absorb: bool, keep_late: bool, relaxed: bool = True) -> None:
-        self._absorb, self._keep_late, self._relaxed = absorb, keep_late, relaxed
+    What is appended arrived when that did which was taken last (`arrival`), or when whoever lets elements enter says.
+    """
+
+    def __init__(self, *, absorb: bool, keep_late: bool, relaxed: bool = True, folds: bool = False) -> None:
+        self._absorb, self._keep_late, self._relaxed, self._folds = absorb, keep_late, relaxed, folds
+        self.arrival = BEGIN
         self.graph = Graph()
         self.vertices: Mapping[VertexId, Vertex] = {}
         self.depth: dict[VertexId, int] = {}
@@ -40,15 +45,15 @@ class Network:
 
     def use(self, graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]) -> None:
         """Change the topology: arcs that stay keep what is unread and how far they had come; a new reader begins at the tail."""
-        before, unread, known = self.vertices, {arc: self.elements(arc) for arc in self.ready}, self.registers
+        before, unread, known = self.vertices, {arc: self.waiting(arc) for arc in self.ready}, self.registers
         self.graph, self.vertices = graph, graph.by_id()
         self.depth = {vertex.id: depth for depth, vertex in enumerate(graph)}
         self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
         self._inputs = {vertex.id: tuple((vertex.id, port) for port in range(len(vertex.inputs))) for vertex in graph}
         self.readers = readers = {name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()}
-        self._own = {arc: Buffer(1) for arcs in readers.values() for arc in arcs if arc in self.shedding}
+        self._own = {arc: Buffer(1, folds=self._folds) for arcs in readers.values() for arc in arcs if arc in self.shedding}
         shared = {name: [arc for arc in arcs if arc not in self._own] for name, arcs in readers.items()} if self._own else readers
-        self._buffers = {name: Buffer(len(arcs)) for name, arcs in shared.items()}
+        self._buffers = {name: Buffer(len(arcs), folds=self._folds) for name, arcs in shared.items()}
         self._cursors = {arc: (self._buffers[name], number) for name, arcs in shared.items() for number, arc in enumerate(arcs)}
         self._cursors |= {arc: (buffer, 0) for arc, buffer in self._own.items()}
         self.ready, self.registers = {}, {}
@@ -59,7 +64,7 @@ class Network:
                 continue
             kept = _same_ports(before[vertex.id], vertex)
             for new, old in kept.items():
-                self.give((vertex.id, new), unread.get((vertex.id, old), ()))
+                self.give((vertex.id, new), *unread.get((vertex.id, old), ((), 0)))
             if vertex.id in merging and vertex.id in known:
                 found, was = self.registers[vertex.id], known[vertex.id]
                 found.values = [was.values[kept[port]] if port in kept else value for port, value in enumerate(found.values)]
@@ -70,24 +75,24 @@ class Network:
     def append(self, name: VertexId, elements: Sequence[Element]) -> int:
         """Put what a vertex produced into its buffer; returns the number of tuples."""
         buffer = self._buffers[name]
-        count = buffer.append(elements)
+        count = buffer.append(elements, self.arrival)
         for arc in self.readers[name]:
             if self._own and arc in self._own:
                 left = self.shed(arc, elements)
                 if not left:
                     continue
-                self._own[arc].append(left)
+                self._own[arc].append(left, self.arrival)
             self.ready[arc] = None
         return count
 
-    def give(self, arc: Arc, elements: Sequence[Element]) -> None:
-        """Let one reader have elements that it must read first."""
+    def give(self, arc: Arc, elements: Sequence[Waiting], taken: int = 0) -> None:
+        """Let one reader have elements that it must read first, without the tuples already `taken` of the first."""
         if elements:
             buffer, cursor = self._cursors[arc]
-            buffer.carry(cursor, elements)
+            buffer.carry(cursor, elements, taken)
             self.ready[arc] = None
 
-    def swap(self, arc: Arc, elements: Sequence[Element]) -> None:
+    def swap(self, arc: Arc, elements: Sequence[Waiting]) -> None:
         """Let one reader have these elements, of which there is at least one, instead of all that is unread."""
         buffer, cursor = self._cursors[arc]
         buffer.swap(cursor, elements)
@@ -96,6 +101,28 @@ class Network:
         """What is unread on an arc."""
         buffer, cursor = self._cursors[arc]
         return buffer.elements(cursor)
+
+    def rest(self, arc: Arc) -> list[Waiting]:
+        """What is unread on an arc, and since when."""
+        buffer, cursor = self._cursors[arc]
+        return buffer.rest(cursor)
+
+    def waiting(self, arc: Arc) -> tuple[list[Waiting], int]:
+        """As `rest`, but the first element whole, and how many of its tuples were taken."""
+        buffer, cursor = self._cursors[arc]
+        return buffer.whole(cursor), buffer.taken(cursor)
+
+    def oldest(self, arc: Arc) -> int:
+        """Since when the head of an arc that is ready has been waiting."""
+        buffer, cursor = self._cursors[arc]
+        head = buffer.next(cursor)
+        assert head is not None
+        return head.arrived
+
+    def tuples(self, arc: Arc) -> int:
+        """How many tuples wait on an arc."""
+        buffer, cursor = self._cursors[arc]
+        return buffer.queued(cursor)
 
     def unread(self, name: VertexId) -> int:
         """How many elements wait at a vertex's inputs."""
@@ -153,6 +180,7 @@ class Network:
             if found.heads[port] is not None:
                 allowed = found.allowed(port)
                 limit = allowed if limit is None else min(limit, allowed)
+        self.arrival = self.oldest((name, port))
         element = self._remove((name, port), limit)
         if found is not None:
             self.refresh(name)

@@ -16,10 +16,14 @@ from headrace.graph.graph import VertexId
 from headrace.operators.operator import State
 from headrace.runtime.assumptions import Guard
 from headrace.runtime.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
+from headrace.runtime.scheduled import Turns
 from headrace.runtime.shedders.shedders import Remembered
+from headrace.runtime.wishes import Wish
 
-#: A chunk below this size is kept inside the manifest: one write for all small ones.
+#: A chunk below this size is kept inside the manifest: one write for all small ones,
 INLINE_BYTES = 16 * 1024
+#: unless they are so many that the manifest is too large to be written again in every micro-batch.
+MANIFEST_BYTES = 1024 * 1024
 
 
 class Store(Protocol):
@@ -47,6 +51,9 @@ class Extra(Struct):
     ends: dict[str, int]
     guards: list[Guard]
     shedders: list[Remembered] = []
+    owed: dict[str, int] = {}  # promises of merging operators that follow what is on its way
+    turns: Turns = Turns()
+    wishes: list[Wish] = []
 
 
 class Manifest(Struct):
@@ -142,15 +149,18 @@ class SavedState:
         removed: list[str],
     ) -> Iterator[tuple[str, bytes]]:
         """The values to write, one by one; notes what is `kept` in all, and which values are to be `removed`."""
+        room = MANIFEST_BYTES
         for name, chunks in state.items():
             for chunk, frame in chunks.items():
                 full = f"{name}/{chunk}"
                 before = self._chunks.get(full)
                 if before is not None and before.frame is frame:
                     kept[full] = before
+                    room -= 0 if before.inline is None else before.size
                     continue
                 data = encode_chunk(frame)
-                inline = len(data) < INLINE_BYTES
+                inline = len(data) < min(INLINE_BYTES, room)
+                room -= len(data) if inline else 0
                 kept[full] = Saved(frame, data if inline else None, len(data), version)
                 if not inline:
                     self._cache.put(self._number, full, version, data)

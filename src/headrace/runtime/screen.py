@@ -34,7 +34,8 @@ class Screen:
     def report(self) -> list[GuardSeen]:
         """What each guard dropped since the last report."""
         seen = []
-        for guard in [*self._engine.guards(), *self._engine.assumptions.take_ended()]:
-            seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved))
-            guard.saved = 0
+        for guards, ended in ((self._engine.guards(), False), (self._engine.assumptions.take_ended(), True)):
+            for guard in guards:
+                seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved, ended))
+                guard.saved = 0
         return seen

@@ -94,6 +94,7 @@ class GuardStatistics(Struct):
     until: int | None
     saved: int = 0  # tuples so far
     active: bool = True
+    ended: bool = False  # where streams are read: for good, though some task may not have heard of it yet
 
 
 class ShedStatistics(Struct):

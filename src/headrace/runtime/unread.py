@@ -6,14 +6,17 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.page import Page, Punctuation
 from headrace.graph.graph import VertexId
 from headrace.operators.operator import State
+from headrace.runtime.buffer import Waiting
 from headrace.runtime.network import Network
 
 #: Begins the names of these chunks; an operator's own never do.
 MARK = "@"
 _QUEUE, _REGISTERS = f"{MARK}queue", f"{MARK}registers"
+#: A page or a bound, when it arrived, and how many of the page's tuples were taken.
+_QUEUE_SCHEMA = {"port": pl.Int64, "chunk": pl.String, "bound": pl.Int64, "arrived": pl.Int64, "taken": pl.Int64}
 
 
 class Unread:
@@ -27,19 +30,21 @@ class Unread:
     def save(self, network: Network, name: VertexId) -> dict[str, pl.DataFrame]:
         """The chunks of a vertex; none if nothing waits."""
         chunks: dict[str, pl.DataFrame] = {}
-        order: list[tuple[int, str, int | None]] = []
+        order: list[tuple[int, str, int | None, int, int]] = []
         for port in network.ports[name]:
             if (name, port) not in network.ready:
                 continue
-            for element in network.elements((name, port)):
+            elements, taken = network.waiting((name, port))
+            for element, arrived in elements:
                 if isinstance(element, Page):
                     chunk = self._name(element)
-                    chunks[chunk] = element.rows
-                    order.append((port, chunk, None))
+                    chunks[chunk] = element.rows  # whole, though some of it was taken: so it need not be written again
+                    order.append((port, chunk, None, arrived, taken))
                 else:
-                    order.append((port, "", element.bound))
+                    order.append((port, "", element.bound, arrived, 0))
+                taken = 0
         if order:
-            chunks[_QUEUE] = self._frame(name, _QUEUE, tuple(order), {"port": pl.Int64, "chunk": pl.String, "bound": pl.Int64})
+            chunks[_QUEUE] = self._frame(name, _QUEUE, tuple(order), _QUEUE_SCHEMA)
         found = network.registers.get(name)
         if found is not None:
             rows = tuple((value, found.late) for value in found.values)
@@ -55,15 +60,17 @@ class Unread:
         if _QUEUE not in chunks:
             return
         pages: dict[str, Page] = {}
-        waiting: dict[int, list[Element]] = {}
-        for port, chunk, bound in chunks[_QUEUE].iter_rows():
+        waiting: dict[int, list[Waiting]] = {}
+        begun: dict[int, int] = {}
+        for port, chunk, bound, arrived, taken in chunks[_QUEUE].iter_rows():
             if bound is None:
                 page = pages.setdefault(chunk, Page(chunks[chunk]))
                 self._names[id(page.rows)] = (page, chunk)
                 self._next = max(self._next, int(chunk.rsplit("-", 1)[1]) + 1)
-            waiting.setdefault(port, []).append(Punctuation(bound) if bound is not None else pages[chunk])
+            waiting.setdefault(port, []).append(Waiting(Punctuation(bound) if bound is not None else pages[chunk], arrived))
+            begun.setdefault(port, taken)
         for port, elements in waiting.items():
-            network.give((name, port), elements)
+            network.give((name, port), elements, begun[port])
 
     def sweep(self, kept: Mapping[VertexId, State]) -> None:
         """Forget the names of pages that no state holds any more."""

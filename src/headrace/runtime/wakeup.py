@@ -18,6 +18,16 @@ def upstream_sources(graph: Graph) -> dict[VertexId, tuple[VertexId, ...]]:
     return found
 
 
+def ends_behind(graph: Graph, ends: Collection[VertexId]) -> dict[VertexId, tuple[VertexId, ...]]:
+    """The ends of the graph that each vertex's output leads to; of an end, itself."""
+    readers = graph.readers()
+    found: dict[VertexId, tuple[VertexId, ...]] = {}
+    for vertex in reversed(graph.vertices):
+        behind = (end for reader, _ in readers[vertex.id] for end in found[reader])
+        found[vertex.id] = (vertex.id,) if vertex.id in ends else tuple(dict.fromkeys(behind))
+    return found
+
+
 def waits(
     network: Network, sources: Mapping[VertexId, tuple[VertexId, ...]], operators: Mapping[VertexId, Operator]
 ) -> Iterator[tuple[tuple[VertexId, ...], int]]:

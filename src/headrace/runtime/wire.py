@@ -43,10 +43,11 @@ class Row:
 
 
 class Wait(Struct, frozen=True, array_like=True):
-    """An operator would go on if all of these streams had come to a bound."""
+    """An operator would go on if all of these streams had come to a bound; `anyhow` if those that never had a tuple count by the clock."""
 
     bound: int
     streams: tuple[str, ...]
+    anyhow: bool = False
 
 
 class GuardSeen(Struct, frozen=True, array_like=True):
@@ -56,6 +57,7 @@ class GuardSeen(Struct, frozen=True, array_like=True):
     pattern: str
     until: int | None
     saved: int
+    ended: bool = False
 
 
 class Control(Struct, frozen=True):
@@ -70,32 +72,39 @@ class Control(Struct, frozen=True):
     commands: list[bytes] = []
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
     ingest: dict[str, VertexStatistics] | None = None
+    budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
     arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
+    busy_ns: int = 0  # of this task, told to one bucket
     shed: list[ShedSeen] | None = None  # by the ingest in this task, to keep promises
 
 
-class Report(Struct, frozen=True):
+class Report(Struct, frozen=True, kw_only=True):
     """What a bucket tells the driver at the end of a micro-batch."""
 
     bucket: int
     time: int
-    arrived: dict[str, int]  # when the oldest tuple that was read of a stream can have come
-    bounds: dict[str, int]  # of Output and Exchange vertices
-    vertices: dict[str, VertexStatistics]
-    streams: list[dict[str, StreamStatistics]]
-    ingest: list[dict[str, VertexStatistics]]
-    waits: list[Wait]
-    asked: int  # bounds that streams were asked for
-    guards: list[GuardSeen]  # in force, with what they have dropped in this bucket
-    ended: list[GuardSeen]  # in this micro-batch
-    screened: list[list[GuardSeen]]  # by the ingest
-    purged: int  # rows of state that feedback removed
-    relays: list[Relay]  # what operators of this bucket found out that they do not need
-    state_bytes: int
-    chunks: int
-    restored: bool
-    busy_ns: int
+    arrived: dict[str, int] = {}  # when the oldest tuple that was read of a stream can have come
+    bounds: dict[str, int] = {}  # of Output and Exchange vertices
+    vertices: dict[str, VertexStatistics] = {}
+    streams: list[dict[str, StreamStatistics]] = []
+    ingest: list[dict[str, VertexStatistics]] = []
+    waits: list[Wait] = []
+    asked: int = 0  # bounds that streams were asked for
+    guards: list[GuardSeen] = []  # in force, with what they have dropped in this bucket
+    ended: list[GuardSeen] = []  # in this micro-batch
+    screened: list[list[GuardSeen]] = []  # by the ingest
+    purged: int = 0  # rows of state that feedback removed
+    noticed: list[str] = []  # outputs of what is watched that had tuples
+    reached: dict[str, int] = {}  # how far streams had come, those that tell the clock too; only if a query is to stop by itself
+    relays: list[Relay] = []  # what operators of this bucket found out that they do not need
+    state_bytes: int = 0
+    chunks: int = 0
+    restored: bool = False
+    busy_ns: int = 0
+    ingest_ns: int = 0  # of the ingest tasks that told this bucket
+    unread: int = 0  # tuples that could be taken if the budget had sufficed
+    waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
     shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that told it
 
 

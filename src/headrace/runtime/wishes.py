@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from headrace.elements.page import Element, Page
+from msgspec import Struct
+
+from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
 from headrace.graph.feedback import Arc
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.operator import Operator
 from headrace.operators.specs import Exchange, Filter, Impute, Output, Pace, PartialAggregate, Project, Receive, Scan, TableJoin, Union
+from headrace.runtime.buffer import Waiting
 from headrace.runtime.network import Network
+
+
+class Wish(Struct, frozen=True):
+    """A reader wants matching tuples of an input first."""
+
+    reader: VertexId
+    port: int
+    pattern: Pattern
 
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
@@ -52,18 +63,22 @@ def move_forward(graph: Graph, network: Network, wanted: Iterable[tuple[Arc, Pat
 
 
 def _overtake(network: Network, arc: Arc, wanted: Pattern) -> int:
-    first: list[Element] = []
-    rest: list[Element] = []
+    first: list[Waiting] = []
+    rest: list[Waiting] = []
     count = 0
-    for element in network.elements(arc):
+    for waiting in network.rest(arc):
+        element = waiting.element
         found = matches(wanted, element.rows) if isinstance(element, Page) else None
         if found is None or not isinstance(element, Page) or not found.any():
-            rest.append(element)
+            rest.append(waiting)
+            continue
+        if found.all():
+            count += len(element) if rest else 0  # what is in front already moves nowhere
+            first.append(waiting)
             continue
         count += int(found.sum())
-        first.append(Page(element.rows.filter(found)))
-        if not found.all():
-            rest.append(Page(element.rows.filter(~found)))
+        first.append(Waiting(Page(element.rows.filter(found)), waiting.arrived))
+        rest.append(Waiting(Page(element.rows.filter(~found)), waiting.arrived))
     if count:
         network.swap(arc, [*first, *rest])
     return count

@@ -18,6 +18,7 @@ from headrace.connectors import check_sink, read_table
 from headrace.elements.action import Reaction
 from headrace.elements.event_growth import growing
 from headrace.elements.page import Page
+from headrace.elements.promise import Qos
 from headrace.errors import NameFault
 from headrace.graph.command import AddQuery
 from headrace.graph.explain import explain_graph
@@ -27,6 +28,7 @@ from headrace.language.parser import parse
 from headrace.language.rule_syntax import CreateRule
 from headrace.language.syntax import Detection, Name, Select
 from headrace.optimizer.optimizer import best
+from headrace.optimizer.weights import weighted
 from headrace.plan.bind_event import bind_event
 from headrace.plan.bind_rule import BoundRule, bind_rule
 from headrace.plan.binder import bind
@@ -100,17 +102,26 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
     found = catalog.find(target.text, span=target.span)
     if not isinstance(found, Query):
         raise NameFault(f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT")
-    return plan_query(found, catalog)
+    return weighed(found.qos, plan_query(found, catalog))
+
+
+def weighed(qos: Qos, plan: Node) -> Node:
+    """The plan with aggregates that make up for what is shed, if anything may be and it goes by chance."""
+    return weighted(plan) if qos.error and (qos.shed is None or qos.shed.kind == "RANDOM") else plan
 
 
 def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction | None = None) -> AddQuery:
     """The command that starts a query or a rule, once its sinks have been checked."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
+    graph = graph_of(weighed(query.qos, plan), query.name, catalog, numbered=reaction is not None)
+    return AddQuery(query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction=reaction)
+
+
+def streams_read(plan: Node, catalog: Catalog) -> tuple[Stream, ...]:
+    """The streams that a plan reads, or whose side streams."""
     bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
-    streams = tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
-    graph = graph_of(plan, query.name, catalog, numbered=reaction is not None)
-    return AddQuery(query.name, graph, streams, query.sinks, query.schema, query.qos, reaction)
+    return tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
 
 
 def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False) -> Graph:

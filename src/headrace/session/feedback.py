@@ -9,7 +9,7 @@ from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.match import Between
 from headrace.elements.pattern import STAMP, Pattern, intersect, is_empty, pattern
 from headrace.errors import NameFault, NotSupported, QueryError
-from headrace.graph.command import AddQuery, Tell
+from headrace.graph.command import MOST_TOLD, AddQuery, Running, Tell
 from headrace.graph.feedback import facts_of, stamped, supportable
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Tell as Statement
@@ -21,7 +21,7 @@ from headrace.plan.scope import Scope, relation_of
 _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent.DEMANDED}
 
 
-def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], *, since: int, now: int) -> Tell:
+def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], in_force: Running, *, since: int, now: int) -> Tell:
     """Check a statement and make the command; `since` is how far the query's results are known to be, and a duration counts from `now`."""
     query = running.get(statement.query.text)
     if query is None:
@@ -39,7 +39,14 @@ def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], *
         reason = supportable(query.graph, query.output, wanted, times)
         if reason is not None:
             raise NotSupported(reason, span=statement.span, hint=f"{statement.text.rstrip('; ')} FOR 2 MINUTES")
-    return Tell(query.query, Feedback(intent, wanted), since, until(wanted, facts_of(query.graph, times)[query.output]))
+    told = Tell(query.query, Feedback(intent, wanted), since, until(wanted, facts_of(query.graph, times)[query.output]))
+    if intent is Intent.ASSUMED and told not in in_force.after(told).told:
+        raise NotSupported(
+            f"{MOST_TOLD} assumptions about {query.query} are in force",
+            span=statement.span,
+            hint="say several as one, or wait until some have ended (SHOW FEEDBACK)",
+        )
+    return told
 
 
 def _pattern(statement: Statement, query: AddQuery, catalog: Catalog) -> Pattern:

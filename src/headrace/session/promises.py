@@ -10,6 +10,7 @@ from headrace.catalog.definitions import Stream
 from headrace.elements.promise import OPTIONS, Qos, qos_of
 from headrace.errors import NameFault, QueryError, Span, TypeFault
 from headrace.graph.command import AddQuery, SetPromises, SetShedding
+from headrace.graph.shedding import parts_of, share_of_each
 from headrace.language.names import did_you_mean
 from headrace.language.options import NONE
 from headrace.language.syntax import AlterPromises
@@ -46,6 +47,9 @@ def check_shedding(command: SetShedding, query: AddQuery, span: Span) -> None:
     if error is None:
         hint = f"say first what it bears: ALTER QUERY {query.query} SET (error {command.share:g})"
         raise QueryError(f"{query.query} does not say which error it bears, so nothing of it is shed", span=span, hint=hint)
-    if command.share > error:
-        hint = f"shed {error:g} at most, or first ALTER QUERY {query.query} SET (error {command.share:g})"
-        raise QueryError(f"{query.query} bears an error of {error:g}, not {command.share:g}", span=span, hint=hint)
+    parts = parts_of(query.graph, query.output)
+    lost = 1.0 - (1.0 - command.share) ** parts
+    if lost > error + 1e-9:
+        of_each = "" if parts == 1 else f", which a share of {command.share:g} of each of {parts} inputs makes"
+        hint = f"shed {share_of_each(error, parts):.3g} at most, or first ALTER QUERY {query.query} SET (error {lost:.3g})"
+        raise QueryError(f"{query.query} bears an error of {error:g}, not {lost:.3g}{of_each}", span=span, hint=hint)

@@ -11,6 +11,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_connector
 from headrace.catalog.definitions import RAISED, Connector, Query, Rule, Sink, Stream, Timing
 from headrace.catalog.journal import Entry
+from headrace.connectors import check_sink
 from headrace.elements.action import CASCADE, Action, CallFunction, CallWebhook, Effort, RaiseEvent, Reaction, SwitchQuery
 from headrace.elements.event_text import format_context
 from headrace.elements.expression import columns
@@ -29,8 +30,8 @@ from headrace.language.rule_syntax import (
     DeclareEvent,
     InsertClause,
     RaiseClause,
-    SwitchClause,
     SwitchRule,
+    TurnClause,
     WebhookClause,
 )
 from headrace.language.syntax import Name, Option
@@ -101,6 +102,7 @@ def _rule(statement: CreateRule, bound: BoundRule, catalog: Catalog, functions: 
             named = catalog.sink(clause.name.text) if not clause.connector.options else None
             parts += [named.name] if named else []
             sinks.append(_own_part(named.connector, statement.name.text) if named else define_connector(clause.connector))
+            _check_sink(statement, sinks[-1], bound, clause.connector.span)
         else:
             actions.append(_action(clause, statement, bound, catalog, functions))
             texts.append(" ".join(text.split()))
@@ -127,7 +129,7 @@ def _action(clause: ActionClause, statement: CreateRule, bound: BoundRule, catal
             return CallFunction(target.text, None if args is None else tuple(bound.expression(arg, catalog) for arg in args))
         case WebhookClause(url=url):
             return CallWebhook(url.text)
-        case SwitchClause(query=query, on=on):
+        case TurnClause(query=query, on=on):
             found = catalog.find(query.text, span=query.span)
             if not isinstance(found, Query) or found.is_view:
                 raise NameFault(f"{query.text!r} is not a query that runs", span=query.span, hint="START and STOP take what CREATE QUERY made")
@@ -169,6 +171,14 @@ def _check_cascade(statement: CreateRule, bound: BoundRule, catalog: Catalog) ->
 def _counts(rule: Rule) -> bool:
     """Whether what a rule raises says how many rules led to it."""
     return all(columns(action.cascade) for action in rule.reaction.actions if isinstance(action, RaiseEvent))
+
+
+def _check_sink(statement: CreateRule, connector: Connector, bound: BoundRule, span: Span) -> None:
+    try:
+        check_sink(statement.name.text, connector, bound.plan.schema)
+    except QueryError as error:
+        error.span = span
+        raise
 
 
 def _check_function(target: Name) -> None:
@@ -216,7 +226,7 @@ def _command(rule: Rule, bound: BoundRule, catalog: Catalog) -> AddQuery:
 
 def _run(command: AddQuery, staged: Staged) -> None:
     if staged.running.get(command.query) != command:
-        staged.commands.append(command)
+        staged.send(command)
         staged.running[command.query] = command
 
 

@@ -25,12 +25,13 @@ from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Drain, DropQuery, Running
+from headrace.graph.command import AddQuery, Command, Drain, Running
 from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
+from headrace.language.switch_syntax import TurnQuery
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -61,13 +62,13 @@ from headrace.session.compile import (
     explain,
     how_ordered,
     plan_event,
-    plan_query,
     plan_rule,
     plan_select,
     plan_target,
     warnings_of,
 )
 from headrace.session.feedback import tell
+from headrace.session.flexible import by_name, switched, turned_off, turned_on
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
 from headrace.session.gauge import Gauge, Measured
 from headrace.session.outcome import Listing, Message, Outcome
@@ -106,6 +107,7 @@ class Session:
         self.deployment.delivery.reactions.switch = self._switch
         self._started = False
         self._gauge: Gauge | None = None
+        self._deployments = Deployments(self.directory)
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
@@ -146,6 +148,14 @@ class Session:
         """The streams that the queries of a text read, with the rates of those that say how fast they come."""
         read = {stream.name: stream for query in self._staged(text).running.values() for stream in query.streams}
         return {name: declared_rate(stream) for name, stream in sorted(read.items())}
+
+    def start_query(self, name: str) -> None:
+        """Turn a query on, as START QUERY does; nothing if it is on."""
+        self._turn(turned_on(self._running(), by_name(name), self._now()))
+
+    def stop_query(self, name: str) -> None:
+        """Turn a query off, as STOP QUERY does: its windows end, what is due comes out, and it stays defined; nothing if it is off."""
+        self._turn(turned_off(self._running(), by_name(name), self._now()))
 
     def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a MEMORY stream; durable when it returns."""
@@ -195,7 +205,7 @@ class Session:
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
-        if not self._running().queries:
+        if not self._running().known:
             return
         if not self._running().draining:
             self.deployment.send(Drain())
@@ -239,9 +249,16 @@ class Session:
                     self._stage(statement, staged)
         self.catalog = staged.catalog
 
+    def _turn(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            self.deployment.send(command)
+
+    def _now(self) -> int:
+        """The time, by the clock of the deployment."""
+        return self.deployment.now()
+
     def _running(self) -> Running:
-        deployments = Deployments(self.directory)
-        return deployments.at(deployments.count()).running
+        return self._deployments.running(self._deployments.count())
 
     def _staged(self, text: str) -> Staged:
         """Check statements in order, as if they were run."""
@@ -273,6 +290,8 @@ class Session:
                 plan = plan_select(statement.select, statement.text, staged.catalog, ordered=how_ordered(statement.options))
                 query = define_query(statement, plan.schema)
                 command = command_for(query, plan, staged.catalog)
+                if statement.switch is not None:
+                    command = switched(command, statement.switch, staged.catalog, self._now())
                 check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
                     if not statement.options.get("force"):
@@ -302,6 +321,8 @@ class Session:
                 name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
                 sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
                 staged.start(command_for(Query(name, statement.select_text, plan.schema, sinks), plan, staged.catalog))
+            case TurnQuery():
+                staged.turn(statement, self._now())
             case Drop():
                 staged.drop(statement)
             case Alter():
@@ -311,7 +332,11 @@ class Session:
             case Tell():
                 self._stage_feedback(statement, staged)
             case Show():
-                staged.outcomes.append(lambda: show(statement.what, self.catalog, self._running(), self.statistics()))
+                staged.outcomes.append(
+                    lambda: show(
+                        statement.what, self.catalog, self._running(), self.statistics(), self._now(), self.deployment.controller.decisions.all()
+                    )
+                )
             case Describe() if staged.catalog.has_rule(statement.name.text):
                 rule = staged.catalog.rule(statement.name.text)
                 staged.outcomes.append(lambda: describe_rule(rule))
@@ -349,7 +374,8 @@ class Session:
         """Tell a query what its readers need; a demand is answered with what there is."""
         known = staged.running.get(statement.query.text)
         bound = BEGIN if known is None else self.deployment.delivery.bounds.get(known.output, BEGIN)
-        command = tell(statement, staged.catalog, staged.running, since=bound, now=bound if BEGIN < bound < END else SystemClock().now())
+        now = bound if BEGIN < bound < END else SystemClock().now()
+        command = tell(statement, staged.catalog, staged.running, self._running(), since=bound, now=now)
         staged.commands.append(command)
         if command.feedback.intent is not Intent.DEMANDED:
             staged.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
@@ -358,7 +384,7 @@ class Session:
 
     def _demanded(self, query: str) -> Outcome:
         """What the last DEMAND of a query found, once the micro-batch that took it is through."""
-        commands = Deployments(self.directory).count()
+        commands = self._deployments.count()
         deadline = time.monotonic() + DEMAND_SECONDS
         while self.deployment.delivery.commands < commands and time.monotonic() < deadline:
             if isinstance(self.deployment, LocalDeployment):
@@ -375,16 +401,11 @@ class Session:
         staged.define(define_view(statement, plan.schema), statement, f"view {statement.name.text}")
 
     def _switch(self, name: str, on: bool) -> None:
-        """Start or stop a query, as rules do it: what is so already stays."""
-        running = {query.query: query for query in self._running().queries}
-        if not on:
-            if name in running:
-                self.deployment.send(DropQuery(name))
-            return
-        query = self.catalog.find(name)
-        assert isinstance(query, Query)
-        if name not in running:
-            self.deployment.send(command_for(query, plan_query(query, self.catalog), self.catalog))
+        """Turn a query on or off, as rules do it."""
+        if on:
+            self.start_query(name)
+        else:
+            self.stop_query(name)
 
     def _commit(self, staged: Staged) -> list[Outcome]:
         if self._running().draining and any(isinstance(command, AddQuery) for command in staged.commands):
@@ -394,7 +415,7 @@ class Session:
         self.catalog = staged.catalog
         for command in staged.commands:
             self.deployment.send(command)
-        if self._running().queries:
+        if self._running().known:
             self.start()
             self.deployment.delivery.open(self._running())
         return [outcome() for outcome in staged.outcomes]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from headrace.elements.promise import OPTIONS
 from headrace.elements.time import MILLISECOND, parse_duration
 from headrace.errors import NameFault, QueryError
-from headrace.graph.command import Command, SetShedding, UseBreaks, UseEts, UseFeedback, UseStrategy
+from headrace.graph.command import Command, SetShedding, UseBreaks, UseEts, UseFairness, UseFeedback, UseScheduler, UseStrategy
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Alter
 from headrace.operators.feedback.reach import REACHES
 from headrace.runtime.rules import strategy_named
+from headrace.runtime.schedulers import scheduler_named
 
 
 def command_of(statement: Alter) -> Command:
@@ -32,6 +33,29 @@ def command_of(statement: Alter) -> Command:
 def _strategy(statement: Alter) -> UseStrategy:
     strategy_named(statement.value.text)
     return UseStrategy(None if statement.query is None else statement.query.text, statement.value.text)
+
+
+def _scheduler(statement: Alter) -> UseScheduler:
+    scheduler_named(statement.value.text)
+    return UseScheduler(None if statement.query is None else statement.query.text, statement.value.text.strip().lower())
+
+
+def _fairness(statement: Alter) -> UseFairness:
+    if statement.query is not None:
+        raise QueryError(
+            "what keeps queries from starving is the same for all", span=statement.query.span, hint="write ALTER SYSTEM SET fairness = ..."
+        )
+    word, _, rest = statement.value.text.lower().partition(" ")
+    match word:
+        case "dynamic" | "none" if not rest:
+            return UseFairness(word)
+        case "oldest":
+            try:
+                return UseFairness("oldest", parse_duration(rest) * 1000) if rest else UseFairness()
+            except ValueError as error:
+                raise QueryError(str(error)) from error
+        case _:
+            raise NameFault(f"no fairness {statement.value.text!r}", hint="choose 'oldest', 'oldest 50 ms' (or so), 'dynamic' or 'none'")
 
 
 def _breaks(statement: Alter) -> UseBreaks:
@@ -86,6 +110,8 @@ def _shedding(statement: Alter) -> SetShedding:
 
 SETTINGS: Mapping[str, Callable[[Alter], Command]] = {
     "strategy": _strategy,
+    "scheduler": _scheduler,
+    "fairness": _fairness,
     "breaks": _breaks,
     "ets": _ets,
     "feedback": _feedback,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import RAISED, Query, Rule, Stream, Table
+from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Query, Rule, Stream, Table
+from headrace.control.journal import Decision
 from headrace.elements.promise import Qos, format_qos
 from headrace.elements.time import format_duration, format_instant
 from headrace.graph.command import AddQuery, Running
 from headrace.runtime.statistics import RuleStatistics, Statistics, StreamStatistics
+from headrace.session.flexible import state_of
 from headrace.session.outcome import Listing
 
 
-def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Listing:
+def show(what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decision] = ()) -> Listing:
     """The definitions of a kind, or the statistics of every vertex."""
     match what:
         case "STREAMS":
@@ -21,7 +23,7 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
         case "TABLES":
             return Listing(("table", "source"), tuple((table.name, table.connector.kind) for table in catalog.tables()))
         case "QUERIES":
-            return _queries(catalog, running, seen)
+            return _queries(catalog, running, seen, now)
         case "EVENTS":
             rows = tuple((each.name, each.text.removeprefix("DETECT ")) for each in catalog.queries() if each.is_event)
             raised = tuple(
@@ -35,6 +37,9 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics) -> Lis
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
             return _feedback(seen)
+        case "DECISIONS":
+            made = tuple((format_instant(each.time), each.query or "all", each.action, each.reason) for each in decisions)
+            return Listing(("at", "for", "decided", "because"), made)
         case "SHEDDING":
             return _shedding(running, seen)
         case _:
@@ -60,7 +65,13 @@ def describe(found: Stream | Table | Query, running: Running, warnings: Iterable
     columns = tuple((field.name, field.type.value) for field in found.schema)
     promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
     warned = tuple(("warning", warning) for warning in warnings)
-    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + warned)
+    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + _switched(found) + warned)
+
+
+def _switched(found: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
+    """When a query is on."""
+    options = found.options if isinstance(found, Query) else {}
+    return tuple((name.upper(), str(options[name])) for name in (SCHEDULE, START_ON, STOP_ON) if name in options)
 
 
 def _streams(catalog: Catalog, seen: Statistics) -> Listing:
@@ -73,15 +84,15 @@ def _streams(catalog: Catalog, seen: Statistics) -> Listing:
     return Listing(("stream", "source", "timestamps", "tuples", "bad", "late"), tuple(rows))
 
 
-def _queries(catalog: Catalog, running: Running, seen: Statistics) -> Listing:
+def _queries(catalog: Catalog, running: Running, seen: Statistics, now: int) -> Listing:
     results = {name: counts.results for name, counts in seen.queries.items()}
     listed = tuple(
-        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos))
-        for query in running.queries
+        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos), state_of(query, running, now))
+        for query in running.known
         if query.reaction is None
     )
-    views = tuple((query.name, "event" if query.is_event else "view", None, None) for query in catalog.queries() if query.is_view)
-    return Listing(("query", "sinks", "results", "promises"), listed + views)
+    views = tuple((query.name, "event" if query.is_event else "view", None, None, None) for query in catalog.queries() if query.is_view)
+    return Listing(("query", "sinks", "results", "promises", "is"), listed + views)
 
 
 def _rules(catalog: Catalog, seen: Statistics) -> Listing:

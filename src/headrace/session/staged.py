@@ -15,6 +15,7 @@ from headrace.errors import NameFault
 from headrace.graph.command import AddQuery, Command, DropQuery, Running, SetShedding
 from headrace.language.names import did_you_mean
 from headrace.language.rule_syntax import CreateSink, DeclareEvent
+from headrace.language.switch_syntax import TurnQuery
 from headrace.language.syntax import (
     Alter,
     AlterPromises,
@@ -27,6 +28,7 @@ from headrace.language.syntax import (
     Drop,
     Name,
 )
+from headrace.session.flexible import turned_off, turned_on
 from headrace.session.outcome import Message, Outcome, Started
 from headrace.session.promises import check_shedding, promises_of
 from headrace.session.settings import command_of
@@ -40,6 +42,7 @@ class Staged:
     def __init__(self, catalog: Catalog, running: Running) -> None:
         self.catalog = catalog
         self.running = {query.query: query for query in running.queries}
+        self.deployed = running  # with queries that are off
         self.entries: list[Entry] = []
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
@@ -56,7 +59,8 @@ class Staged:
                 taken = self.catalog.get(definition.name)
         if taken == definition or (taken is not None and statement.if_not_exists):
             self.outcomes.append(lambda: Message(f"{what} is there already"))
-            return isinstance(definition, Query) and taken == definition and definition.name not in self.running
+            known = {query.query for query in self.deployed.known}
+            return isinstance(definition, Query) and taken == definition and definition.name not in self.running.keys() | known
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
         else:
@@ -70,8 +74,22 @@ class Staged:
         """Run a query, unless it runs already just so."""
         self.outcomes.append(lambda: Started(command.query))
         if self.running.get(command.query) != command:
-            self.commands.append(command)
+            self.send(command)
             self.running[command.query] = command
+
+    def turn(self, statement: TurnQuery, now: int) -> None:
+        """Turn a query on or off."""
+        found = turned_on(self.deployed, statement.name, now) if statement.on else turned_off(self.deployed, statement.name, now)
+        for command in found:
+            self.send(command)
+        self.running = {query.query: query for query in self.deployed.queries}
+        name, word = statement.name.text, "on" if statement.on else "off"
+        self.outcomes.append(lambda: Message(f"query {name} is {word}" if found else f"query {name} is {word} already"))
+
+    def send(self, command: Command) -> None:
+        """Note a command, and what runs after it."""
+        self.commands.append(command)
+        self.deployed = self.deployed.after(command)
 
     def alter(self, statement: Alter) -> None:
         """Set something of a query or of all."""
@@ -111,8 +129,9 @@ class Staged:
         else:
             removed = self.catalog.remove(name, kind, span=statement.name.span).name
             self.entries.append(Entry(statement.text))
-        if kind in ("QUERY", "RULE") and self.running.pop(removed, None) is not None:  # a view does not run
-            self.commands.append(DropQuery(removed))
+        if kind in ("QUERY", "RULE") and any(query.query == removed for query in self.deployed.known):  # a view does not run
+            self.running.pop(removed, None)
+            self.send(DropQuery(removed))
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
 
     def _is_there(self, name: str, kind: str) -> bool:

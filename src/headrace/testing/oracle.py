@@ -27,12 +27,14 @@ from headrace.plan.nodes import (
     Project,
     Scan,
     SequenceJoin,
+    Suppress,
     TableJoin,
     Union,
 )
 from headrace.testing.oracle_events import detect
 from headrace.testing.oracle_expressions import value_of
 from headrace.testing.oracle_rows import Row, as_multiset, ordered, rows_of, split_late
+from headrace.testing.oracle_suppress import suppress
 from headrace.testing.oracle_values import compare, identity, lift, plain
 from headrace.testing.oracle_windows import aggregate
 
@@ -70,6 +72,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return aggregate(node, _rows(source, streams, tables))
         case Distinct(input=source, span=span):
             return _distinct(_rows(source, streams, tables), span)
+        case Suppress(input=source):
+            return suppress(node, _rows(source, streams, tables))
         case Detect(parts=sources):
             return detect(node, [ordered(_rows(source, streams, tables)) for source in sources])
         case Order(input=source):

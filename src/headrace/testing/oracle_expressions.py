@@ -35,6 +35,8 @@ def value_of(expr: Expr, row: Mapping[str, Any]) -> Any:
 
 def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Evaluate an aggregate over the rows of one group, which are in order."""
+    if call.function == "shed_error":
+        return 0.0  # nothing is shed here
     if call.arg is None:
         return len(rows)
     values = [value_of(call.arg, row) for row in rows]

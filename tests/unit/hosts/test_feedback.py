@@ -7,6 +7,8 @@ import pytest
 
 from headrace.elements.time import SECOND
 from headrace.errors import NameFault, NotSupported
+from headrace.graph.command import MOST_TOLD
+from headrace.graph.feedback import facts_of
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 
@@ -69,14 +71,83 @@ def test_what_is_said_of_several_stretches_of_old_time_all_holds(session):
     assert {second: ended(session, second) for second in (10, 20, 30, 40)} == {10: [0], 20: [1], 30: [2], 40: list(range(9))}
 
 
-def test_guards_end_and_are_forgotten(session):
-    push(session, range(11))
-    for number in range(30):
-        session.execute(f"ASSUME speeds WHERE segment = {number % 9} FOR 10 SECONDS")
-        push(session, range(11 + number * 10, 21 + number * 10))
-        active = [seen for seen in session.statistics().guards.values() if seen.active]
-        assert len(active) < 40, "they do not add up"
+def test_guards_of_hundreds_of_assumptions_end_and_are_forgotten(session):
+    push(session, range(11), range(3))
+    for number in range(200):
+        session.execute(f"ASSUME speeds WHERE segment = {number % 3} FOR 10 SECONDS")
+        push(session, range(11 + number * 10, 21 + number * 10, 5), range(3))
+        shown = session.execute("SHOW FEEDBACK")[0].rows
+        assert sum(row[2] != "ended" for row in shown) <= 12, "they do not add up"
+        assert len(shown) <= 120, "nor does what is remembered of those that ended"
     assert len(session._running().told) <= 3
+    kept = [bucket.engine for bucket in session.deployment.kept.values()]
+    assert all(len(engine.guards()) <= 8 for engine in kept)
+    assert all(len(said) <= 8 for engine in kept for said in engine.relayed.values())
+
+
+def test_so_many_assumptions_are_in_force_at_once_and_no_more(session):
+    push(session, range(11))
+    for number in range(MOST_TOLD):
+        session.execute(f"ASSUME speeds WHERE n = {number} FOR 1 HOUR")
+    with pytest.raises(NotSupported, match="64 assumptions about speeds are in force"):
+        session.execute("ASSUME speeds WHERE segment = 5 FOR 1 HOUR")
+    push(session, range(11, 31))
+    assert ended(session, 20) == [], "all have 10 readings"
+    push(session, range(3700, 3720))
+    session.execute("ASSUME speeds WHERE segment = 5 FOR 1 HOUR")
+    push(session, range(3720, 3741))
+    assert ended(session, 3730) == [0, 1, 2, 3, 4, 6, 7, 8], "there is room again"
+
+
+BY_MINUTE = """
+    CREATE VIEW minutes AS SELECT date_trunc('minute', at) + INTERVAL '1' MINUTE AS until, segment, speed FROM detectors;
+    CREATE QUERY tumbling AS SELECT until, segment, count(*) AS n, window_end FROM minutes [RANGE 10 SECONDS] GROUP BY until, segment INTO MEMORY;
+    CREATE QUERY hopping AS SELECT until, count(*) AS n, window_end FROM minutes [RANGE 20 SECONDS SLIDE 10 SECONDS] GROUP BY until INTO MEMORY;
+    CREATE QUERY sessions AS SELECT until, count(*) AS n, window_end FROM minutes [SESSION 5 SECONDS] GROUP BY until INTO MEMORY;
+    CREATE QUERY sliding AS SELECT until, count(*) AS n, window_end FROM minutes [RANGE 30 SECONDS SLIDE TUPLE] GROUP BY until INTO MEMORY;
+    CREATE QUERY counted AS SELECT until, sum(speed) AS n, window_end FROM minutes [PARTITION BY until ROWS 3] GROUP BY until INTO MEMORY;
+    CREATE QUERY pairs AS SELECT a.until AS until, b.until AS other, a.segment AS n FROM minutes [RANGE 5 SECONDS] AS a
+      LEFT JOIN minutes [RANGE 5 SECONDS] AS b ON a.segment = b.segment INTO MEMORY;
+    CREATE QUERY plain AS SELECT until, segment AS n FROM minutes INTO MEMORY"""
+
+
+@pytest.mark.parametrize("query", ["tumbling", "hopping", "sessions", "sliding", "counted", "pairs", "plain"])
+def test_a_column_that_tells_the_time_ends_its_guards(session, query):
+    """Progress of the timestamp is progress of every column that lies a bounded span from it."""
+    session.execute(BY_MINUTE)
+    push(session, range(0, 30, 3), range(2))
+    session.execute(f"ASSUME {query} WHERE until = TIMESTAMP '2026-01-01 00:01:00'")
+    push(session, range(30, 90, 3), range(2))
+    assert any(seen.active and "until =" in pattern for (_, pattern), seen in session.statistics().guards.items())
+    push(session, range(90, 180, 3), range(2))
+    guards = {key: seen for key, seen in session.statistics().guards.items() if "until =" in key[1]}
+    assert guards
+    assert not any(seen.active for seen in guards.values()), "all have ended"
+    session.drain()
+    first = [row for row in session.results(query) if row["until"] == EPOCH + dt.timedelta(minutes=1)]
+    later = [row for row in session.results(query) if row["until"] > EPOCH + dt.timedelta(minutes=1)]
+    assert later
+    assert not any(row["window_end"] > EPOCH + dt.timedelta(seconds=30) for row in first if "window_end" in row)
+    if query == "sessions":
+        assert session.statistics().purged >= 1, "the open session was forgotten"
+
+
+def test_columns_that_tell_the_time_do_so(session):
+    """What is known of a query's columns holds for all its results."""
+    session.execute(BY_MINUTE)
+    push(session, [*range(0, 100, 3), *range(107, 200, 4)], range(2))
+    session.drain()
+    checked = 0
+    for running in session._running().queries:
+        clocks = {clock.name: clock for clock in facts_of(running.graph, {"detectors": "at"})[running.output].clocks}
+        for row in session.results(running.query):
+            for name in {"until", "other"} & row.keys():
+                if "window_end" in row:
+                    since = (row["window_end"] - row[name]) // dt.timedelta(microseconds=1)
+                    assert clocks[name].least <= since <= clocks[name].most
+                    checked += 1
+        assert running.query == "speeds" or "until" in clocks
+    assert checked > 100
 
 
 @pytest.mark.parametrize("reach", ["results", "operator", "sources"])

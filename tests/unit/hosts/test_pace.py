@@ -76,9 +76,12 @@ def test_a_thrifty_join_does_not_even_take_what_can_meet_nobody(session):
     assert saved(session) == 80, "of the thrifty one; the plain one says nothing"
 
 
-def test_an_impatient_join_of_one_bucket_reads_partners_first():
+@pytest.mark.parametrize("forgetful", [False, True], ids=["kept", "restored"])
+def test_an_impatient_join_of_one_bucket_reads_partners_first(forgetful):
     for manner, pages in (("", 2), ("IMPATIENT", 3)):
         with Session(host="local", buckets=1) as session:
+            assert isinstance(session.deployment, LocalDeployment)
+            session.deployment.forgetful = forgetful
             session.execute(f"""
                 CREATE STREAM ahead (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;
                 CREATE STREAM behind (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;

@@ -12,7 +12,8 @@ from headrace.elements.pattern import EVERYTHING, STAMP, Pattern, pattern
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session
-from headrace.operators.feedback.facts import NO_FACTS, Clock, Facts, after, in_time, until
+from headrace.operators.feedback.clocks import Clock
+from headrace.operators.feedback.facts import NO_FACTS, Facts, after, in_time, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.panes import PANE
 from headrace.operators.specs import (

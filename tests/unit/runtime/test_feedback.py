@@ -24,6 +24,7 @@ from headrace.operators.join import JoinOperator
 from headrace.operators.specs import Distinct, Filter, Join, Output, PaneAggregate, PartialAggregate, Project, Reorder, Scan, Union
 from headrace.runtime.assumptions import MOST_GUARDS, Guard, guards_of
 from headrace.runtime.engine import Engine
+from headrace.runtime.wishes import Wish
 
 X, G, V = Column("x", Type.STRING), Column("g", Type.BIGINT), Column("v", Type.INT)
 
@@ -300,6 +301,22 @@ def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
     assert engine.relayed == {"s": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
     engine.feedback("out", assumed((G, equal(2))))  # no longer, and that is another thing to say
     assert engine.relayed["s"][1:] == [assumed((G, equal(2)))]
+
+
+def test_what_is_wanted_first_survives_a_restart_and_another_graph() -> None:
+    graph = Graph((scan(), Vertex("f", Filter(TRUE), ("s",)), Vertex("u", Union(1), ("f",)), out("u")))
+    engine = Engine(graph)
+    engine.feedback("out", assumed((G, equal(9))))
+    engine.feedback("out", Feedback(Intent.DESIRED, pattern((G, equal(2)))))
+    again = Engine(graph)
+    again.restore_guards(engine.guards())
+    again.restore_wishes(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.wishes()), type=list[Wish]))
+    again.use(Graph((*graph.vertices, Vertex("d", Distinct((G,), 5), ("u",)), out("d", "other"))))
+    again.use(graph)
+    assert again.relayed == engine.relayed
+    again.push("s", page((1, 0, 1), (2, 0, 2), (9, 0, 2)))
+    again.hurry("s")
+    assert results(again) == [(2, 0), (1, 0)]
 
 
 def test_rule_3_in_order_only_the_choice_of_branch_changes(cycles: Any) -> None:

@@ -15,16 +15,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
+from headrace.control.controller import Controller
 from headrace.errors import HeadraceError, HostFault
 from headrace.graph.command import AddQuery, Command, Drain
 from headrace.hosts.delivery import Delivery
 from headrace.hosts.intake import Deployments, pause, resume
+from headrace.hosts.progress import guide
 from headrace.hosts.relaying import Relaying
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import SCHEMA, HeadraceSource
+from headrace.hosts.switching import switches
+from headrace.runtime.clock import SystemClock
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.wire import Kind, Row
 
@@ -71,6 +75,7 @@ class SparkDeployment:
         self.feeders: dict[str, StreamingQuery] = {}
         self.drained = threading.Event()
         self.relaying = Relaying(())
+        self.controller = Controller(self.directory)
         self.fault: HeadraceError | None = None
         self.told = False  # whether a failure has been raised to whoever uses us
 
@@ -99,7 +104,7 @@ class SparkDeployment:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
         running = self.deployments.at(self.deployments.count()).running
         if not running.draining:
-            self._feed(tuple(stream for query in running.queries for stream in query.streams))
+            self._feed(tuple(stream for query in running.known for stream in query.streams))
         self.query = writer.start()
 
     def send(self, command: Command) -> None:
@@ -108,6 +113,9 @@ class SparkDeployment:
         if isinstance(command, Drain):
             self._end_feeders()
         self.deployments.log.append(command)
+
+    def now(self) -> int:
+        return SystemClock().now()
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -144,7 +152,7 @@ class SparkDeployment:
 
     def _end_feeders(self) -> None:
         running = self.deployments.at(self.deployments.count()).running
-        self._feed(tuple(stream for query in running.queries for stream in query.streams))
+        self._feed(tuple(stream for query in running.known for stream in query.streams))
         for feeder in self.feeders.values():
             settle(feeder)
 
@@ -157,8 +165,11 @@ class SparkDeployment:
             if self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6):
                 self.drained.set()
             relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-            if relays is not None:
-                self.deployments.log.append(relays)
+            guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.delivery.clock.now())
+            for command in (*switches(self.delivery.reports, deployed.running), *([] if relays is None else [relays]), *guidance.commands):
+                self.deployments.log.append(command)
+            if guidance.pace is not None:
+                guide(self.directory, guidance.pace.budget, guidance.pace.limits)
         except HeadraceError as error:
             self.fault = error
             raise

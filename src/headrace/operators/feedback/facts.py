@@ -12,8 +12,9 @@ from headrace.elements.pattern import EVERYTHING, STAMP, Pattern, intersect, pat
 from headrace.elements.schema import TS
 from headrace.elements.time import END
 from headrace.elements.types import Type
-from headrace.elements.window import Range
+from headrace.elements.window import Extent, Range
 from headrace.operators.aggregates import Aggregates
+from headrace.operators.feedback.clocks import Clock, clocks_of, common_clocks, joined_clocks
 from headrace.operators.panes import PANE, pane_length
 from headrace.operators.specs import (
     Detect,
@@ -38,18 +39,11 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
 )
-
-
-class Clock(Struct, frozen=True):
-    """A whole-number or time column whose distance to the timestamp is known: column + least <= timestamp <= column + most."""
-
-    name: str
-    least: int
-    most: int
 
 
 class Facts(Struct, frozen=True):
@@ -93,30 +87,49 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             names = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
             constants = [(Column(name, e.type), equal(e.value)) for name, e in columns if isinstance(e, Literal) and e.value is not None]
             carried = _carried(inputs[0].holds, names)
-            clocks = tuple(Clock(names[clock.name], clock.least, clock.most) for clock in inputs[0].clocks if clock.name in names)
-            return Facts(intersect(carried, pattern(*constants)), clocks)
+            return Facts(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
         case Union() | OrderedUnion() | Pace():
-            return Facts(_common(inputs), tuple(clock for clock in inputs[0].clocks if all(clock in other.clocks for other in inputs[1:])))
+            return Facts(_common(inputs), common_clocks([each.clocks for each in inputs]))
         case Output() | Exchange() | Reorder() | Distinct() | Impute() | TableJoin():
             return inputs[0]
         case Join() | OrderedJoin() | RowsJoin():
-            sides = (inputs[0].holds, rename(inputs[1].holds, dict(zip(spec.right.names, spec.right_names, strict=True))))
+            sided = _side_names(spec)
+            sides = (inputs[0].holds, rename(inputs[1].holds, sided[1]))
             kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
-            return Facts(intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING)
+            clocks = [joined_clocks(inputs[port].clocks, sided[port], spec.extent(port)) for port in (0, 1)]
+            return Facts(intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING, (*clocks[0], *clocks[1]))
         case SequenceJoin():
-            names = dict(zip(spec.right.names, spec.right_names, strict=True))
-            clocks = tuple(Clock(names[clock.name], clock.least, clock.most) for clock in inputs[1].clocks if clock.name in names)
-            return Facts(intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, names))), clocks)
+            sided = _side_names(spec)
+            # a pair has the timestamp of its right tuple
+            clocks = [joined_clocks(inputs[port].clocks, sided[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
+            return Facts(intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, sided[1]))), (*clocks[0], *clocks[1]))
         case PartialAggregate():
             length = pane_length(spec.window)
-            return Facts(intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1),))
+            # a partial's timestamp lies in the pane of its tuples
+            keys = clocks_of(spec.keys, inputs[0].clocks, least=1 - length, most=length - 1)
+            return Facts(intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1), *keys))
         case PaneAggregate():
             start = () if not isinstance(spec.window, Range) else (Clock("window_start", spec.window.size, spec.window.size),)
-            return Facts(restrict(inputs[0].holds, frozenset(name for name, _ in spec.keys)), (Clock("window_end", 0, 0), *start))
-        case SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
-            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0),))
-        case Scan() | Receive() | Detect():
+            groups = frozenset(name for name, _ in spec.keys)
+            longest = spec.window.size if isinstance(spec.window, Range) else pane_length(spec.window)
+            keys = tuple(clock.moved(1, longest) for clock in inputs[0].clocks if clock.name in groups)
+            return Facts(restrict(inputs[0].holds, groups), (Clock("window_end", 0, 0), *start, *keys))
+        case SessionAggregate(window=window):
+            keys = clocks_of(spec.keys, inputs[0].clocks, least=window.gap, most=window.gap)
+            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+        case SlidingAggregate():
+            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *clocks_of(spec.keys, inputs[0].clocks)))
+        case RowsAggregate() | WhileAggregate():
+            # a window may be complete with a tuple of another group, but not of another partition
+            keys = clocks_of([(name, expr) for name, expr in spec.keys if expr in spec.window.by], inputs[0].clocks)
+            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+        case Scan() | Receive() | Detect() | Suppress():
             return NO_FACTS
+
+
+def _side_names(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, str], dict[str, str]]:
+    """How the columns of each side are called in the output."""
+    return {name: name for name in spec.left.names}, dict(zip(spec.right.names, spec.right_names, strict=True))
 
 
 def _last(match: Match | None) -> int | None:

@@ -26,14 +26,17 @@ def join_inputs(spec: Join | OrderedJoin | RowsJoin, wanted: Pattern) -> tuple[P
 def sequence_inputs(spec: SequenceJoin, wanted: Pattern) -> tuple[Pattern | None, Pattern | None]:
     """Whole keys are not needed on either side.
 
-    Otherwise a right tuple alone, where it uses up no left one; a left one never: the next best left tuple would take its place.
+    Otherwise a right tuple alone, where it uses up no left one; a left one only if all right tuples that may take it are not needed, for the next
+    best left tuple would take its place.
     """
-    own, keys = _own(spec), _keys(spec)
-    if all(term.column.name in keys[0] or term.column.name in keys[1] for term in wanted.terms):
+    own, keys, stamp = _own(spec), _keys(spec), wanted.get(TS)
+    by_key = all(term.column.name in keys[0] or term.column.name in keys[1] for term in wanted.terms if term.column.name != TS)
+    if by_key and stamp is None:
         return _of_side(wanted, own, keys, 0), _of_side(wanted, own, keys, 1)
     if spec.mode == "chronicle":
-        return None, None
-    return None, _of_side(wanted, own, keys, 1, stamp=wanted.get(TS))
+        return None, None  # what an unneeded right tuple has used up must not be there for one that is needed
+    soon = ending_before(stamp, spec.span) if by_key and stamp is not None else None
+    return None if soon is None else _of_side(wanted, own, keys, 0, stamp=soon), _of_side(wanted, own, keys, 1, stamp=stamp)
 
 
 def table_input(spec: TableJoin, wanted: Pattern) -> Pattern | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace.elements.event_output import key_columns
-from headrace.elements.expression import Expr
+from headrace.elements.expression import Column, Expr
 from headrace.elements.match import Between
 from headrace.elements.pattern import STAMP, Pattern
 from headrace.elements.schema import TS
@@ -42,6 +42,7 @@ from headrace.operators.specs import (
     SessionAggregate,
     SlidingAggregate,
     Spec,
+    Suppress,
     TableJoin,
     Union,
     WhileAggregate,
@@ -84,11 +85,14 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             # a whole history is on its own; anything else that is left out might have prevented or replaced something
             places = key_columns(spec.event, keys, spec.outputs)
             return Response(tuple(group_input(wanted, {name: own[place] for name, place in places.items()}) for own in keys))
+        case Suppress(by=by):  # a group is on its own; of a group, what is left out would not count
+            return Response((group_input(wanted, {expr.name: expr for expr in by if isinstance(expr, Column)}),))
         case PartialAggregate():
             return Response((partial_input(spec, wanted, facts[0]),))
         case PaneAggregate():
             return Response((pane_input(spec, wanted, facts[0]),), watches(spec, wanted, facts[0]))
         case SessionAggregate() | SlidingAggregate():
+            # of a group up to a time nothing: its session may go on behind that, and a sliding result says when its group began
             return Response((group_input(wanted, dict(spec.keys)),))
         case RowsAggregate() | WhileAggregate():
             # a partition is on its own; a group within one is not, since the others' tuples count or end the run as well

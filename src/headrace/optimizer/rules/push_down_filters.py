@@ -15,7 +15,23 @@ from headrace.elements.schema import HIDDEN, TS
 from headrace.elements.types import Type
 from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_narrowed_scan
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    Suppress,
+    TableJoin,
+    Union,
+)
 from headrace.plan.traversal import Rebuild, descend, replace_inputs
 
 Terms = tuple[Expr, ...]
@@ -69,6 +85,8 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return _push_into_join(node, terms)
         case SequenceJoin():
             return _push_into_sequence(node, terms)
+        case Suppress():
+            return ((),), _keep(node, terms)  # what is filtered early would not count
         case Detect():
             return _push_into_detect(node, terms)
 

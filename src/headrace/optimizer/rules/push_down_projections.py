@@ -9,9 +9,26 @@ from msgspec.structs import replace
 from headrace.elements.event import primitives
 from headrace.elements.event_output import Pick
 from headrace.elements.expression import Expr, columns
+from headrace.elements.suppression import Standing
 from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
-from headrace.plan.nodes import Aggregate, Detect, Distinct, Filter, Impute, Join, Node, Order, Pace, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    Suppress,
+    TableJoin,
+    Union,
+)
 from headrace.plan.traversal import Rebuild, descend, replace_inputs, window_expressions
 
 Names = frozenset[str]
@@ -42,6 +59,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
         case Union(inputs=nodes) | Pace(inputs=nodes):
             names = pick(node.schema, needed)
             return (frozenset(names),) * len(nodes), lambda new: replace_inputs(node, tuple(narrow(each, names) for each in new))
+        case Suppress():
+            return _narrow_suppress(node, needed)
         case Distinct(input=below):
             return (frozenset(below.schema.names),), lambda new: replace_inputs(node, new)
         case Order(input=below):
@@ -81,6 +100,17 @@ def _narrow_aggregate(node: Aggregate, needed: Names) -> tuple[tuple[Names, ...]
     if _depends_on_order(node.window, calls):
         read = _whole_unless_base(node.input, read)
     return (read,), lambda new: Aggregate(new[0], node.window, node.keys, calls)
+
+
+def _narrow_suppress(node: Suppress, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    """What is read of the newest or the oldest tuple, and what decides."""
+    names = node.input.schema.names
+    older = {old: name for old, name in zip(node.old_names, names, strict=False) if old in needed}
+    decides = (*node.by, *((node.rule.action,) if isinstance(node.rule, Standing) else ()))
+    read = _whole_unless_base(node.input, _reads(needed.intersection(names).union(older.values()), decides))
+    kept = pick(node.input.schema, read)
+    old_names = (*(old for old, name in zip(node.old_names, names, strict=False) if name in kept), node.old_names[-1])
+    return (frozenset(kept),), lambda new: Suppress(narrow(new[0], kept), node.by, node.rule, old_names)
 
 
 def _narrow_join(node: Join, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:

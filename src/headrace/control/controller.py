@@ -1,0 +1,236 @@
+"""After each micro-batch: look, judge, and say what is to change. Decisions reach buckets as commands, so a repeated micro-batch sees the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from headrace.analysis.facts import Facts, VertexFacts
+from headrace.analysis.shed_decision import ShedPlan, decide
+from headrace.analysis.shedding_plan import shedding_plan
+from headrace.control.journal import Decision, Decisions
+from headrace.control.monitor import Monitor, Observation, VertexCost
+from headrace.control.observation import Standing, standings, stretch
+from headrace.control.policies.budget import budget
+from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
+from headrace.control.policies.strategy import Past, Switch, judge
+from headrace.elements.promise import Qos
+from headrace.elements.time import SECOND
+from headrace.graph.command import Command, Cost, Running, ShedAt, UseCapacities, UseScheduler, UseShedders
+from headrace.graph.graph import VertexId
+from headrace.graph.whole import placement_of
+from headrace.operators.specs import Scan
+from headrace.runtime.schedulers import NONE
+from headrace.runtime.statistics import Statistics
+from headrace.runtime.wire import Report
+
+#: Promises are compared with what will be expected so much later (microseconds).
+LOOKAHEAD = SECOND
+#: What is shed is reduced at most so often (microseconds); it is increased at once.
+EVERY = 2 * SECOND
+#: Schedulers are told what operators cost when it has changed by so much.
+DIFFERENT = 0.3
+#: What a tuple is taken to occupy.
+TUPLE_BYTES = 64.0
+#: Rates and costs are not known before this many micro-batches.
+FIRST = 3
+
+
+class Pace(Struct, frozen=True):
+    """How much the next micro-batches may do in each bucket (nanoseconds of service; None: all there is) and read of streams."""
+
+    budget: int | None = None
+    limits: dict[str, int] = {}
+
+
+class Guidance(Struct, frozen=True):
+    """What is to change: commands to append, and how much is done at a time (None: as before)."""
+
+    commands: tuple[Command, ...] = ()
+    pace: Pace | None = None
+
+
+class Controller:
+    """Keeps the promises of the queries of one deployment."""
+
+    def __init__(self, directory: Path) -> None:
+        self.decisions = Decisions(directory)
+        self._monitor = Monitor()
+        self._began: dict[str, int] = {}  # when each query was first seen
+        self._plan = ShedPlan()
+        self._pressure = Pressure()
+        self._changed = 0  # when shedders were changed last
+        self._short = False
+        self._budget: int | None = None
+        self._past: dict[str, Past] = {}
+        self._due: dict[str, int] = {}  # when each query is judged again
+        self._told: dict[VertexId, Cost] = {}
+        self._told_at = -EVERY
+        self._looks = 0
+
+    def after(self, seen: Statistics, reports: Sequence[Report], running: Running, now: int) -> Guidance:
+        """What to do after a micro-batch that has just been delivered."""
+        promised = {query.query: query.qos for query in running.queries}
+        self._began = {name: self._began.get(name, now) for name in promised}
+        observation = self._monitor.look(seen, reports, running, now)
+        self._looks += 1
+        if running.draining or self._looks < FIRST:
+            return Guidance()
+        found = {name: standings(qos, observation.queries[name], now - self._began[name], LOOKAHEAD) for name, qos in promised.items()}
+        pace = self._pace(observation, running, len(reports))
+        commands = [*self._order_work(observation, running, found, pace), *self._shed(observation, running, found)]
+        return Guidance(tuple(commands), pace)
+
+    def _pace(self, seen: Observation, running: Running, buckets: int) -> Pace | None:
+        """How much is done at a time: all of it, unless something may wait for something else that is more urgent."""
+        promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
+        ingest = ingest_work(seen, running)
+        wanted = budget(promises, seen.machine, ingest, max(1, buckets))
+        if wanted is None and self._budget is None:
+            return None
+        if (wanted is None) != (self._budget is None):
+            what = "do all at once" if wanted is None else f"do about {wanted / 1e6:.0f} ms of work in a bucket at a time"
+            self.decisions.add(Decision(seen.time, None, what, "queries differ in how quick they must be" if wanted else "none must be quicker"))
+        self._budget = wanted
+        return Pace(wanted)
+
+    def _order_work(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None) -> list[Command]:
+        """Choose who runs first, unless users have."""
+        if any(not choice.auto for choice in running.schedulers):
+            return []
+        commands: list[Command] = []
+        if pace is not None and pace.budget is not None:
+            commands += self._use(None, "edf", seen.time, running, "what must be quick comes first")
+        elif pace is not None:
+            commands += self._use(None, NONE, seen.time, running, "nothing waits")
+        else:
+            for query in running.queries:
+                commands += self._judge(query.query, query.qos, found[query.query], seen.time, running)
+        if commands or any(choice.scheduler != NONE for choice in running.schedulers):
+            commands += self._tell_costs(seen)
+        return commands
+
+    def _judge(self, query: str, qos: Qos, found: tuple[Standing, ...], now: int, running: Running) -> list[Command]:
+        """Another strategy for a query that breaks a promise, if one would serve it better."""
+        if now < self._due.get(query, 0):
+            return []
+        self._due[query] = now + EVERY
+        current = next((choice.scheduler for choice in running.schedulers if choice.query == query), NONE)
+        past = self._past.get(query, Past()).at(stretch(qos, now - self._began[query]))
+        match judge(found, current, past, shedding=False):
+            case Switch(strategy=strategy, past=past, scores=worth, in_circles=circles):
+                self._past[query] = past
+                broken = ", ".join(str(each) for each in found if not each.is_kept)
+                why = f"{broken}; worth {', '.join(f'{name} {value:.2f}' for name, value in worth.items())}{'; else in circles' if circles else ''}"
+                return self._use(query, strategy, now, running, why)
+            case _:
+                return []
+
+    def _use(self, query: str | None, scheduler: str, now: int, running: Running, reason: str) -> list[Command]:
+        if next((choice.scheduler for choice in running.schedulers if choice.query == query), NONE) == scheduler:
+            return []
+        self.decisions.add(Decision(now, query, f"schedule by {scheduler}", reason))
+        return [UseScheduler(query, scheduler, auto=True)]
+
+    def _tell_costs(self, seen: Observation) -> list[Command]:
+        """What operators cost, if it differs much from what was told."""
+        costs = {name: Cost(cost.service * 1e9, cost.selectivity, TUPLE_BYTES, TUPLE_BYTES) for name, cost in seen.costs.items()}
+        if seen.time - self._told_at < EVERY or not any(_differs(self._told.get(name), cost) for name, cost in costs.items()):
+            return []
+        self._told, self._told_at = costs, seen.time
+        return [UseCapacities(costs)]
+
+    def _shed(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]]) -> list[Command]:
+        """Shed what is missing for the latencies that must hold, or less than before."""
+        promises = [(query.qos, seen.time - self._began[query.query]) for query in running.queries]
+        seconds = target(promises, seen.machine.fixed)
+        if seconds is None or not any(qos.error for qos, _ in promises):
+            return self._order((), seen, running, "no latency must hold") if running.shedders else []
+        self._press(found)
+        room = max(seen.machine.room(seconds) / seconds, 1e-6)
+        could = shedding_plan(running, facts_of(seen, running), speed=room)
+        load = could.load * (1.0 + self._pressure.value)
+        self._plan = decide(self._plan, load, could.places)
+        self._note_shortfall(seen.time, load)
+        wanted = tuple(
+            ShedAt(one.reader, one.port, min(rounded(one.share), _bearable(running, one)), one.shedding, one.query)
+            for one in could.shedders(self._plan, running)
+            if one.share > GRAIN / 2
+        )
+        pressed = f", corrected by {self._pressure.value:+.0%}" if self._pressure.value else ""
+        return self._order(wanted, seen, running, f"load {load:.2f} of what micro-batches of {seconds * 1e3:.0f} ms can do{pressed}")
+
+    def _press(self, found: dict[str, tuple[Standing, ...]]) -> None:
+        must = [each for standing in found.values() for each in standing if each.measure == "latency" and each.strictness.value == "MUST"]
+        if must:
+            self._pressure = self._pressure.after(is_broken=any(not each.is_kept for each in must), slack=min(each.slack for each in must))
+
+    def _order(self, wanted: tuple[ShedAt, ...], seen: Observation, running: Running, reason: str) -> list[Command]:
+        before = {one.arc: one for one in running.shedders}
+        after = {one.arc: one for one in wanted}
+        changes = [arc for arc in before.keys() | after.keys() if abs(_share(before.get(arc)) - _share(after.get(arc))) > GRAIN / 2]
+        if not changes:
+            return []
+        more = any(_share(after.get(arc)) > _share(before.get(arc)) for arc in changes)
+        if not more and seen.time - self._changed < EVERY:
+            return []
+        self._changed = seen.time
+        for arc in sorted(changes):
+            told = after.get(arc) or before[arc]
+            self.decisions.add(Decision(seen.time, told.query, f"shed {_share(after.get(arc)):.0%} before {arc[0]}", reason))
+        return [UseShedders(wanted)]
+
+    def _note_shortfall(self, now: int, load: float) -> None:
+        if (self._plan.shortfall > 0) == self._short:
+            return
+        self._short = not self._short
+        if self._short:
+            what, why = "shed all that may be lost", f"{self._plan.shortfall:.0%} of the processor is missing even so"
+        else:
+            what, why = "shed less than may be lost", "that is enough again"
+        self.decisions.add(Decision(now, None, what, f"load {load:.2f}: {why}"))
+
+
+def facts_of(seen: Observation, running: Running) -> Facts:
+    """What was observed, as the analysis wants it."""
+    streams = {stream.name: stream for query in running.queries for stream in query.streams}
+    return Facts(
+        dict(seen.rates),
+        vertices={name: VertexFacts(cost.service, cost.selectivity) for name, cost in seen.costs.items()},
+        schemas={name: stream.schema for name, stream in streams.items()},
+        skews={name: stream.skew / SECOND for name, stream in streams.items()},
+        reading=seen.reading,
+        elsewhere=seen.machine.fixed,
+    )
+
+
+def ingest_work(seen: Observation, running: Running) -> float:
+    """The busy seconds a second that reading and the operators of the ingest take."""
+    placement = placement_of(running)
+    rates: dict[VertexId, float] = {}
+    work = 0.0
+    for vertex in placement.ingest:
+        cost = seen.costs.get(vertex.id, VertexCost(0.0, 1.0))
+        into = seen.rates.get(vertex.spec.stream, 0.0) if isinstance(vertex.spec, Scan) else sum(rates.get(name, 0.0) for name in vertex.inputs)
+        rates[vertex.id] = into if isinstance(vertex.spec, Scan) else into * cost.selectivity
+        work += into * cost.service
+    return work + seen.reading * sum(seen.rates.get(stream.name, 0.0) for stream in {s.name: s for q in running.queries for s in q.streams}.values())
+
+
+def _differs(told: Cost | None, now: Cost) -> bool:
+    if told is None:
+        return True
+    return (
+        abs(now.service_ns - told.service_ns) > DIFFERENT * told.service_ns or abs(now.selectivity - told.selectivity) > DIFFERENT * told.selectivity
+    )
+
+
+def _share(shedder: ShedAt | None) -> float:
+    return 0.0 if shedder is None else shedder.share
+
+
+def _bearable(running: Running, shedder: ShedAt) -> float:
+    qos: Qos = running.promises()[shedder.query]
+    return qos.error or 0.0

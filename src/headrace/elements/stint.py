@@ -1,0 +1,61 @@
+"""When a query is on: stints, and the schedule that they follow."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headrace.elements.time import BEGIN, DAY, END, format_duration, format_instant
+
+
+class Stint(Struct, frozen=True):
+    """One time that a query is on, from a start to a stop; tuples from `begin` and before `end` belong to it, and none of its state is another's."""
+
+    query: str
+    number: int
+    begin: int = BEGIN
+    end: int = END
+
+    def __str__(self) -> str:
+        return f"{self.query} #{self.number}"
+
+
+class Schedule(Struct, frozen=True):
+    """Instants at which a query starts and stops by itself, and after which time they come again (None: never)."""
+
+    begin: int | None = None
+    end: int | None = None
+    every: int | None = None
+
+    def first(self, now: int) -> tuple[int, int] | None:
+        """The begin and end of the stint that a query that is created now begins with: one that is on, else the next; None if there is none."""
+        if self.begin is None:
+            return BEGIN, self.stop_after(now)
+        if self.end is None:
+            return (self.begin, END) if self.every is None else self.following(now)
+        if self.every is None:
+            return (self.begin, self.end) if now < self.end else None
+        turn = max(0, (now - self.end) // self.every + 1)  # the first whose end is still to come
+        return self.begin + turn * self.every, self.end + turn * self.every
+
+    def following(self, now: int) -> tuple[int, int] | None:
+        """The begin and end of the next stint that starts by itself, not before now; None if none does."""
+        if self.begin is None:
+            return None
+        turn = 0 if self.every is None else max(0, -((self.begin - now) // self.every))
+        begin = self.begin + turn * (self.every or 0)
+        return None if begin < now else (begin, self.stop_after(begin))
+
+    def stop_after(self, begin: int) -> int:
+        """When a stint that begins then stops by itself; END if never."""
+        if self.end is None:
+            return END
+        if self.every is None:
+            return self.end if self.end > begin else END
+        return self.end + max(0, (begin - self.end) // self.every + 1) * self.every
+
+    def __str__(self) -> str:
+        def text(instant: int) -> str:
+            return format_instant(instant)[11:16] if self.every == DAY and 0 <= instant < 2 * DAY else f"'{format_instant(instant)}'"
+
+        parts = [f"{word} {text(instant)}" for word, instant in (("START", self.begin), ("STOP", self.end)) if instant is not None]
+        return " ".join(parts) + ("" if self.every in (None, DAY) else f" EVERY {format_duration(self.every or 0)}")

@@ -1,0 +1,36 @@
+"""Graphs of stints: the same as the query's, but sharing nothing with any other."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from headrace.elements.stint import Stint
+from headrace.graph.graph import Graph, Vertex, VertexId, vertex
+from headrace.graph.place import place
+from headrace.operators.specs import Receive, Scan
+
+
+def for_stint(graph: Graph, stint: Stint) -> Graph:
+    """The graph of a stint: its scans take only tuples of it, and all ids follow from theirs."""
+    made: dict[VertexId, Vertex] = {}
+    for old in graph:
+        spec = replace(old.spec, stint=stint) if isinstance(old.spec, Scan) else old.spec
+        made[old.id] = vertex(spec, [made[origin] for origin in old.inputs])
+    return Graph(tuple(made.values()))
+
+
+def has_exchange(graph: Graph) -> bool:
+    """Whether tuples may be between two micro-batches."""
+    return bool(place(graph).exchanges())
+
+
+def counterparts(before: Graph, after: Graph) -> dict[VertexId, VertexId]:
+    """For each vertex of the keyed stage that a graph had, the one that does its work in the other graph, of the same shape."""
+    pairs = zip(place(before).keyed, place(after).keyed, strict=True)
+    return {old.id: new.id for old, new in pairs if old.id != new.id}
+
+
+def entrances(graph: Graph) -> frozenset[VertexId]:
+    """Where tuples of streams, not of exchanges, enter the keyed stage."""
+    found = (one for one in place(graph).keyed if isinstance(one.spec, Receive))
+    return frozenset(one.id for one in found if isinstance(one.spec, Receive) and not any(name.startswith("exchange:") for name in one.spec.streams))

@@ -1,0 +1,111 @@
+"""Random queries under any scheduler and any budget, both changed at any moment, with restarts in between, give what the oracle says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from headrace.catalog.catalog import Catalog
+from headrace.elements.page import Page
+from headrace.hosts.local import LocalDeployment
+from headrace.hosts.progress import read_progress, write_progress
+from headrace.language.parser import parse
+from headrace.language.syntax import Select
+from headrace.plan.binder import bind
+from headrace.runtime.schedulers import SCHEDULERS
+from headrace.session import Session, Started
+from headrace.testing.clock import VirtualClock
+from headrace.testing.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.queries import STREAMS, queries, stream_histories, stream_statements, unions
+from headrace.testing.streams import page
+
+CATALOG = Catalog()
+for definition in STREAMS:
+    CATALOG.add(definition)
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "15"))
+NAMES = st.sampled_from(["none", "threshold 1 kB", *SCHEDULERS])
+#: Nanoseconds; a tuple is taken to cost some tens to some thousands.
+BUDGETS = st.none() | st.sampled_from([0, 30, 1000, 5000, 50_000])
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What happens before a micro-batch: a budget, perhaps another scheduler (for all, or for one query), perhaps a restart."""
+
+    budget: int | None
+    scheduler: str | None
+    query: int | None
+    forgets: bool
+    push: int
+
+
+CHANGES = st.builds(Turn, BUDGETS, st.none() | NAMES, st.sampled_from([None, 0, 1]), st.booleans(), st.integers(0, 4))
+TURNS = st.lists(CHANGES, min_size=1, max_size=12)
+
+
+def run_session(
+    texts: Sequence[str], histories: Mapping[str, Sequence[Row]], buckets: int, turns: Sequence[Turn], options: str = ""
+) -> list[list[Row]]:
+    """Push tuples between micro-batches of little budget, then drain with the last budget; the results of each query."""
+    found: list[list[Row]] = [[] for _ in texts]
+    with Session(host="local", buckets=buckets) as session:
+        deployment = session.deployment
+        assert isinstance(deployment, LocalDeployment)
+        deployment.clock = VirtualClock()
+        session.execute(stream_statements())
+        for number, text in enumerate(texts):
+            (started,) = session.execute(f"CREATE QUERY q{number} {options} AS {text} INTO MEMORY")
+            assert isinstance(started, Started)
+
+            def take(batch: int, pages: Sequence[Page], number: int = number) -> None:
+                found[number].extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
+
+            deployment.delivery.subscribers.setdefault(started.query, []).append(take)
+        left = {stream.name: page(stream.schema, histories[stream.name]).visible().to_dicts() if histories[stream.name] else [] for stream in STREAMS}
+        for turn in turns:
+            if turn.scheduler is not None:
+                target = "SYSTEM" if turn.query is None or turn.query >= len(texts) else f"QUERY q{turn.query}"
+                session.execute(f"ALTER {target} SET scheduler = '{turn.scheduler}'")
+            deployment.forgetful = turn.forgets
+            for name, rows in left.items():
+                if turn.push and rows:
+                    session.push(name, rows[: turn.push])
+                    left[name] = rows[turn.push :]
+            write_progress(session.directory, msgspec.structs.replace(read_progress(session.directory), budget=turn.budget))
+            deployment.step()
+        for name, rows in left.items():
+            if rows:
+                session.push(name, rows)
+        session.drain(timeout=60)
+        assert not read_progress(session.directory).unread
+        assert not any(seen.queued for seen in session.statistics().vertices.values())
+    return found
+
+
+def check(texts: Sequence[str], histories: Mapping[str, Sequence[Row]], buckets: int, turns: Sequence[Turn], options: str = "") -> list[list[Row]]:
+    for rows, text in zip(found := run_session(texts, histories, buckets, turns, options), texts, strict=True):
+        note(text)
+        (statement,) = parse(text)
+        assert isinstance(statement, Select)
+        expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
+        came = as_multiset(rows)
+        assert came == expected, f"{text}: missing {dict(expected - came)}, too many {dict(came - expected)}"
+    return found
+
+
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
+@given(st.lists(queries(), min_size=1, max_size=2), stream_histories(most=8), st.sampled_from([1, 3]), TURNS)
+def test_schedulers_and_budgets_agree_with_the_oracle(texts, histories, buckets, turns):
+    check(texts, histories, buckets, turns)
+
+
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
+@given(unions(), stream_histories(most=8), st.sampled_from([1, 3]), TURNS)
+def test_merging_unions_keep_order_under_schedulers_and_budgets(text, histories, buckets, turns):
+    (rows,) = check([text], histories, buckets, turns, "WITH (ordered merge)")
+    assert [row.ts for row in rows] == sorted(row.ts for row in rows)

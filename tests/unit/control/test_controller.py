@@ -1,0 +1,102 @@
+"""The loop closed over a machine that is simulated: rounds that take longer the more work they have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.control.controller import Controller
+from headrace.elements.time import SECOND
+from headrace.graph.command import Running
+from headrace.graph.shedding import shedders_in
+from headrace.hosts.intake import Deployments
+from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.wire import Report
+from headrace.session import Session
+
+SCRIPT = """
+    CREATE STREAM bids (at TIMESTAMP, auction BIGINT, price DOUBLE) TIMESTAMP BY at FROM MEMORY;
+    CREATE QUERY dear {promise} AS SELECT auction, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY auction INTO MEMORY;
+"""
+MUST = "WITH (force, latency '2 s' MUST, error 0.35)"
+FIXED, SERVICE, CORES = 0.2, 20e-6, 2
+
+
+class Simulated:
+    """A deployment in numbers: what a round reads came since the last one began, and each tuple that is not shed costs the same."""
+
+    def __init__(self, running: Running, directory: Path) -> None:
+        self.running, self.controller = running, Controller(directory)
+        self.seen = Statistics(queries={query.query: QueryStatistics() for query in running.queries})
+        self.now, self.planned = 0, 0
+        self.latencies: list[float] = []
+        self.shares: list[float] = []
+
+    def run(self, rate: float, seconds: float) -> None:
+        """Let tuples come at a rate; records the worst latency of each round and the share that was shed in it."""
+        end = self.now + round(seconds * SECOND)
+        while self.now < end:
+            begun, self.planned = self.planned, self.now
+            came = round(rate * (self.planned - begun) / SECOND)
+            (share,) = [one.share for one in shedders_in(self.running).values()] or [0.0]
+            taken = round(came * (1 - share))
+            busy = taken * SERVICE
+            self.now = self.planned + round((FIXED + busy / CORES) * SECOND)
+            self._count(came, taken, busy)
+            latency = (self.now - begun) / SECOND
+            for query in self.seen.queries.values():
+                query.latency_ms = latency * 1e3
+            self.latencies.append(latency)
+            self.shares.append(share)
+            for command in self.controller.after(self.seen, [self._report(busy)], self.running, self.now).commands:
+                self.running = self.running.after(command)
+
+    def _count(self, came: int, taken: int, busy: float) -> None:
+        self.seen.streams.setdefault("bids", StreamStatistics()).tuples += came
+        for vertex in {vertex.id for query in self.running.queries for vertex in query.graph}:
+            counts = self.seen.vertices.setdefault(vertex, VertexStatistics())
+            counts.tuples_in += came if vertex.startswith("scan") else taken
+            counts.tuples_out += came if vertex.startswith("scan") else taken
+            if vertex.startswith("filter"):
+                counts.busy_ns += round(busy * 1e9)
+
+    def _report(self, busy: float) -> Report:
+        return Report(bucket=0, time=self.planned, busy_ns=round(busy * 1e9))
+
+
+def simulated(directory: Path, promise: str) -> Simulated:
+    with Session(directory, host="local") as session:
+        session.execute(SCRIPT.format(promise=promise))
+    deployments = Deployments(directory)
+    return Simulated(deployments.at(deployments.count()).running, directory)
+
+
+@pytest.mark.parametrize("overload", [1.2, 1.35])
+def test_what_must_hold_holds_in_an_overload_and_nothing_is_shed_after_it(tmp_path: Path, overload: float) -> None:
+    capacity = (1 - FIXED / 0.84) * CORES / SERVICE  # in rounds that are short enough
+    run = simulated(tmp_path, MUST)
+    run.run(0.5 * capacity, 20)
+    assert not any(run.shares)
+    before = len(run.latencies)
+    run.run(overload * capacity, 60)
+    settled = list(range(before, len(run.latencies)))[12:]
+    assert max(run.latencies[at] for at in settled) <= 2.0
+    assert 0.0 < max(run.shares) <= 0.35
+    run.run(0.5 * capacity, 30)
+    assert run.shares[-1] == 0.0
+    assert {decision.query for decision in run.controller.decisions.all()} >= {"dear"}
+
+
+def test_no_more_is_shed_than_may_be_lost_and_that_it_is_not_enough_is_said(tmp_path: Path) -> None:
+    run = simulated(tmp_path, "WITH (force, latency '2 s' MUST, error 0.1)")
+    run.run(2.0 * CORES / SERVICE, 10)
+    assert max(run.shares) <= 0.1
+    assert any("missing" in decision.reason for decision in run.controller.decisions.all())
+
+
+@pytest.mark.parametrize("promise", ["", "WITH (force, latency '2 s' BEST EFFORT, error 0.35)", "WITH (force, latency '2 s' MUST)"])
+def test_without_a_must_and_an_error_nothing_is_shed(tmp_path: Path, promise: str) -> None:
+    run = simulated(tmp_path, promise)
+    run.run(1.5 * CORES / SERVICE, 10)
+    assert not any(run.shares)
