@@ -15,5 +15,5 @@ def test_an_application_finds_what_was_planted(spark, tmp_path, monkeypatch, app
     monkeypatch.delenv(desk.PLACE, raising=False)
     with Session(tmp_path / "state", buckets=2) as session:
         results = run(application, session, tmp_path / "here", 1, timeout=250)
-    findings = application.findings(1, tmp_path / "here", results)
-    assert [finding for finding in findings if not finding.holds] == []
+    checks = application.checks(1, tmp_path / "here", results)
+    assert [check for check in checks if not check.holds] == []

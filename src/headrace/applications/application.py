@@ -17,7 +17,7 @@ Results: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """One thing that was planted in the data, and what the queries made of it."""
 
     what: str
@@ -51,7 +51,7 @@ class Application(ABC):
         """Write the data that the script reads."""
 
     @abstractmethod
-    def findings(self, seed: int, folder: Path, results: Results) -> Sequence[Finding]:
+    def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
         """Compare what came out with what was planted."""
 
 

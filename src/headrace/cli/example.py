@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from headrace.applications.application import Application, Finding, run
+from headrace.applications.application import Application, Check, run
 from headrace.applications.table import APPLICATIONS
 from headrace.cli.report import RUN_FAILED, err, faults, out
 from headrace.cli.running import Host, open_session
@@ -46,10 +46,10 @@ def example(
     with faults():
         item = chosen(name)
         with tempfile.TemporaryDirectory(prefix="headrace-example-") as temporary:
-            findings = _run(item, Path(temporary) if folder is None else folder, seed, host)
+            checks = _run(item, Path(temporary) if folder is None else folder, seed, host)
     if folder is not None:
         out.print(f"data, {item.folder}.sql and results are in {folder}", markup=False)
-    if not all(finding.holds for finding in findings):
+    if not all(check.holds for check in checks):
         raise typer.Exit(RUN_FAILED)
 
 
@@ -74,16 +74,16 @@ def rows_table(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     return table
 
 
-def findings_table(findings: Sequence[Finding]) -> RenderableType:
+def checks_table(checks: Sequence[Check]) -> RenderableType:
     """What was planted beside what was found."""
     table = Table("what", "planted", "found", "", header_style="bold")
-    for finding in findings:
-        verdict = "[green]as planted[/]" if finding.holds else "[bold red]not as planted[/]"
-        table.add_row(finding.what, _size(finding.planted), _size(finding.found), verdict)
+    for check in checks:
+        verdict = "[green]as planted[/]" if check.holds else "[bold red]not as planted[/]"
+        table.add_row(check.what, _size(check.planted), _size(check.found), verdict)
     return table
 
 
-def _run(item: Application, folder: Path, seed: int, host: Host) -> Sequence[Finding]:
+def _run(item: Application, folder: Path, seed: int, host: Host) -> Sequence[Check]:
     out.print(f"[bold]{item.title}[/]")
     if host is Host.spark:
         err.print("[dim]starting Spark ...[/]")
@@ -92,15 +92,15 @@ def _run(item: Application, folder: Path, seed: int, host: Host) -> Sequence[Fin
         results = run(item, session, folder, seed)
         took = time.monotonic() - began
         read = sum(stream.tuples for stream in session.statistics().streams.values())
-        findings = item.findings(seed, folder, results)
+        checks = item.checks(seed, folder, results)
     for query in item.shown:
         out.print(rows_table(query, results[query]))
-    out.print(findings_table(findings))
-    for finding in findings:
-        if not finding.holds:
-            err.print(f"{finding.what}: planted {finding.planted}, found {finding.found}", markup=False)
+    out.print(checks_table(checks))
+    for check in checks:
+        if not check.holds:
+            err.print(f"{check.what}: planted {check.planted}, found {check.found}", markup=False)
     out.print(f"{read:,} tuples in {took:.1f} s on the {host.value} host; all about it: docs/applications/{item.name}.md")
-    return findings
+    return checks
 
 
 def _cell(value: object) -> str:

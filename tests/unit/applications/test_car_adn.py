@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.applications.application import Finding, Results, run
+from headrace.applications.application import Check, Results, run
 from headrace.applications.car_adn.application import CarAdn
 from headrace.applications.car_adn.traffic import traffic
 from headrace.session import Session
@@ -27,16 +27,16 @@ class Changed(CarAdn):
         return text
 
 
-def outcome(application: CarAdn, folder: Path, seed: int, buckets: int = 2) -> tuple[Results, list[Finding]]:
+def outcome(application: CarAdn, folder: Path, seed: int, buckets: int = 2) -> tuple[Results, list[Check]]:
     with Session(host="local", buckets=buckets) as session:
         results = run(application, session, folder, seed, timeout=60)
-    return results, list(application.findings(seed, folder, results))
+    return results, list(application.checks(seed, folder, results))
 
 
 @pytest.mark.parametrize(("seed", "buckets"), [(1, 1), (2, 3)])
 def test_every_accident_is_notified_once_and_nothing_else_is(tmp_path: Path, seed: int, buckets: int) -> None:
-    results, findings = outcome(SMALL, tmp_path, seed, buckets)
-    assert [finding for finding in findings if not finding.holds] == []
+    results, checks = outcome(SMALL, tmp_path, seed, buckets)
+    assert [check for check in checks if not check.holds] == []
     assert len(results["notify"]) == 5, "four, and one in the same place later"
     assert all(row["stopped"] != row["slowed"] for row in results["notify"])
     assert len(list((tmp_path / "out" / "notified").glob("*.json"))) >= 1
@@ -57,8 +57,8 @@ def test_every_accident_is_notified_once_and_nothing_else_is(tmp_path: Path, see
 )
 def test_without_one_of_its_conditions_it_would_notify_what_is_no_accident(tmp_path: Path, changes: tuple[tuple[str, str], ...]) -> None:
     changed = type("Other", (Changed,), {"changes": changes})(accidents=2, cars=0)
-    _, findings = outcome(changed, tmp_path, 5)
-    assert not findings[0].holds
+    _, checks = outcome(changed, tmp_path, 5)
+    assert not checks[0].holds
 
 
 def test_the_same_seed_gives_the_same_traffic_and_another_one_another() -> None:

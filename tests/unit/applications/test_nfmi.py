@@ -16,8 +16,8 @@ def test_a_cut_fibre_gives_one_alarm_with_its_consequences_below_it(place: str, 
     monkeypatch.setenv(desk.PLACE, place)
     with Session(host="local", buckets=2) as session:
         results = run(Nfmi(), session, tmp_path / "here", 1, timeout=100)
-    findings = Nfmi().findings(1, tmp_path / "here", results)
-    assert [finding for finding in findings if not finding.holds] == []
+    checks = Nfmi().checks(1, tmp_path / "here", results)
+    assert [check for check in checks if not check.holds] == []
     container = Container(place)
     container.define_view("centre", "parent IS NULL AND status = 'OPEN'", ("alarm", "severity", "note"))
     ((alarm, severity, note),) = container.view("centre")
@@ -35,7 +35,7 @@ def test_if_consequences_were_not_recognised_the_findings_would_say_so(tmp_path:
     monkeypatch.setattr(Nfmi, "script", script.replace("cuts [RANGE 2 MINUTES]", "cuts [RANGE 1 SECOND]").replace("'15 minutes'", "'30 minutes'"))
     with Session(host="local") as session:
         results = run(application, session, tmp_path, 1, timeout=100)
-    wrong = {finding.what for finding in application.findings(1, tmp_path, results) if not finding.holds}
+    wrong = {check.what for check in application.checks(1, tmp_path, results) if not check.holds}
     assert wrong >= {"circuits that failed alone", "root alarms in the container", "escalated"}
 
 
@@ -62,3 +62,27 @@ def test_a_report_of_a_switch_has_its_fields() -> None:
     assert [fields[name] for name in names] == ["0", "RPI", "57347", "H'8311", "46:16.8", "REPT", "ARL-C"]
     with pytest.raises(ValueError, match=r'rept: pattern\("SWLVL="\) fails at line 2, column'):
         formats.switches(report.replace("SWLVL", "SW"))
+
+
+def test_a_session_that_is_cut_off_goes_on_and_opens_no_alarm_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(desk.PLACE, raising=False)
+    application, here = Nfmi(), tmp_path / "here"
+    application.prepare(here, 3)
+    monkeypatch.chdir(here)
+    taken: dict[str, dict[int, list[dict[str, object]]]] = {query: {} for query in (*application.shown, *application.watched)}
+
+    def session() -> Session:
+        made = Session(tmp_path / "state", host="local", buckets=2, limit=400)
+        for query, batches in taken.items():
+            made.subscribe(query, batches.__setitem__)
+        return made
+
+    before = session()
+    before.execute(application.script)
+    while not Container(here / "alarms.db").alarms():
+        before.deployment.step()  # type: ignore[attr-defined]
+    assert len(Container(here / "alarms.db").alarms()) < CONSEQUENCES * 3, "now it is gone, without a word, and not all is told"
+    with session() as after:
+        after.drain(timeout=100)
+    results = {query: [row for rows in batches.values() for row in rows] for query, batches in taken.items()}
+    assert [check for check in application.checks(3, here, results) if not check.holds] == []

@@ -16,11 +16,11 @@ def test_each_product_is_found_in_its_case_and_each_loss_is_told(tmp_path: Path,
     application = Rfid(cases=15)
     with Session(host="local", buckets=buckets) as session:
         results = run(application, session, tmp_path, seed, timeout=60)
-    findings = application.findings(seed, tmp_path, results)
-    assert [finding for finding in findings if not finding.holds] == []
+    checks = application.checks(seed, tmp_path, results)
+    assert [check for check in checks if not check.holds] == []
     assert results["missing"]
     fewer = {**results, "missing": results["missing"][1:]}
-    assert not application.findings(seed, tmp_path, fewer)[0].holds
+    assert not application.checks(seed, tmp_path, fewer)[0].holds
 
 
 def test_some_products_are_read_at_the_instant_of_the_next_case() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headrace.applications.application import Finding
+from headrace.applications.application import Check
 from headrace.applications.table import APPLICATIONS
 from headrace.cli import example
 from headrace.cli.main import app
@@ -42,7 +42,7 @@ def test_an_unknown_name_is_told_with_what_was_meant() -> None:
 
 def test_what_is_not_found_as_planted_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     rfid = example.chosen("rfid")
-    monkeypatch.setattr(type(rfid), "findings", lambda *_: (Finding("nothing", [1], []),))
+    monkeypatch.setattr(type(rfid), "checks", lambda *_: (Check("nothing", [1], []),))
     code, output = invoke("rfid", "--host", "local")
     assert code == 1
     assert "not as planted" in output

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.applications.application import Application, Finding, Results
+from headrace.applications.application import Application, Check, Results
 from headrace.applications.car_adn.duty import calls
 from headrace.applications.car_adn.traffic import START, Place, Traffic, traffic, write
 
@@ -29,7 +29,7 @@ class CarAdn(Application):
     def prepare(self, folder: Path, seed: int) -> None:
         write(self._traffic(seed).reports, folder / "data" / "cars")
 
-    def findings(self, seed: int, folder: Path, results: Results) -> Sequence[Finding]:
+    def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
         """Each accident once, and warnings for exactly the cars that drive towards one."""
         made = self._traffic(seed)
         told = sorted(((place_of(row), row["at"]) for row in results["notify"]), key=lambda item: item[1])
@@ -49,9 +49,9 @@ class CarAdn(Application):
             and at <= START + dt.timedelta(seconds=report.at) <= at + dt.timedelta(minutes=5)
         )
         return (
-            Finding("accidents notified, by place and minute", list(made.accidents), sorted(found)),
-            Finding("calls to the police", len(made.accidents), len(calls(folder))),
-            Finding("warnings to cars on their way there", warnings, len(results["warned"])),
+            Check("accidents notified, by place and minute", list(made.accidents), sorted(found)),
+            Check("calls to the police", len(made.accidents), len(calls(folder))),
+            Check("warnings to cars on their way there", warnings, len(results["warned"])),
         )
 
     def _traffic(self, seed: int) -> Traffic:

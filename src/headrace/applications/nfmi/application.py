@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.applications.application import Application, Finding, Results
+from headrace.applications.application import Application, Check, Results
 from headrace.applications.nfmi import desk
 from headrace.applications.nfmi.container import CLEAR, OPEN, Container
 from headrace.applications.nfmi.network import CIRCUITS, MINUTES, NETWORKS, NODES, network, write
@@ -24,12 +24,12 @@ class Nfmi(Application):
     title = "Network faults: one alarm for each, out of thousands of messages"
     folder = "nfmi"
     shown = ("open_fibre", "open_isolated")
-    watched = ("explain", "unreadable")
+    watched = ("explain", "failing", "removed", "unreadable")
 
     def prepare(self, folder: Path, seed: int) -> None:
         write(network(seed), folder / "data")
 
-    def findings(self, seed: int, folder: Path, results: Results) -> Sequence[Finding]:
+    def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
         """Root alarms and consequences as the queries found them and as the container has them."""
         made = network(seed)
         container = Container(os.environ.get(desk.PLACE) or folder / "alarms.db")
@@ -39,16 +39,18 @@ class Nfmi(Application):
         repaired = [cut.ring for cut in made.cuts if cut.end < MINUTES * 60]
         slow = [cut.ring for cut in made.cuts if cut.end - cut.begin > 15 * 60]
         return (
-            Finding("cut fibres, one alarm each", sorted(cut.ring for cut in made.cuts), sorted(row["ring"] for row in results["open_fibre"])),
-            Finding("circuits that failed alone", made.lonely, [row["source"] for row in results["open_isolated"]]),
-            Finding("consequences of each cut", [CONSEQUENCES] * len(made.cuts), [row["complaint_count"] for row in results["explain"]]),
-            Finding("messages that nobody can read", made.broken, len(results["unreadable"])),
-            Finding("root alarms in the container", len(made.cuts) + len(made.lonely), len(roots)),
-            Finding("consequences in the container", CONSEQUENCES * len(made.cuts), len(alarms) - len(roots)),
-            Finding("tickets, all different", len(alarms), len({alarm.ticket for alarm in alarms.values()})),
-            Finding("escalated", sorted(slow), sorted(ring for name, ring in rings.items() if roots[name].severity == "CRITICAL")),
-            Finding("closed", sorted(repaired), sorted(ring for name, ring in rings.items() if roots[name].status == CLEAR)),
-            Finding(
+            Check("cut fibres, one alarm each", sorted(cut.ring for cut in made.cuts), sorted(row["ring"] for row in results["open_fibre"])),
+            Check("circuits that failed alone", made.lonely, [row["source"] for row in results["open_isolated"]]),
+            Check("consequences of each cut", [CONSEQUENCES] * len(made.cuts), [row["complaint_count"] for row in results["explain"]]),
+            Check("modules that fail again and again", made.repeated, [row["module"] for row in results["failing"]]),
+            Check("trunks taken out for too long", made.stuck, [row["module"] for row in results["removed"]]),
+            Check("messages that nobody can read", made.broken, len(results["unreadable"])),
+            Check("root alarms in the container", len(made.cuts) + len(made.lonely), len(roots)),
+            Check("consequences in the container", CONSEQUENCES * len(made.cuts), len(alarms) - len(roots)),
+            Check("tickets, all different", len(alarms), len({alarm.ticket for alarm in alarms.values()})),
+            Check("escalated", sorted(slow), sorted(ring for name, ring in rings.items() if roots[name].severity == "CRITICAL")),
+            Check("closed", sorted(repaired), sorted(ring for name, ring in rings.items() if roots[name].status == CLEAR)),
+            Check(
                 "still open",
                 sorted(cut.ring for cut in made.cuts if cut.ring not in repaired),
                 sorted(ring for name, ring in rings.items() if roots[name].status == OPEN),

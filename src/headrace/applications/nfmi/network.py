@@ -148,7 +148,7 @@ def _switches(made: Network, chance: random.Random) -> None:
     for number in range(5):
         at, away = chance.uniform(60, 2500), chance.uniform(1, 4) * 60
         if number == 0:
-            away, made.stuck = 11 * 60, ["12-0"]
+            away, made.stuck = 8 * 60, ["12-0"]
         _send(made, chance, "switches", at, f"+++ ARL-C {_clock(at)} 07 TRK\r\nRMV TRK=12-{number} BY=CRAFT")
         _send(made, chance, "switches", at + away, f"+++ ARL-C {_clock(at + away)} 07 TRK\r\nRST TRK=12-{number} BY=CRAFT")
 

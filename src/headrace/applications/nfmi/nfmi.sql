@@ -57,6 +57,22 @@ CREATE VIEW repairs AS
   GROUP BY ring
   HAVING count(*) = 1;
 
+-- A module that reports more than ten failures within two hours is told once, with the first of them.
+CREATE QUERY failing AS
+  SELECT source, module, event, address, at FROM switches [RANGE 2 HOURS]
+  WHERE alarm_type = 'REPT'
+  GROUP BY source, module
+  HAVING RSUPPRESS(10 OLD)
+INTO FILES (path 'out/failing', format 'json');
+
+-- A trunk that is taken out by hand and put back within five minutes is work, not a fault.
+CREATE QUERY removed AS
+  SELECT source, module, at FROM switches [RANGE 2 HOURS]
+  WHERE alarm_type = 'TRUNK'
+  GROUP BY source, module
+  HAVING TSUPPRESS(5 MINUTES, action)
+INTO FILES (path 'out/removed', format 'json');
+
 -- A complaint about a ring whose fibre is whole has a cause of its own.
 CREATE VIEW isolated AS
   SELECT c.source || ' at ' || date_trunc('second', c.at) AS alarm, c.source, c.domain, c.alarm_type, c.severity, c.at

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.applications.application import Application, Finding, Results
+from headrace.applications.application import Application, Check, Results
 from headrace.applications.rfid.warehouse import Warehouse, warehouse, write
 
 
@@ -25,7 +25,7 @@ class Rfid(Application):
     def prepare(self, folder: Path, seed: int) -> None:
         write(self._warehouse(seed), folder / "data")
 
-    def findings(self, seed: int, folder: Path, results: Results) -> Sequence[Finding]:
+    def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
         """Each product in its case, each seal on its case, each loss."""
         made = self._warehouse(seed)
 
@@ -33,10 +33,10 @@ class Rfid(Application):
             return sorted((row[one], row[other]) for row in results[query])
 
         return (
-            Finding("products missing, by case", sorted(made.missing), pairs("missing", "box", "tag")),
-            Finding("products in their case", sorted(made.packed), pairs("packed", "box", "tag")),
-            Finding("seals on their case", sorted(made.closed), pairs("closed", "box", "seal")),
-            Finding("items counted at the gate, by case", sorted(made.shipped), pairs("shipped", "box", "items")),
+            Check("products missing, by case", sorted(made.missing), pairs("missing", "box", "tag")),
+            Check("products in their case", sorted(made.packed), pairs("packed", "box", "tag")),
+            Check("seals on their case", sorted(made.closed), pairs("closed", "box", "seal")),
+            Check("items counted at the gate, by case", sorted(made.shipped), pairs("shipped", "box", "items")),
         )
 
     def _warehouse(self, seed: int) -> Warehouse:
