@@ -9,6 +9,7 @@ from headrace.applications.nfmi import desk, formats
 from headrace.applications.nfmi.application import CONSEQUENCES, Nfmi
 from headrace.applications.nfmi.container import Container
 from headrace.applications.nfmi.network import TERMINATORS, network
+from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 
 
@@ -64,25 +65,10 @@ def test_a_report_of_a_switch_has_its_fields() -> None:
         formats.switches(report.replace("SWLVL", "SW"))
 
 
-def test_a_session_that_is_cut_off_goes_on_and_opens_no_alarm_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_micro_batches_of_buckets_that_are_restored_each_time_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(desk.PLACE, raising=False)
-    application, here = Nfmi(), tmp_path / "here"
-    application.prepare(here, 3)
-    monkeypatch.chdir(here)
-    taken: dict[str, dict[int, list[dict[str, object]]]] = {query: {} for query in (*application.shown, *application.watched)}
-
-    def session() -> Session:
-        made = Session(tmp_path / "state", host="local", buckets=2, limit=400)
-        for query, batches in taken.items():
-            made.subscribe(query, batches.__setitem__)
-        return made
-
-    before = session()
-    before.execute(application.script)
-    while not Container(here / "alarms.db").alarms():
-        before.deployment.step()  # type: ignore[attr-defined]
-    assert len(Container(here / "alarms.db").alarms()) < CONSEQUENCES * 3, "now it is gone, without a word, and not all is told"
-    with session() as after:
-        after.drain(timeout=100)
-    results = {query: [row for rows in batches.values() for row in rows] for query, batches in taken.items()}
-    assert [check for check in application.checks(3, here, results) if not check.holds] == []
+    with Session(host="local", buckets=2, limit=900) as session:
+        assert isinstance(session.deployment, LocalDeployment)
+        session.deployment.forgetful = True
+        results = run(Nfmi(), session, tmp_path, 3, timeout=100)
+    assert [check for check in Nfmi().checks(3, tmp_path, results) if not check.holds] == []
