@@ -12,25 +12,28 @@ from headrace.applications.nfmi.network import TERMINATORS, network
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 
+#: Elements that repeat their complaints less often, so that there is less to read.
+CALM = Nfmi(repeat=20)
+
 
 def test_a_cut_fibre_gives_one_alarm_with_its_consequences_below_it(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(desk.PLACE, place)
     with Session(host="local", buckets=2) as session:
-        results = run(Nfmi(), session, tmp_path / "here", 1, timeout=100)
-    checks = Nfmi().checks(1, tmp_path / "here", results)
+        results = run(CALM, session, tmp_path / "here", 1, timeout=100)
+    checks = CALM.checks(1, tmp_path / "here", results)
     assert [check for check in checks if not check.holds] == []
     container = Container(place)
     container.define_view("centre", "parent IS NULL AND status = 'OPEN'", ("alarm", "severity", "note"))
     ((alarm, severity, note),) = container.view("centre")
-    (open_cut,) = (cut for cut in network(1).cuts if cut.end == float("inf"))
+    (open_cut,) = (cut for cut in network(1, repeat=20).cuts if cut.end == float("inf"))
     assert str(alarm).startswith(f"ring {open_cut.ring} at ")
     assert (severity, note) == ("CRITICAL", f"{CONSEQUENCES} consequences")
-    assert len([row for row in results["unreadable"] if "fails at line" in row["reason"]]) == network(1).broken
+    assert len([row for row in results["unreadable"] if "fails at line" in row["reason"]]) == network(1, repeat=20).broken
 
 
 def test_if_consequences_were_not_recognised_the_findings_would_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(desk.PLACE, raising=False)
-    application = Nfmi()
+    application = CALM
     script = application.script
     assert "cuts [RANGE 2 MINUTES]" in script
     monkeypatch.setattr(Nfmi, "script", script.replace("cuts [RANGE 2 MINUTES]", "cuts [RANGE 1 SECOND]").replace("'15 minutes'", "'30 minutes'"))
@@ -67,8 +70,8 @@ def test_a_report_of_a_switch_has_its_fields() -> None:
 
 def test_small_micro_batches_of_buckets_that_are_restored_each_time_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(desk.PLACE, raising=False)
-    with Session(host="local", buckets=2, limit=900) as session:
+    with Session(host="local", buckets=2, limit=300) as session:
         assert isinstance(session.deployment, LocalDeployment)
         session.deployment.forgetful = True
-        results = run(Nfmi(), session, tmp_path, 3, timeout=100)
-    assert [check for check in Nfmi().checks(3, tmp_path, results) if not check.holds] == []
+        results = run(CALM, session, tmp_path, 3, timeout=100)
+    assert [check for check in CALM.checks(3, tmp_path, results) if not check.holds] == []

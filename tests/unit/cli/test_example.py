@@ -21,7 +21,8 @@ def test_without_a_name_they_are_listed_each_with_a_page() -> None:
     code, output = invoke()
     assert code == 0
     for item in APPLICATIONS:
-        assert item.title in output
+        assert item.name in output
+        assert item.title.split()[0] in output
         assert (checkout() / "docs" / "applications" / f"{item.name}.md").exists()
 
 

@@ -20,6 +20,8 @@ CONSEQUENCES = NODES - 1 + CIRCUITS + NETWORKS
 class Nfmi(Application):
     """Which faults there are, what follows from each, and what is still to be repaired."""
 
+    repeat: float = 5.0
+
     name = "nfmi"
     title = "Network faults: one alarm for each, out of thousands of messages"
     folder = "nfmi"
@@ -27,11 +29,11 @@ class Nfmi(Application):
     watched = ("explain", "failing", "removed", "unreadable")
 
     def prepare(self, folder: Path, seed: int) -> None:
-        write(network(seed), folder / "data")
+        write(network(seed, repeat=self.repeat), folder / "data")
 
     def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
         """Root alarms and consequences as the queries found them and as the container has them."""
-        made = network(seed)
+        made = network(seed, repeat=self.repeat)
         container = Container(os.environ.get(desk.PLACE) or folder / "alarms.db")
         alarms = container.alarms()
         roots = {name: alarm for name, alarm in alarms.items() if alarm.parent is None}

@@ -1,6 +1,6 @@
 """A generated network of optical rings, circuits and private networks above them: an hour of its messages, with faults.
 
-A cut fibre makes every node of its ring report every five seconds until it is repaired, and everything above the ring as well.
+A cut fibre makes every node of its ring complain every few seconds until it is repaired, and everything above the ring as well.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 START = dt.datetime(2026, 1, 1, 9, tzinfo=dt.UTC).replace(tzinfo=None)
 MINUTES = 60
+RINGS = 4
 NODES, CIRCUITS, NETWORKS = 5, 6, 4  # of each ring
-REPEAT = 5.0  # seconds
 #: What stands behind each message, by stream.
 TERMINATORS = {"transport": "\r\n\x1b\x05", "circuits": "\r\n\x1b\x05", "traps": "\n", "switches": "\r\n\x19"}
 
@@ -42,20 +42,20 @@ class Network:
     broken: int = 0  # messages that nobody can read
 
 
-def network(seed: int, *, rings: int = 4) -> Network:
-    """An hour of a network in which three rings are cut: one is repaired soon, one late, one not yet."""
+def network(seed: int, *, repeat: float = 5.0) -> Network:
+    """An hour in which three rings are cut: one is repaired soon, one late, one not yet. Complaints are repeated after so many seconds."""
     chance = random.Random(seed)
     made = Network()
-    for ring in range(1, rings + 1):
+    for ring in range(1, RINGS + 1):
         made.topology += [(f"SDH-{ring}-{i}", "SDH", ring) for i in range(1, NODES + 1)]
         made.topology += [(f"VC-{ring}-{i}", "ATM", ring) for i in range(1, CIRCUITS + 1)]
         made.topology += [(f"VPN-{ring}-{i}", "VPN", ring) for i in range(1, NETWORKS + 1)]
-    soon, late, never, whole = chance.sample(range(1, rings + 1), 4)
+    soon, late, never, whole = chance.sample(range(1, RINGS + 1), 4)
     made.cuts = [Cut(soon, *_times(chance, 8)), Cut(late, *_times(chance, 25)), Cut(never, chance.uniform(40, 43) * 60, float("inf"))]
     for cut in made.cuts:
-        _storm(made, chance, cut)
+        _storm(made, chance, cut, repeat)
     made.lonely = [f"VC-{whole}-{chance.randint(1, CIRCUITS)}"]
-    _fail(made, chance, made.lonely[0], Cut(whole, *_times(chance, 3)), delay=0)
+    _fail(made, chance, made.lonely[0], Cut(whole, *_times(chance, 3)), repeat, delay=0)
     _statuses(made, chance)
     _switches(made, chance)
     for messages in made.messages.values():
@@ -82,20 +82,20 @@ def _times(chance: random.Random, minutes: float) -> tuple[float, float]:
     return begin, begin + minutes * 60
 
 
-def _storm(made: Network, chance: random.Random, cut: Cut) -> None:
+def _storm(made: Network, chance: random.Random, cut: Cut, repeat: float) -> None:
     """A cut fibre: the nodes next to it see it first, all else within half a minute."""
     order = [element for element, layer, ring in made.topology if ring == cut.ring]
     nodes = [element for element in order if element.startswith("SDH")]
     first = chance.choice(nodes)
     for element in order:
         soonest = {"SDH": 0.4, "VC-": 2.0, "VPN": 5.0}[element[:3]]
-        _fail(made, chance, element, cut, delay=0 if element == first else chance.uniform(soonest, soonest + 20))
+        _fail(made, chance, element, cut, repeat, delay=0 if element == first else chance.uniform(soonest, soonest + 20))
 
 
-def _fail(made: Network, chance: random.Random, element: str, cut: Cut, *, delay: float) -> None:
-    """An element that complains every five seconds until all is well again."""
+def _fail(made: Network, chance: random.Random, element: str, cut: Cut, repeat: float, *, delay: float) -> None:
+    """An element that complains until all is well again."""
     stream = {"SDH": "transport", "VC-": "circuits", "VPN": "traps"}[element[:3]]
-    for at in _every(cut.begin + delay, min(cut.end, MINUTES * 60), REPEAT):
+    for at in _every(cut.begin + delay, min(cut.end, MINUTES * 60), repeat):
         _send(made, chance, stream, at, _complaint(element, at))
     if cut.end > MINUTES * 60:
         return
@@ -172,8 +172,3 @@ def _every(begin: float, end: float, step: float) -> Iterator[float]:
 
 def _clock(at: float) -> str:
     return f"{START + dt.timedelta(seconds=at):%Y-%m-%d %H:%M:%S.%f}"
-
-
-def above(made: Network, ring: int) -> Iterable[str]:
-    """Everything that fails with a ring."""
-    return (element for element, _, where in made.topology if where == ring)
