@@ -116,7 +116,7 @@ class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
 
 
 class UseFairness(Struct, frozen=True, tag="use_fairness"):
-    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), or age raises priority."""
+    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), and age may raise priority."""
 
     mode: Literal["oldest", "dynamic", "none"] = "oldest"
     period: int = 100_000_000
@@ -366,8 +366,11 @@ class Running(Struct, frozen=True):
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):
-                queries = tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in self.queries)
-                return msgspec.structs.replace(taken, queries=queries)
+                queries, stopped = (
+                    tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in found)
+                    for found in (self.queries, self.stopped)
+                )
+                return msgspec.structs.replace(taken, queries=queries, stopped=stopped)
             case Tell():
                 return msgspec.structs.replace(taken, told=_with(self.told, command))
             case UseRelays(relays=relays):

@@ -30,7 +30,7 @@ from headrace.runtime.ets import Ets
 from headrace.runtime.network import Network
 from headrace.runtime.promises import Promises
 from headrace.runtime.rules import Strategy, strategy_named
-from headrace.runtime.scheduled import Scheduled, Slave, Turns
+from headrace.runtime.scheduled import Scheduled, Share, Turns
 from headrace.runtime.schedulers.fairness import Fairness
 from headrace.runtime.shedders.shedders import Shedders
 from headrace.runtime.statistics import VertexStatistics
@@ -193,12 +193,12 @@ class Engine:
         """Charge executions by these costs, and where there is none by what is assumed of the kind of operator."""
         self.costs = {vertex.id: costs.get(vertex.id) or assumed_cost(vertex) for vertex in self.graph}
 
-    def use_schedulers(self, slaves: Sequence[Slave], fairness: Fairness) -> None:
+    def use_schedulers(self, shares: Sequence[Share], fairness: Fairness) -> None:
         """Let schedulers choose who runs, until the graph changes; without any, the cycle does."""
         turns = self.turns
-        self.scheduled = Scheduled(self.network, self._cycle.runnable, lambda name: self.costs[name], turns) if slaves else None
+        self.scheduled = Scheduled(self.network, self._cycle.runnable, lambda name: self.costs[name], turns) if shares else None
         if self.scheduled is not None:
-            self.scheduled.use(slaves, fairness)
+            self.scheduled.use(shares, fairness)
 
     @property
     def turns(self) -> Turns:

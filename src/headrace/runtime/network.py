@@ -197,8 +197,9 @@ class Network:
                 element, first = head
                 if isinstance(element, Punctuation):
                     if self._absorb:
-                        self._remove(arc, None)
-                        found.write(port, element.bound)
+                        mark = self._remove(arc, None)  # perhaps with those behind it
+                        assert isinstance(mark, Punctuation)
+                        found.write(port, mark.bound)
                         continue
                     found.heads[port], found.marks[port] = None, True
                     found.see(port, element.bound)
