@@ -109,7 +109,7 @@ def _run(statement: Statement, catalog: Catalog) -> None:
         case DeclareEvent():
             stage_declared(statement, _staged(catalog))
         case CreateRule():
-            stage_rule(statement, _staged(catalog), ("notify",))
+            stage_rule(statement, _staged(catalog), ("notify",), lambda command: None)
         case SwitchRule():
             stage_switch(statement, _staged(catalog))
         case Split(views=views):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.elements.stint import Schedule
-from headrace.elements.time import DAY, HOUR, SECOND, format_instant, parse_instant
+from headrace.elements.time import BEGIN, DAY, END, HOUR, SECOND, format_instant, parse_instant
 from headrace.errors import NameFault, NotSupported
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Listing, Message, Session
@@ -210,17 +210,40 @@ def test_a_file_that_is_run_again_does_not_turn_its_queries_on(desk: Desk) -> No
     assert (desk.sums(), desk.sums("p")) == ([], [])
 
 
+NIGHTLY = Schedule(22 * HOUR, 30 * HOUR, DAY, daily=True)
+DATED = Schedule(22 * HOUR, 30 * HOUR, DAY)
+ONCE = Schedule(22 * HOUR, 30 * HOUR)
+
+
 @pytest.mark.parametrize(
     ("schedule", "now", "first", "following"),
     [
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 10 * HOUR, (22, 30), (22, 30)),
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 22 * HOUR, (22, 30), (22, 30)),
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 23 * HOUR, (22, 30), (46, 54)),
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 30 * HOUR, (46, 54), (46, 54)),
-        (Schedule(22 * HOUR, 30 * HOUR, None), 23 * HOUR, (22, 30), None),
-        (Schedule(22 * HOUR, 30 * HOUR, None), 31 * HOUR, None, None),
+        (NIGHTLY, 10, (22, 30), (22, 30)),
+        (NIGHTLY, 22, (22, 30), (22, 30)),
+        (NIGHTLY, 23, (22, 30), (46, 54)),
+        (NIGHTLY, 30, (46, 54), (46, 54)),
+        (DATED, 100, (22, 30), (118, 126)),
+        (ONCE, 23, (22, 30), None),
+        (ONCE, 31, (22, 30), None),
+        (Schedule(22 * HOUR, None, DAY, daily=True), 23, (46, END // HOUR), (46, END // HOUR)),
+        (Schedule(None, 6 * HOUR, DAY, daily=True), 7, (BEGIN // HOUR, 30), None),
     ],
 )
 def test_a_schedule_says_which_stint_comes(schedule: Schedule, now: int, first: Any, following: Any) -> None:
-    in_time = [None if found is None else (found[0] * HOUR, found[1] * HOUR) for found in (first, following)]
-    assert [schedule.first(now), schedule.following(now)] == in_time
+    found = [schedule.first(now * HOUR), schedule.following(now * HOUR)]
+    assert [None if stint is None else tuple(instant // HOUR for instant in stint) for stint in found] == [first, following]
+
+
+def test_stints_that_are_over_before_they_could_begin_are_left_out() -> None:
+    assert NIGHTLY.following(30 * HOUR, come=54 * HOUR) == (70 * HOUR, 78 * HOUR)
+    assert NIGHTLY.following(30 * HOUR, come=53 * HOUR) == (46 * HOUR, 54 * HOUR)
+
+
+def test_old_tuples_are_read_by_the_dates_of_a_schedule_also_while_draining(desk: Desk) -> None:
+    desk.clock.advance(100 * DAY)
+    desk.deployment.intake.limit = 1
+    desk.session.execute(f"{BIDS} CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS}")
+    for minute in range(12):
+        desk.session.push("bids", [{"at": format_instant(NIGHT + minute * 60 * SECOND), "item": "a", "n": 2**minute}])
+    desk.session.drain()
+    assert desk.sums("often") == [("a", 2**1), ("a", 2**6), ("a", 2**11)]

@@ -120,6 +120,7 @@ class UseFairness(Struct, frozen=True, tag="use_fairness"):
 
     mode: Literal["oldest", "dynamic", "none"] = "oldest"
     period: int = 100_000_000
+    auto: bool = False  # chosen to keep promises, not by a user
 
 
 class Cost(Struct, frozen=True):
@@ -366,8 +367,11 @@ class Running(Struct, frozen=True):
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):
-                queries = tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in self.queries)
-                return msgspec.structs.replace(taken, queries=queries)
+                queries, stopped = (
+                    tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in found)
+                    for found in (self.queries, self.stopped)
+                )
+                return msgspec.structs.replace(taken, queries=queries, stopped=stopped)
             case Tell():
                 return msgspec.structs.replace(taken, told=_with(self.told, command))
             case UseRelays(relays=relays):

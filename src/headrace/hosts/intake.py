@@ -130,7 +130,9 @@ class Intake:
             before = start["exchanges"].get(origin, {"at": None, "bound": BEGIN})
             at = deployed.sources[f"exchange:{origin}"].latest(before["at"], now=time, limit=self.limit)
             exchanges[origin] = {"at": at, "bound": max(before["bound"], progress.exchanges.get(origin, BEGIN))}
-        _keep_open(start, streams, exchanges)
+        if progress.unread or exchanges != start["exchanges"] or not _others_ended(deployed, start, streams):
+            # what tells of the system itself ends last: as long as anything moves there may be something to tell
+            streams = {name: {**at, "ended": False} if name.startswith(SYSTEM) else at for name, at in streams.items()}
         # what waits in the buckets is reason enough for a micro-batch, though nothing else differs
         turn = start.get("turn", 0) + bool(progress.unread)
         end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges, "budget": progress.budget, "turn": turn}
@@ -225,12 +227,10 @@ class Intake:
                 deployed.sources[f"exchange:{origin}"].forget(at["at"])
 
 
-def _keep_open(start: Offset, streams: dict[str, dict[str, Any]], exchanges: dict[str, Any]) -> None:
-    """Streams that tell of the system itself end after all others: the last micro-batch that reads anything may have something to tell."""
-    others_ended = all(start["streams"].get(name, {}).get("ended", False) for name in streams if not name.startswith(SYSTEM))
-    for name, at in streams.items():
-        if name.startswith(SYSTEM) and not (others_ended and exchanges == start["exchanges"]):
-            at["ended"] = False
+def _others_ended(deployed: Deployed, start: Offset, streams: Mapping[str, Any]) -> bool:
+    """Whether all streams had ended but those that tell of the system itself, and events that rules raise because of these."""
+    others = [name for name in streams if not any(base.startswith(SYSTEM) for base in (name, *deployed.feeders.get(name, ())))]
+    return all(start["streams"].get(name, {}).get("ended", False) for name in others)
 
 
 def _differs(start: Offset, end: Offset) -> bool:

@@ -21,6 +21,7 @@ from headrace.connectors.atomic import replace_file
 from headrace.connectors.memory import memory_directory
 from headrace.elements.action import CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.elements.time import format_instant
+from headrace.errors import HostFault
 from headrace.hosts.firing import Failure, Firing, failure, key_of
 from headrace.hosts.functions import Limited, load_function, post
 from headrace.runtime.statistics import RuleStatistics, Statistics
@@ -79,7 +80,9 @@ class Outbox:
     def put(self, batch: int, firings: Sequence[Firing]) -> None:
         """Take calls durably, then wait a little until they have been made."""
         if self.fault is not None:
-            raise self.fault
+            raise HostFault(
+                f"rules cannot call any more: {self.fault}", hint="see that the checkpoint can be written; then start again"
+            ) from self.fault
         self._directory.mkdir(parents=True, exist_ok=True)
         replace_file(self._path(batch), lambda file: file.write(msgspec.msgpack.encode(list(firings))))
         with self._change:

@@ -265,7 +265,7 @@ class Bucket:
 
     def _come(self, controls: list[Control]) -> dict[str, int]:
         """How far the streams have come, for queries that stop at a time; one that never had a tuple has come as far as the clock."""
-        timed = [query for query in self.running.queries if query.stint is not None and query.stint.end < END]
+        timed = [query for query in self.running.known if query.switch.schedule is not None or (query.stint is not None and query.stint.end < END)]
         clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         return {
             stream.name: max(self.bounds.get(stream.name, self.time - stream.skew), clocks.get(stream.name, BEGIN))

@@ -77,10 +77,11 @@ def by_name(text: str) -> Name:
 
 
 def _known(running: Running, name: Name) -> AddQuery:
-    for query in running.known:
+    queries = [query for query in running.known if query.reaction is None]  # a rule is enabled and disabled
+    for query in queries:
         if query.query.lower() == name.text.lower():
             return query
-    names = [query.query for query in running.known]
+    names = [query.query for query in queries]
     raise NameFault(f"no query {name.text!r} that could be started or stopped", span=name.span, hint=did_you_mean(name.text, names))
 
 

@@ -294,8 +294,7 @@ class Session:
                     command = switched(command, statement.switch, staged.catalog, self._now())
                 check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
-                    if not statement.options.get("force"):
-                        check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
+                    self._admit(command, statement, staged)
                     staged.start(command)
             case CreateView():
                 self._stage_view(statement, statement.text, staged)
@@ -306,7 +305,7 @@ class Session:
             case DeclareEvent():
                 stage_declared(statement, staged)
             case CreateRule():
-                stage_rule(statement, staged, self.deployment.delivery.reactions.functions)
+                stage_rule(statement, staged, self.deployment.delivery.reactions.functions, lambda command: self._admit(command, statement, staged))
             case SwitchRule():
                 stage_switch(statement, staged)
             case CreateSink():
@@ -349,6 +348,11 @@ class Session:
                 plan = plan_target(statement.target, statement.text, staged.catalog)
                 shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
+
+    def _admit(self, command: AddQuery, statement: CreateQuery | CreateRule, staged: Staged) -> None:
+        """Refuse what would break a promise that must hold, unless it is forced."""
+        if not statement.options.get("force"):
+            check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
 
     def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
         """Predict a query beside all that run; one that does not run yet is taken as if it did."""

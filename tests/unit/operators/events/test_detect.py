@@ -134,6 +134,15 @@ def test_interval_semantics_nests_and_point_semantics_does_not() -> None:
     assert found(inner, Mode.UNRESTRICTED, "b1@1 a1@3 c1@5") == ["a1 b1 c1"]
 
 
+def test_a_periodic_that_nothing_limits_stops_with_the_last_tuple_although_others_still_happen() -> None:
+    assert found(Plus(Periodic(A, 1, C), 1), Mode.CONTINUOUS, "a1@3 a2@5") == ["a1", "a1"]
+
+
+def test_what_the_latest_replaced_does_not_come_back_when_it_is_used_up() -> None:
+    assert found(Sequence(A, B), Mode.PROXIMAL, "a1@1 a2@2 b1@3 b2@4", ports=2) == ["a2 b1"]
+    assert found(Within(Sequence(A, B), 100), Mode.PROXIMAL, "a1@1 a2@2 b1@3 b2@4", ports=2, key="car") == ["a2 b1"]
+
+
 def test_an_occurrence_lasts_from_its_first_constituent_to_its_last() -> None:
     (row,) = rows(spec(Sequence(A, B), Mode.RECENT, ports=2), "a1@600 b1@660")
     assert (row.ts, row.values["started"], row.values["ended"]) == (660, 600, 660)
