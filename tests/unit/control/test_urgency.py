@@ -13,8 +13,10 @@ from headrace.testing.clock import VirtualClock
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 SCRIPT = """
     CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
-    CREATE QUERY quick WITH (force, latency '500 ms' MUST) AS SELECT item, count(*) AS n FROM bids [SESSION 1 SECONDS] WHERE item < 3 GROUP BY item INTO MEMORY;
-    CREATE QUERY lazy WITH (force, latency '5 s' DONT CARE) AS SELECT item, count(*) AS n FROM bids [SESSION 2 SECONDS] GROUP BY item INTO MEMORY;
+    CREATE QUERY quick WITH (force, latency '500 ms' MUST) AS
+      SELECT item, count(*) AS n FROM bids [SESSION 1 SECONDS] WHERE item < 3 GROUP BY item INTO MEMORY;
+    CREATE QUERY lazy WITH (force, latency '5 s' DONT CARE) AS
+      SELECT item, count(*) AS n FROM bids [SESSION 2 SECONDS] GROUP BY item INTO MEMORY;
     ALTER SYSTEM SET scheduler = 'edf';
     ALTER SYSTEM SET fairness = 'none';
 """
