@@ -41,7 +41,7 @@ def results(folder: Path, query: str) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(path) for path in files]) if files else pl.DataFrame()
 
 
-def until(condition, seconds=90.0):
+def until(condition, seconds=150.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
