@@ -18,8 +18,9 @@ from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.elements.promise import Qos
 from headrace.elements.time import SECOND
-from headrace.graph.command import Command, Cost, Running, ShedAt, UseCapacities, UseFairness, UseScheduler, UseShedders
+from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseFairness, UseScheduler, UseShedders
 from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
 from headrace.graph.whole import placement_of
 from headrace.operators.specs import Scan
 from headrace.runtime.schedulers import NONE

@@ -23,7 +23,7 @@ from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import Schema
 from headrace.elements.time import BEGIN, END, MILLISECOND
-from headrace.graph.command import Running
+from headrace.graph.running import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import read_progress, write_progress

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from headrace.elements.action import RaiseEvent
 from headrace.elements.time import BEGIN, END
-from headrace.graph.command import Running
 from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
 from headrace.hosts.progress import Progress
 
 

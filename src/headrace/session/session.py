@@ -25,7 +25,8 @@ from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Command, Drain, Running
+from headrace.graph.command import AddQuery, Command, Drain
+from headrace.graph.running import Running
 from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
