@@ -58,6 +58,7 @@ class Controller:
 
     def __init__(self, directory: Path) -> None:
         self.decisions = Decisions(directory)
+        self.seen: Observation | None = None  # after the last micro-batch
         self._monitor = Monitor()
         self._began: dict[str, int] = {}  # when each query was first seen
         self._plan = ShedPlan()
@@ -75,7 +76,7 @@ class Controller:
         """What to do after a micro-batch that has just been delivered."""
         promised = {query.query: query.qos for query in running.queries}
         self._began = {name: self._began.get(name, now) for name in promised}
-        observation = self._monitor.look(seen, reports, running, now)
+        self.seen = observation = self._monitor.look(seen, reports, running, now)
         self._looks += 1
         if running.draining or self._looks < FIRST:
             return Guidance()
