@@ -5,13 +5,17 @@ from __future__ import annotations
 from headrace.experiments import (
     burstiness,
     bursts,
+    fifo_or_chain,
     idle_waiting,
     idle_waiting_on_spark,
     imputation,
     join_queue,
     load_latency,
     plan_latency,
+    random_plans,
     registers_or_punctuation,
+    scheduling,
+    shedding,
     speed_map,
 )
 from headrace.experiments.experiment import Experiment
@@ -84,6 +88,35 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "How does the latency of a plan grow with the load, if tuples come at random and if they come in self-similar bursts?",
         f"{BOOK}, figure 5.12",
         load_latency.run,
+    ),
+    Experiment(
+        "fifo-or-chain",
+        "Latency or memory, on three operators",
+        "What does Chain gain in memory over first in, first out, and what does it cost in latency?",
+        f"{BOOK}, tables 6.1 and 6.2",
+        fifo_or_chain.run,
+        takes="1 s",
+    ),
+    Experiment(
+        "scheduling",
+        "Schedulers under overload",
+        "Which scheduler gives the least latency, the least memory, the smoothest output, when 16 queries are overloaded again and again?",
+        f"{BOOK}, figures 6.8 to 6.13",
+        scheduling.run,
+    ),
+    Experiment(
+        "random-plans",
+        "Schedulers on drawn plans",
+        "Do the schedulers compare on drawn plans as they do in an independent simulation?",
+        f"{BOOK}, claims of chapter 6",
+        random_plans.run,
+    ),
+    Experiment(
+        "shedding",
+        "Promised latency with and without shedding",
+        "Does shedding keep the latency that queries promise, under a scheduler that knows nothing of promises and under one that does?",
+        f"{BOOK}, figures 7.6 to 7.11",
+        shedding.run,
     ),
     Experiment(
         "idle-waiting-on-spark",
