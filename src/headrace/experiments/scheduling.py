@@ -77,9 +77,9 @@ def report(size: Size, trial: Trial) -> Outcome:
         seen[name].append(measure(network, arrivals(network, size, seed), scheduler_of(name, room), DISPATCH, seed, size.seconds))
     seconds = size.rounds * len(FACTORS) * size.seconds
     notes = (
-        f"virtual time, {size.seeds} seed(s), each with queries of its own: {seconds:g} s in phases of {size.seconds:g} s (published: phases of 20 min, 24 h)",
+        f"virtual time, {size.seeds} seed(s), with queries of their own: {seconds:g} s in phases of {size.seconds:g} s (published: 20 min; 24 h)",
         "the list of the 16 queries is not available; here they are drawn, each seed anew",
-        f"a switch costs {1e6 * DISPATCH.switch:g} us, a pass takes {DISPATCH.page} tuples; the threshold strategy has {MEMORY:.0%} of what path capacity needs",
+        f"a switch costs {1e6 * DISPATCH.switch:g} us, a pass takes {DISPATCH.page} tuples; threshold has {MEMORY:.0%} of the memory of path capacity",
         "roughness is the deviation of the results per second over their mean; latency counts results, the time in the system all tuples",
     )
     return Outcome(tuple(_findings(seen)), _panels({name: runs[0] for name, runs in seen.items()}), notes)
@@ -174,7 +174,7 @@ def _own(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
 def _panels(seen: Mapping[str, Measured]) -> tuple[Panel, ...]:
     shown = (PC, SS, MOS, CHAIN, THRESHOLD)
     kinds = (
-        ("latency", "Latency", "mean s of the results of a second"),
+        ("latency", "Latency", "s, mean of a second"),
         ("results", "Output", "results a second"),
         ("bytes", "Memory", "kB in queues"),
     )

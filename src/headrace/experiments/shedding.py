@@ -190,7 +190,7 @@ def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> I
     yield Finding("path-capacity, 1.5 s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
     query = _busiest(pc[0], queries)
     peak = "path-capacity, a 0.6 s query: peak of the moving mean, with shedding to without"
-    yield _less(peak, pc_shed, pc, lambda seen: max(value for _, value in smoothed(seen, query)), "reduced")
+    yield _less(peak, pc_shed, pc, lambda seen: max((value for _, value in smoothed(seen, query)), default=0.0), "reduced")
     yield _less("path-capacity: largest queues, with shedding to without", pc_shed, pc, lambda seen: seen.peak, "reduced")
     kept = _each(edf_shed, lambda seen: worst(seen, 0, queries))
     yield Finding("edf, 0.6 s: largest latency with shedding", kept.mean, claim(kept.high <= 0.6), "never above 0.6 s", None, "s")
@@ -215,7 +215,7 @@ def _each(seen: Sequence[Seen], value: Callable[[Seen], float]) -> Sample:
 
 
 def _less(what: str, shed: Sequence[Seen], whole: Sequence[Seen], value: Callable[[Seen], float], paper: str) -> Finding:
-    ratios = Sample(tuple(value(one) / value(other) for one, other in zip(shed, whole, strict=True)))
+    ratios = Sample(tuple(value(one) / max(1e-12, value(other)) for one, other in zip(shed, whole, strict=True)))
     return Finding(what, ratios.mean, below(ratios), paper, None, "x")
 
 
@@ -226,7 +226,8 @@ def _beyond(pairs: Sequence[tuple[Seen, Seen]], queries: int) -> float:
         bears, wanted = GROUPS[group_of(query)][1], len(whole.of(query)[0])
         return lost(shed, whole, query) - bears - 3 * (bears * (1 - bears) / max(1, wanted)) ** 0.5
 
-    return max(0.0, *(excess(shed, whole, query) for shed, whole in pairs for query in range(queries)))
+    worst_of_all: float = max(0.0, *(excess(shed, whole, query) for shed, whole in pairs for query in range(queries)))
+    return worst_of_all
 
 
 def _lost_of(pairs: Sequence[tuple[Seen, Seen]], queries: int, group: int) -> float:

@@ -26,6 +26,9 @@ from headrace.runtime.units import Part, Standing, Unit, units_of
 from headrace.testing.rounds import Times
 
 
+_UNGUARDED = Fairness()
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """What a pass takes at its first operator (`page` tuples), and the seconds that a choice costs, and a choice of somebody else."""
@@ -33,7 +36,10 @@ class Dispatch:
     page: int = 1
     choice: float = 0.0
     switch: float = 0.0
-    fairness: Fairness = Fairness()
+    fairness: Fairness = _UNGUARDED
+
+
+TUPLE_BY_TUPLE = Dispatch()
 
 
 @dataclass(slots=True)
@@ -53,7 +59,7 @@ class Seen:
 
     def latencies(self) -> Times:
         """Seconds of every result."""
-        return np.array(self.times) - np.array(self.born)
+        return np.asarray(np.array(self.times) - np.array(self.born), np.float64)
 
     def of(self, query: int) -> tuple[Times, Times]:
         """When the results of a query came, and how late."""
@@ -87,7 +93,7 @@ class Processor:
         network: Network,
         arrivals: Mapping[str, Times],
         scheduler: Scheduler,
-        dispatch: Dispatch = Dispatch(),
+        dispatch: Dispatch = TUPLE_BY_TUPLE,
         *,
         seed: int = 1,
         promises: Mapping[str, float] | None = None,

@@ -39,14 +39,14 @@ def test_nothing_is_shed_if_everything_fits() -> None:
 
 
 def test_a_tiny_run_gives_the_table() -> None:
-    outcome = shedding.report(shedding.Size(1, 0.6), Trial("quick", 1))
+    outcome = shedding.report(shedding.Size(1, 0.3), Trial("quick", 1))
     assert {finding.what for finding in outcome.findings} >= {"edf, 0.6 s: largest latency with shedding", "path-capacity, 0.6 s: results lost"}
     assert len(outcome.panels) == 4
 
 
 def test_late_results_and_losses_are_not_confirmed() -> None:
     queries = 3
-    late = Seen([3.0, 3.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0], [0, 1, 2, 0], peak=10.0, waiting=[1.0, 1.0])
+    late = Seen([3.0, 3.0, 3.0, 4.0, 6.0], [0.0, 0.0, 0.0, 0.0, 0.0], [0, 1, 2, 0, 0], peak=10.0, waiting=[1.0, 1.0])
     many = Seen([3.0] * 300, [0.0] * 300, [0, 1, 2] * 100, peak=10.0, waiting=[1.0, 1.0])
     runs = {(name, sheds): [Ran(late if sheds else many)] for name in shedding.SCHEDULES for sheds in (False, True)}
     verdicts = {finding.what: finding.verdict for finding in shedding._findings(runs, queries)}
