@@ -79,7 +79,7 @@ def report(size: Size, trial: Trial) -> Outcome:
     notes = (
         f"virtual time, {size.seeds} seed(s), with queries of their own: {seconds:g} s in phases of {size.seconds:g} s (published: 20 min; 24 h)",
         "the list of the 16 queries is not available; here they are drawn, each seed anew",
-        f"a switch costs {1e6 * DISPATCH.switch:g} us, a pass takes {DISPATCH.page} tuples; threshold has {MEMORY:.0%} of the memory of path capacity",
+        f"a switch costs {1e6 * DISPATCH.switch:g} us; a pass takes {DISPATCH.page} tuples; threshold has {MEMORY:.0%} of path capacity's memory",
         "roughness is the deviation of the results per second over their mean; latency counts results, the time in the system all tuples",
     )
     return Outcome(tuple(_findings(seen)), _panels({name: runs[0] for name, runs in seen.items()}), notes)

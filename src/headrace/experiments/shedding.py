@@ -6,6 +6,7 @@ now and then; where and how much to shed is decided by the engine's own policy f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -224,10 +225,9 @@ def _beyond(pairs: Sequence[tuple[Seen, Seen]], queries: int) -> float:
 
     def excess(shed: Seen, whole: Seen, query: int) -> float:
         bears, wanted = GROUPS[group_of(query)][1], len(whole.of(query)[0])
-        return lost(shed, whole, query) - bears - 3 * (bears * (1 - bears) / max(1, wanted)) ** 0.5
+        return lost(shed, whole, query) - bears - 3 * math.sqrt(bears * (1 - bears) / max(1, wanted))
 
-    worst_of_all: float = max(0.0, *(excess(shed, whole, query) for shed, whole in pairs for query in range(queries)))
-    return worst_of_all
+    return max(0.0, *(excess(shed, whole, query) for shed, whole in pairs for query in range(queries)))
 
 
 def _lost_of(pairs: Sequence[tuple[Seen, Seen]], queries: int, group: int) -> float:

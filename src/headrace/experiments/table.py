@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.experiments import (
     burstiness,
     bursts,
+    error_tolerance,
     fifo_or_chain,
     idle_waiting,
     idle_waiting_on_spark,
@@ -15,8 +16,11 @@ from headrace.experiments import (
     random_plans,
     registers_or_punctuation,
     scheduling,
+    shed_values,
+    shedder_designs,
     shedding,
     speed_map,
+    strategy_choice,
 )
 from headrace.experiments.experiment import Experiment
 
@@ -117,6 +121,34 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "Does shedding keep the latency that queries promise, under a scheduler that knows nothing of promises and under one that does?",
         f"{BOOK}, figures 7.6 to 7.11",
         shedding.run,
+    ),
+    Experiment(
+        "shedder-designs",
+        "Where to drop",
+        "Where in the way of a tuple does it cost least to drop it?",
+        f"{BOOK}, figure 7.2",
+        shedder_designs.run,
+    ),
+    Experiment(
+        "strategy-choice",
+        "A strategy chosen by promises",
+        "Does a query do better if its scheduling strategy is chosen anew whenever a promise is broken?",
+        f"{BOOK}, figures 10.7 to 10.11",
+        strategy_choice.run,
+    ),
+    Experiment(
+        "error-tolerance",
+        "What tolerance of errors gains",
+        "What do queries gain that may lose some of their results?",
+        f"{BOOK}, figures 10.12 and 10.13",
+        error_tolerance.run,
+    ),
+    Experiment(
+        "shed-values",
+        "An average of what is left",
+        "How wrong does an average become by shedding at random, and by shedding values of one kind first?",
+        f"{BOOK}, figures 10.14 and 10.15",
+        shed_values.run,
     ),
     Experiment(
         "idle-waiting-on-spark",

@@ -25,7 +25,6 @@ from headrace.runtime.schedulers.scheduler import Candidate, Scheduler, Turn
 from headrace.runtime.units import Part, Standing, Unit, units_of
 from headrace.testing.rounds import Times
 
-
 _UNGUARDED = Fairness()
 
 

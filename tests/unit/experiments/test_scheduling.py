@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -53,6 +54,7 @@ def test_a_tiny_run_on_drawn_plans_gives_the_table() -> None:
     outcome = random_plans.report(random_plans.Size(1, 2), Trial("quick", 5))
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     assert verdicts["results"] == "confirmed"
+    assert msgspec.json.encode(outcome)
     assert len(outcome.panels) == 2
 
 
@@ -63,6 +65,7 @@ def test_a_tiny_run_under_overload_gives_the_same_results_for_all_strategies() -
     assert verdicts["results in all"] == "confirmed"
     assert verdicts[f"most memory: memory-optimal to {PC}"] == "confirmed"
     assert len(seen) == len(STRATEGIES)
+    assert msgspec.json.encode(outcome)
     assert len(outcome.panels) == 4
 
 

@@ -1,3 +1,4 @@
+import msgspec
 import numpy as np
 import pytest
 
@@ -41,6 +42,7 @@ def test_nothing_is_shed_if_everything_fits() -> None:
 def test_a_tiny_run_gives_the_table() -> None:
     outcome = shedding.report(shedding.Size(1, 0.3), Trial("quick", 1))
     assert {finding.what for finding in outcome.findings} >= {"edf, 0.6 s: largest latency with shedding", "path-capacity, 0.6 s: results lost"}
+    assert msgspec.json.encode(outcome)
     assert len(outcome.panels) == 4
 
 
