@@ -155,10 +155,10 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
     for place, measure in enumerate(("latency", "memory")):
         ours = shares[CHOSEN][place]
         others = {name: shares[name][place] for name in FIXED}
-        what = f"both must hold: {measure} broken, of looks"
-        yield Finding(what, 100 * ours, claim(ours <= min(others.values())), "less than any fixed strategy", None, "%")
-        for name, share in others.items():
-            yield Finding(f"{what}, fixed {name}", 100 * share, "not comparable", None, None, "%")
+        said = f"{ours:.1%}; " + ", ".join(f"{name} {share:.1%}" for name, share in others.items())
+        yield Finding(
+            f"both must hold: looks at which {measure} is broken", said, claim(ours <= min(others.values())), "less than any fixed strategy"
+        )
     sums = {name: sum(pair) for name, pair in shares.items()}
     least = min(sums, key=lambda name: sums[name])
     yield Finding("both must hold: fewest broken promises in all", least, claim(least == CHOSEN), CHOSEN)
@@ -173,7 +173,10 @@ def _panels(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Pane
         ]
         found.append(Panel(f"{case.name.capitalize()}: latency", "time, s", "s", (*curves, Series("promised", ((0, case.latency[0]),), "level"))))
     case = CASES[-1]
-    held = [Series(name, tuple((at, (each.memory or 0) / MB) for at, each in watched.looks)) for name, watched in seen[case.name].items()]
+    held = [
+        Series(name, tuple((at, each.memory / MB) for at, each in watched.looks if each.memory and each.memory > 1e4))
+        for name, watched in seen[case.name].items()
+    ]
     end, half = len(FEED) * size.seconds, len(FEED) * size.seconds / 2
     promised = Series("promised", ((0, 10), (half, 10), (half, 1), (end, 1)), "dashed")
     found.append(Panel(f"{case.name.capitalize()}: memory", "time, s", "MB", (*held, promised), log_y=True))

@@ -156,7 +156,6 @@ class Processor:
                 self.clock += dispatch.switch
                 self._last = choice.unit
             self._run_unit(choice.unit)
-            self._pass_time(self.clock)
         return seen
 
     def waiting(self, stations: Sequence[str] | None = None) -> float:
@@ -233,13 +232,17 @@ class Processor:
             if len(ports) > 1:
                 ports.sort(key=lambda port: port[0].born[port[0].queues[port[1]][0]])
             for lane, depth in ports if begun else ports[:1]:
-                self._serve(number, lane, depth, len(lane.queues[depth]) if begun else self.dispatch.page)
+                left = len(lane.queues[depth]) if begun else min(self.dispatch.page, len(lane.queues[depth]))
+                while left > 0:
+                    left -= self._serve(number, lane, depth, min(left, self.dispatch.page))
+                    self._pass_time(self.clock)
+                    self._sync()  # what comes meanwhile waits
             begun = begun or bool(ports)
 
-    def _serve(self, number: int, lane: _Lane, depth: int, most: int) -> None:
+    def _serve(self, number: int, lane: _Lane, depth: int, count: int) -> int:
+        """So many tuples at a station; it is counted what waits after each page."""
         queue, seen, clock, service = lane.queues[depth], self.seen, self.clock, self._services[number]
         is_last = depth + 1 == len(lane.stations)
-        count = min(most, len(queue))
         for _ in range(count):
             tuple_ = queue.popleft()
             clock += service
@@ -255,6 +258,7 @@ class Processor:
         self._bytes -= count * self._sizes[number]
         self._changed.add(number)
         self.clock = clock
+        return count
 
 
 def _lanes(network: Network, arrivals: Mapping[str, Times], seed: int) -> list[_Lane]:
