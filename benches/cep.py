@@ -46,13 +46,13 @@ def main(quick: bool, only: str = "") -> dict[str, Any]:
     has_flink = flink.find_python() is not None
     readers = os.cpu_count() or 1
     with tempfile.TemporaryDirectory(prefix="bids-") as folder:
-        rows, per_file = (2_000_000, 250_000) if quick else (8_000_000, 500_000)
-        short = write_bids(Path(folder) / "short", 500_000, per_file=250_000, seed=1, readers=readers)
+        rows, per_file = (400_000, 100_000) if quick else (4_000_000, 500_000)
+        short = write_bids(Path(folder) / "short", 2 * per_file, per_file=per_file, seed=1, readers=readers)
         long = write_bids(Path(folder) / "long", rows, per_file=per_file, seed=2, readers=readers)
         for pattern in PATTERNS:
             if only in pattern.name:
                 ours(pattern, short, per_file)
-                mine = ours(pattern, long, 2 * per_file)
+                mine = ours(pattern, long, per_file)
                 theirs = matching.run(pattern, {"short": short, "long": long}, readers) if has_flink else None
                 _add(pattern, long, mine, None if theirs is None else Run(*theirs["long"]), figures)
     figures["notes"].append("same lines of CSV, same results as multisets; Flink without checkpoints, in a JVM that has run the pattern before")

@@ -14,10 +14,11 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_aggregate, define_event, define_query, define_stream, define_table, define_view
 from headrace.elements.schema import Schema
 from headrace.errors import HeadraceError, QueryError
-from headrace.graph.command import Running
+from headrace.graph.running import Running
 from headrace.language.parser import parse
 from headrace.language.rule_syntax import CreateRule, DeclareEvent, SwitchRule
 from headrace.language.syntax import (
+    Alter,
     CreateAggregate,
     CreateEvent,
     CreateQuery,
@@ -36,6 +37,7 @@ from headrace.plan.bind_event import bind_event
 from headrace.plan.binder import bind
 from headrace.plan.nodes import Scan
 from headrace.session.rules import stage_declared, stage_rule, stage_switch
+from headrace.session.settings import command_of
 from headrace.session.staged import Staged
 
 SCRIPTS = sorted((Path(__file__).parent / "errors").glob("*.txt"))
@@ -107,7 +109,7 @@ def _run(statement: Statement, catalog: Catalog) -> None:
         case DeclareEvent():
             stage_declared(statement, _staged(catalog))
         case CreateRule():
-            stage_rule(statement, _staged(catalog), ("notify",))
+            stage_rule(statement, _staged(catalog), ("notify",), lambda command: None)
         case SwitchRule():
             stage_switch(statement, _staged(catalog))
         case Split(views=views):
@@ -117,6 +119,8 @@ def _run(statement: Statement, catalog: Catalog) -> None:
             bind(statement.select, statement.text, catalog)
         case Drop():
             catalog.remove(statement.name.text, statement.kind, span=statement.name.span)
+        case Alter():
+            command_of(statement)
         case Explain(target=Name() as name):
             catalog.find(name.text, span=name.span)
         case _:

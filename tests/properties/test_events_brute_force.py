@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -47,6 +48,7 @@ from headrace.testing.oracle_rows import rows_of as rows_of_page
 SCHEMA = Schema.of(id=Type.BIGINT, k=Type.BIGINT, v=Type.BIGINT)
 LAST = 14  # of the instants of a history
 UNTIL = 20
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "8"))
 NAMES = "abcdef"
 
 Tuples = list[tuple[int, int, int | None, int]]  # port, instant, k, v
@@ -128,7 +130,7 @@ def plain(event: Event) -> bool:
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_an_operator_gives_what_its_definition_gives(mode: Mode, shape: str, data: st.DataObject) -> None:
     event = data.draw(events(shape, nested=False))
@@ -137,7 +139,7 @@ def test_an_operator_gives_what_its_definition_gives(mode: Mode, shape: str, dat
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
     event = data.draw(events(shape, nested=True))
@@ -145,7 +147,7 @@ def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.CUMULATIVE])
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=max(60, EXAMPLES), deadline=None)
 @given(data=st.data())
 def test_a_chain_on_columns_gives_what_its_definition_gives(mode: Mode, data: st.DataObject) -> None:
     a, b, c, *_ = data.draw(leaves())

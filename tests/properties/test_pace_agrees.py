@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import polars as pl
@@ -18,6 +19,7 @@ from headrace.language.parser import parse
 from headrace.language.syntax import Select
 from headrace.operators.specs import Scan
 from headrace.optimizer.optimizer import best
+from headrace.plan.bind_pace import late_of
 from headrace.plan.binder import bind
 from headrace.plan.nodes import Node
 from headrace.runtime.engine import Engine
@@ -110,5 +112,22 @@ def test_a_cut_leaves_out_only_what_lags_behind_it_on_an_input_that_was_late(sha
         tolerance = {"items": 5, "filtered": 3, "split": 4}[shape]
         owed = Counter({row: n for row, n in whole.items() if row[-1] >= (newest - cut * tolerance) * SECOND})
         assert not owed - found, "what is younger than every cut comes out"
+
+    check()
+
+
+@pytest.mark.parametrize("shape", PACED)
+def test_what_is_too_late_is_all_that_the_pace_leaves_out(shape):
+    plan = plan_of(PACED[shape].format(cut=1))
+    late = late_of(plan, "q")
+
+    @settings(deadline=None, max_examples=20)
+    @given(arrivals())
+    def check(arrived):
+        missed = run(best(late), arrived)
+        assert missed == expected(late, arrived)
+        values = Counter(row[:-1] for found in (missed, run(best(plan), arrived)) for row in found.elements())
+        everything = run(best(plan_of(re.sub(r"\d SECONDS", "1 HOUR", PACED[shape]).format(cut=1))), arrived)
+        assert values == Counter(row[:-1] for row in everything.elements())
 
     check()

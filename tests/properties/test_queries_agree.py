@@ -18,7 +18,7 @@ from headrace.optimizer.optimizer import best
 from headrace.plan.binder import bind
 from headrace.plan.explain import explain
 from headrace.plan.nodes import Node
-from headrace.testing import queries
+from headrace.testing import modifier_queries, queries
 from headrace.testing.driver import run_graph
 from headrace.testing.oracle import answer, as_multiset
 from headrace.testing.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
@@ -40,6 +40,9 @@ SHAPES = {
     "nested": queries.nested(),
     "table_joins": queries.table_joins(),
     "imputations": queries.imputations(),
+    "modifiers": modifier_queries.modifiers(),
+    "window_modifiers": modifier_queries.window_modifiers(),
+    "suppressions": modifier_queries.suppressions(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "12"))
 

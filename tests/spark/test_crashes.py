@@ -29,6 +29,16 @@ CREATE QUERY counts AS SELECT auction, count(*) AS n, sum(price) AS total, max(p
 CREATE QUERY pairs AS SELECT b.auction, b.price, a.ask FROM bids [RANGE 4 SECONDS] AS b LEFT JOIN asks [RANGE 4 SECONDS] AS a
   ON b.auction = a.auction AND a.ask < b.price INTO FILES (path '{out}/pairs', format 'json');
 CREATE QUERY dear AS SELECT auction, price * 2 AS double_price FROM bids WHERE price > 90 INTO FILES (path '{out}/dear', format 'csv');
+CREATE QUERY spells START '2026-01-01 00:00:10' STOP '2026-01-01 00:00:35' EVERY 1 MINUTE
+  AS SELECT auction, count(*) AS n, max(price) AS top, window_end FROM bids [RANGE 20 SECONDS] GROUP BY auction
+  INTO FILES (path '{out}/spells', format 'parquet');
+CREATE QUERY changes AS SELECT auction, OLD(price) AS before, RDIFF(price PSEUDO 0.01) OVER (PARTITION BY auction) AS change FROM bids
+  INTO FILES (path '{out}/changes', format 'parquet');
+CREATE QUERY repeats AS SELECT auction, OLD(price) AS before, price FROM bids [RANGE 2 SECONDS] GROUP BY auction HAVING RSUPPRESS(3)
+  INTO FILES (path '{out}/repeats', format 'parquet');
+CREATE QUERY standing AS SELECT auction, ask, OLD(ask) AS began FROM asks [RANGE 30 SECONDS] GROUP BY auction
+  HAVING TSUPPRESS(7 SECONDS, CASE WHEN ask > 80 THEN 'clean' WHEN ask > 60 THEN 'update' ELSE 'new' END)
+  INTO FILES (path '{out}/standing', format 'parquet');
 CREATE QUERY busiest AS SELECT max(n) AS most, window_end FROM counts [RANGE 20 SECONDS] INTO FILES (path '{out}/busiest', format 'parquet');
 """
 
@@ -71,8 +81,16 @@ def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
 
             plan = bind(statement.select, statement.text, catalog)
             catalog.add(define_query(statement, plan.schema))
-            answers[statement.name.text] = multiset([row.values for row in answer(plan, histories)])
+            stints = [histories] if statement.switch is None else stints_of(histories)
+            answers[statement.name.text] = multiset([row.values for stint in stints for row in answer(plan, stint)])
     return answers
+
+
+def stints_of(histories: dict[str, list[Row]]) -> list[dict[str, list[Row]]]:
+    """What each stint of `spells` sees."""
+    start = 1_767_225_600_000_000
+    spans = [(start + begin * 1_000_000, start + (begin + 25) * 1_000_000) for begin in (10, 70)]
+    return [{name: [row for row in rows if begin <= row.ts < end] for name, rows in histories.items()} for begin, end in spans]
 
 
 def multiset(rows) -> list:

@@ -9,6 +9,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.language.parser import parse
 from headrace.plan.binder import bind
 from headrace.session import Session
+from headrace.testing import modifier_queries
 from headrace.testing import queries as shapes
 from headrace.testing.oracle import answer, as_multiset, rows_of
 from headrace.testing.queries import STREAMS, stream_histories, stream_statements
@@ -27,6 +28,9 @@ SHAPES = [
     shapes.distincts(),
     shapes.aggregates_of_joins(),
     shapes.nested(),
+    modifier_queries.modifiers(),
+    modifier_queries.window_modifiers(),
+    modifier_queries.suppressions(),
 ]
 
 

@@ -4,6 +4,8 @@ import datetime as dt
 import time
 from pathlib import Path
 
+import polars as pl
+
 from headrace.session import Session
 
 ROOT = Path(__file__).parents[2]
@@ -63,3 +65,29 @@ def test_what_lags_is_left_out_and_not_looked_up(spark, tmp_path):
         assert len(joined["plain"]) > 2
         assert joined["plain"] == joined["thrifty"] == joined["impatient"]
         assert any(reader.startswith("join") and "timestamp <" in pattern for reader, pattern in counts.guards)
+
+
+def test_what_a_pace_leaves_out_is_there_after_a_restart(spark, tmp_path):
+    def read(session, stream, *seconds):
+        session.push(stream, [{"at": START + dt.timedelta(seconds=second), "k": second} for second in seconds])
+        before = session.statistics().batch
+        until(lambda: session.statistics().batch > before)
+
+    def rows(name):
+        return sorted(pl.read_parquet(tmp_path / name / "*.parquet")["k"])
+
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute(f"""
+            CREATE STREAM ahead (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;
+            CREATE STREAM behind (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;
+            CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE INTO FILES (path '{tmp_path}/q', format 'parquet');
+            CREATE QUERY missed AS SELECT * FROM q.late INTO FILES (path '{tmp_path}/missed', format 'parquet')""")
+        read(session, "ahead", 100, 300)
+        read(session, "behind", 10, 20, 280)
+    with Session(tmp_path / "checkpoint") as session:
+        session.start()
+        session.push("behind", [{"at": START + dt.timedelta(seconds=second), "k": second} for second in (281, 282)])
+        session.push("ahead", [{"at": START + dt.timedelta(seconds=301), "k": 301}])
+        session.drain(90)
+    assert rows("q") == [100, 280, 281, 282, 300, 301]
+    assert rows("missed") == [10, 20], "also those that the query itself has not even taken"

@@ -88,7 +88,7 @@ def test_killing_the_driver_while_rules_act_repeats_no_detection_and_changes_no_
         time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert start(tmp_path).wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]
+    assert start(tmp_path).wait(250) == 0, (tmp_path / "child.log").read_text()[-3000:]
 
     detections = expected(script, frames)
     assert len(detections) > 100

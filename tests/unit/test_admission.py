@@ -50,3 +50,12 @@ def test_where_rates_are_not_known_nothing_is_refused():
     with Session(host="local") as session:
         session.execute("CREATE STREAM s (k INT) FROM MEMORY;" + create("q", "s", "latency '1 us' MUST"))
         assert len(session._running().queries) == 1
+
+
+def test_a_rule_that_would_break_a_promise_is_refused_unless_it_is_forced():
+    with Session(host="local") as session:
+        session.execute(CALM + WILD + create("q", "calm", "latency '1 s' MUST"))
+        with pytest.raises(Refused, match="with greedy the"):
+            session.execute("CREATE RULE greedy ON wild DO INSERT INTO MEMORY")
+        session.execute("CREATE RULE greedy WITH (force) ON wild DO INSERT INTO MEMORY")
+        assert [query.query for query in session._running().queries] == ["q", "greedy"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.elements.stint import Schedule
-from headrace.elements.time import DAY, HOUR, SECOND, format_instant, parse_instant
+from headrace.elements.time import BEGIN, DAY, END, HOUR, SECOND, format_instant, parse_instant
 from headrace.errors import NameFault, NotSupported
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Listing, Message, Session
@@ -210,17 +210,87 @@ def test_a_file_that_is_run_again_does_not_turn_its_queries_on(desk: Desk) -> No
     assert (desk.sums(), desk.sums("p")) == ([], [])
 
 
+NIGHTLY = Schedule(22 * HOUR, 30 * HOUR, DAY, daily=True)
+DATED = Schedule(22 * HOUR, 30 * HOUR, DAY)
+ONCE = Schedule(22 * HOUR, 30 * HOUR)
+
+
 @pytest.mark.parametrize(
     ("schedule", "now", "first", "following"),
     [
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 10 * HOUR, (22, 30), (22, 30)),
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 22 * HOUR, (22, 30), (22, 30)),
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 23 * HOUR, (22, 30), (46, 54)),
-        (Schedule(22 * HOUR, 30 * HOUR, DAY), 30 * HOUR, (46, 54), (46, 54)),
-        (Schedule(22 * HOUR, 30 * HOUR, None), 23 * HOUR, (22, 30), None),
-        (Schedule(22 * HOUR, 30 * HOUR, None), 31 * HOUR, None, None),
+        (NIGHTLY, 10, (22, 30), (22, 30)),
+        (NIGHTLY, 22, (22, 30), (22, 30)),
+        (NIGHTLY, 23, (22, 30), (46, 54)),
+        (NIGHTLY, 30, (46, 54), (46, 54)),
+        (DATED, 100, (22, 30), (118, 126)),
+        (ONCE, 23, (22, 30), None),
+        (ONCE, 31, (22, 30), None),
+        (Schedule(22 * HOUR, None, DAY, daily=True), 23, (46, END // HOUR), (46, END // HOUR)),
+        (Schedule(None, 6 * HOUR, DAY, daily=True), 7, (BEGIN // HOUR, 30), None),
     ],
 )
 def test_a_schedule_says_which_stint_comes(schedule: Schedule, now: int, first: Any, following: Any) -> None:
-    in_time = [None if found is None else (found[0] * HOUR, found[1] * HOUR) for found in (first, following)]
-    assert [schedule.first(now), schedule.following(now)] == in_time
+    found = [schedule.first(now * HOUR), schedule.following(now * HOUR)]
+    assert [None if stint is None else tuple(instant // HOUR for instant in stint) for stint in found] == [first, following]
+
+
+def test_stints_that_are_over_before_they_could_begin_are_left_out() -> None:
+    assert NIGHTLY.following(30 * HOUR, come=54 * HOUR) == (70 * HOUR, 78 * HOUR)
+    assert NIGHTLY.following(30 * HOUR, come=53 * HOUR) == (46 * HOUR, 54 * HOUR)
+
+
+def test_old_tuples_are_read_by_the_dates_of_a_schedule_also_while_draining(desk: Desk) -> None:
+    desk.clock.advance(100 * DAY)
+    desk.deployment.intake.limit = 1
+    desk.session.execute(f"{BIDS} CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS}")
+    for minute in range(12):
+        desk.session.push("bids", [{"at": format_instant(NIGHT + minute * 60 * SECOND), "item": "a", "n": 2**minute}])
+    desk.session.drain()
+    assert desk.sums("often") == [("a", 2**1), ("a", 2**6), ("a", 2**11)]
+
+
+def repeat_every_micro_batch(deployment: LocalDeployment) -> None:
+    """Let each micro-batch be lost after its delivery and run again from its offset, as after a crash: commands that it sent are there already."""
+    once = deployment.step
+
+    def step() -> bool:
+        offset, batch = deployment.offset, deployment.batch
+        values = {number: (dict(store.values), store.number) for number, store in deployment.stores.items()}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(deployment.intake, "forget", lambda end: None)  # which follows the commit
+            if not once():
+                return False
+        end = deployment.offset
+        deployment.offset, deployment.batch, deployment.ended = offset, batch, False
+        for number, store in deployment.stores.items():
+            store.values, store.number = values[number]
+        deployment.kept.clear()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(deployment.intake, "latest", lambda start, now: end)
+            assert once()
+        return True
+
+    deployment.step = step  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_crash_in_any_micro_batch_changes_nothing_of_stints(desk: Desk, repeated: bool) -> None:
+    if repeated:
+        repeat_every_micro_batch(desk.deployment)
+    desk.do(
+        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE EVENT low AS SELECT item FROM bids WHERE n < 0;"
+        f"CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS};"
+        f"CREATE QUERY q START ON high STOP ON low AS {SUMS};"
+        f"CREATE QUERY plain AS {SUMS}; CREATE QUERY stages AS {TWO_STAGES}"
+    )
+    for minute, n in enumerate((1, 500, 2, 600, 4, -1, 8, 700, 16, 32, 64, 99)):
+        if minute in (3, 8):
+            desk.do("STOP QUERY plain; STOP QUERY stages")
+        if minute in (5, 10):
+            desk.do("START QUERY plain; START QUERY stages")
+        desk.bid((minute * 60, "a", n), (minute * 60 + 1, "b", n))
+    desk.session.drain()
+    assert desk.sums("often") == [("a", 8), ("a", 99), ("a", 500), ("b", 8), ("b", 99), ("b", 500)]
+    assert [s for item, s in desk.sums() if item == "a"] == [-1, 2, 4, 16, 32, 64, 99, 600]
+    assert [s for item, s in desk.sums("plain") if item == "a"] == [-1, 1, 2, 8, 64, 99, 500, 700]
+    assert desk.sums("stages") == [("all", 2)] * 8

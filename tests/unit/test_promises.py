@@ -10,7 +10,8 @@ import pytest
 
 from headrace.elements.promise import Qos, qos_of
 from headrace.errors import NameFault, QueryError, SyntaxFault, TypeFault
-from headrace.graph.command import AddQuery, DropQuery, Running, SetPromises, decode_command, encode_command
+from headrace.graph.command import AddQuery, DropQuery, SetPromises, decode_command, encode_command
+from headrace.graph.running import Running
 from headrace.session import Listing, Message, Session
 
 FILE = """

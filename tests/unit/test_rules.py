@@ -339,9 +339,16 @@ def test_what_a_rule_needs_cannot_be_dropped(session: Session) -> None:
         with pytest.raises(NameFault, match=f"'{name}' is read by seen") as caught:
             session.execute(statement)
         assert caught.value.hint == "first DROP RULE seen"
+    session.execute("CREATE RULE worry ON seen.failed DO INSERT INTO MEMORY")
+    with pytest.raises(NameFault, match="'seen' is read by worry"):
+        session.execute("DROP RULE seen")
+    session.execute("DROP RULE worry")
     with pytest.raises(NameFault, match="'seen' is already a rule"):
         session.execute("CREATE QUERY seen AS SELECT * FROM accident INTO MEMORY")
-    session.execute("DROP RULE seen; DROP EVENT alarm; DROP SINK kept; DROP RULE IF EXISTS seen; DROP EVENT accident")
+    session.execute("CREATE QUERY q AS SELECT * FROM slowing INTO MEMORY; CREATE RULE turn ON accident DO START QUERY q")
+    with pytest.raises(NameFault, match="'q' is read by turn"):
+        session.execute("DROP QUERY q")
+    session.execute("DROP RULE turn; DROP QUERY q; DROP RULE seen; DROP EVENT alarm; DROP SINK kept; DROP RULE IF EXISTS seen; DROP EVENT accident")
     assert session.catalog.names() == ["immobile", "slowing"]
 
 

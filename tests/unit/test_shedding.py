@@ -11,8 +11,10 @@ import pytest
 from headrace.analysis.shed_decision import ShedPlan, decide
 from headrace.analysis.shedding_plan import shedding_plan
 from headrace.errors import QueryError
-from headrace.graph.command import Running, ShedAt, UseShedders
-from headrace.graph.shedding import shedders_in
+from headrace.graph.command import ShedAt, UseShedders
+from headrace.graph.running import Running
+from headrace.graph.shedding import sheddable, shedders_in
+from headrace.graph.whole import whole_of
 from headrace.hosts.local import LocalDeployment
 from headrace.runtime.wire import Row
 from headrace.session.forecast import Stated
@@ -205,3 +207,57 @@ def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(session: 
     session.drain()
     assert lost(session, "q") == 2 * (400 - len(session.results("q")))  # this process has counted it twice, as no restarted one would
     assert sum(row["dropped"] for row in session.results("told")) == 400 - len(session.results("q")) > 0
+
+
+def test_a_query_is_shed_by_a_column_that_it_does_not_read_itself(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5, shed SMALLEST V) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY;
+        CREATE QUERY plain AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY; ALTER QUERY q SET shedding = 0.5"""
+    )
+    feed(session, 0, 1000)
+    session.drain()
+    (seen,) = session.statistics().shed.values()
+    assert (seen.kind, seen.seen, seen.dropped) == ("SMALLEST", 1000, 500)  # the values are 0 to 999, each once
+    assert sum(row["n"] for row in session.results("plain")) == 857
+    assert sum(row["n"] for row in session.results("q")) == sum(i % 7 > 0 for i in range(1000) if i * 37 % 1000 >= 500)
+
+
+EVERYWHERE = {
+    "a merging union": "WITH (ordered merge) AS SELECT at, k FROM t UNION ALL SELECT at, k FROM u",
+    "a join by rows": "AS SELECT x.k, x.at FROM t [ROWS 5] AS x, u [ROWS 5] AS y WHERE x.k = y.k",
+    "a join of joins": "AS SELECT x.at FROM t [RANGE 1 SECOND] AS x, u [RANGE 1 SECOND] AS y, t [NOW] AS z WHERE x.k = y.k AND y.k = z.k",
+    "a sequence": "AS SELECT a.at, b.k FROM t [RANGE 1 SECOND] AS a JOIN u AS b ON a.k = b.k FOLLOWING RECENT",
+    "an aggregate by other keys": """AS SELECT n, count(*) AS c
+        FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) [RANGE 2 SECONDS] GROUP BY n""",
+}
+
+
+@pytest.mark.parametrize("share", [1e-15, 1.0], ids=["nothing", "everything"])
+def test_shedders_on_every_arc_hold_nobody_up(session: Session, share: float) -> None:
+    """With hardly anything dropped the results are those without, and with everything dropped the deployment still comes to its end."""
+    session.execute("CREATE STREAM u (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECONDS FROM MEMORY")
+    for number, query in enumerate(EVERYWHERE.values()):
+        session.execute(f"CREATE QUERY q{number} {query} INTO MEMORY")
+    running = session._running()
+    plain = {}
+    for dropped in (0.0, share):
+        with Session(session.directory.parent / f"share{dropped}", host="local", buckets=2) as other:
+            for command in running.queries:
+                other.deployment.send(command)
+            arcs = sorted(sheddable(whole_of(running))) if dropped else []
+            other.deployment.send(UseShedders(tuple(ShedAt(*arc, dropped) for arc in arcs)))
+            other.catalog = session.catalog
+            other.start()
+            for start in range(0, 60, 20):
+                times = [START + datetime.timedelta(milliseconds=i * 100) for i in range(start, start + 20)]
+                other.push("u", [{"at": at, "k": i % 3} for i, at in enumerate(times)])
+                other.push("t", [{"at": at, "k": i % 3, "v": 1.0} for i, at in enumerate(times)])
+                assert isinstance(other.deployment, LocalDeployment)
+                other.deployment.step()
+            other.drain(60)
+            found = {name: sorted(str(row) for row in other.results(f"q{number}")) for number, name in enumerate(EVERYWHERE)}
+            plain = plain or found
+            assert dropped == 0 or other.statistics().shed
+    for name in EVERYWHERE:
+        assert plain[name], name
+        assert found[name] == (plain[name] if share < 1 else []), name

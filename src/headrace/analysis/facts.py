@@ -33,6 +33,7 @@ SERVICE: Mapping[str, float] = {
     "rowsjoin": 5e-6,
     "detect": 7e-7,
     "sequencejoin": 5e-7,
+    "suppress": 4e-7,
 }
 RATE = 1000.0  # tuples a second of a stream of which nothing is known
 GROUPS = 100.0  # different values of the keys of a window

@@ -58,6 +58,7 @@ class Catalog:
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
             sides = [SHED.name, *(f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad"))] if "." in name else []
             sides += [f"{rule.name}.failed" for rule in self.rules()] if "." in name else []
+            sides += [f"{query.name}.late" for query in self.queries() if "." in name and references(query.text).is_paced]
             raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, [*known, *sides], otherwise=otherwise))
         return found
 
@@ -127,9 +128,11 @@ class Catalog:
             case Sink():
                 readers = [rule.name for rule in self.rules() if found.name in rule.parts]
             case Rule():
-                readers = [query.name for query in self.queries() if f"{found.name.lower()}.failed" in references(query.text).relations]
+                failed = f"{found.name.lower()}.failed"
+                readers = [query.name for query in self.queries() if failed in references(query.text).relations]
+                readers += [rule.name for rule in self.rules() if rule.event.lower() == failed]
             case _:
-                readers = self.readers(name)
+                readers = self.readers(name) + [rule.name for rule in self.rules() if found.name in rule.turns]
         if readers:
             raise NameFault(f"{found.name!r} is read by {', '.join(readers)}", span=span, hint=self._first(readers[0]))
         del self._shelf(found)[name.lower()]
@@ -203,7 +206,7 @@ class Catalog:
         while pending:
             for name in references(pending.pop().text).relations - reached:
                 reached.add(name)
-                found = self._relations.get(name)
+                found = self.get(name)
                 if isinstance(found, Query):
                     pending.append(found)
         return reached
@@ -232,11 +235,13 @@ class Catalog:
             case Stream() | Table() | Query():
                 return self._relations
 
-    def _side_stream(self, name: str) -> Stream | None:
+    def _side_stream(self, name: str) -> Stream | Query | None:
         base, _, side = name.rpartition(".")
         if side.lower() == "failed" and (rule := self._rules.get(base.lower())) is not None:
             return Stream(f"{rule.name}.failed", FAILED, Connector(FAILURES, {}), Timing.INTERNAL)
         stream = self._relations.get(base.lower())
+        if isinstance(stream, Query) and side.lower() == "late" and references(stream.text).is_paced:
+            return changed(stream, name=f"{stream.name}.late", sinks=())
         if name.lower() == SHED.name:
             return SHED
         if not isinstance(stream, Stream) or side.lower() not in ("bad", "late"):

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.elements.action import RaiseEvent, Reaction
+from headrace.elements.action import RaiseEvent, Reaction, SwitchQuery
 from headrace.elements.promise import Qos, qos_of
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
@@ -111,6 +111,11 @@ class Rule(Struct, frozen=True, tag="rule"):
     condition: str = ""
     warnings: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()  # named sinks
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The queries that it starts or stops."""
+        return tuple(action.query for action in self.reaction.actions if isinstance(action, SwitchQuery))
 
     @property
     def raises(self) -> tuple[str, ...]:

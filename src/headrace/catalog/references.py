@@ -9,15 +9,16 @@ from functools import lru_cache
 from sqlglot import exp
 
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, Detection, RowsClause, Select, WhileClause, unions_of, window_of
+from headrace.language.syntax import CreateQuery, Detection, RowsClause, Select, WhileClause, pace_of, unions_of, window_of
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Lower-case names; those of the SELECT's own WITH clause do not count."""
+    """Lower-case names; those of the SELECT's own WITH clause do not count. `is_paced` says that a UNION in it leaves out what lags."""
 
     relations: frozenset[str]
     functions: frozenset[str]
+    is_paced: bool = False
 
 
 @lru_cache(maxsize=4096)
@@ -30,7 +31,7 @@ def references(text: str) -> References:
     named = {".".join(part.name for part in node.parts).lower() for node in nodes if isinstance(node, exp.Table)}
     called = {node.name.lower() for node in nodes if isinstance(node, exp.Anonymous)}
     detected = {part.source.text.lower() for statement in statements if isinstance(statement, Detection) for part in statement.parts}
-    return References(frozenset((named - own) | detected), frozenset(called))
+    return References(frozenset((named - own) | detected), frozenset(called), any(pace_of(node) is not None for node in nodes))
 
 
 def _trees(tree: exp.Expr) -> Iterator[exp.Expr]:

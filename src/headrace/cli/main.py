@@ -8,7 +8,7 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, demo, experiment, explain, plan, run, shell, test
+from headrace.cli import bench, demo, example, experiment, explain, plan, run, shell, test
 from headrace.cli.report import DEBUG
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command("example", epilog=example.EXAMPLES)(example.example)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.add_typer(experiment.app, name="experiment")
 app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test.test)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.connectors.partitions import is_partition
 from headrace.errors import SourceFault
 
 
@@ -34,11 +35,11 @@ class _Look:
     """A directory as it was when it was listed."""
 
     at: int
-    mark: tuple[int, int, int]  # device, inode, time of the last change
+    marks: tuple[tuple[int, int, int], ...]  # of it and of its partitions: device, inode, time of the last change
 
-    def holds(self, now: int, mark: tuple[int, int, int]) -> bool:
+    def holds(self, now: int, marks: tuple[tuple[int, int, int], ...]) -> bool:
         """Whether a listing would show the same again."""
-        return mark == self.mark and self.at - self.mark[2] >= RACY and 0 <= now - self.at < BELIEVED
+        return marks == self.marks and all(self.at - mark[2] >= RACY for mark in self.marks) and 0 <= now - self.at < BELIEVED
 
 
 class FileIndex:
@@ -50,6 +51,7 @@ class FileIndex:
         self._pattern = pattern
         self._clock = clock
         self._look: _Look | None = None
+        self._directories: list[str] = []
         self._entries: list[Entry] = []
         self._known: set[str] = set()
         self._length = 0
@@ -72,11 +74,12 @@ class FileIndex:
         """Add the files that appeared since the last look, oldest first; durable before it returns."""
         # An idle deployment looks many times a second: a directory that has not changed is not listed again.
         look = self._glance()
-        if look is not None and self._look is not None and self._look.holds(look.at, look.mark):
+        if look is not None and self._look is not None and self._look.holds(look.at, look.marks):
             return
         # Only names are listed; a file is asked for its size once, when it is new.
         found = []
-        for path in list_files(self._path, self._pattern):
+        files, self._directories = find_files(self._path, self._pattern)
+        for path in files:
             if path not in self._known:
                 try:
                     status = os.stat(path)
@@ -85,18 +88,20 @@ class FileIndex:
                 found.append((status.st_mtime_ns, path, status.st_size))
         if found:
             self._append([Entry(path, size) for _, path, size in sorted(found)])
-        self._look = look
+        # what was found just now may be in directories that were not looked at before
+        self._look = look if look is not None and len(look.marks) == len(self._directories) else None
 
     def _glance(self) -> _Look | None:
-        """The time and the state of the directory, if it is one."""
+        """The time and the state of the directory and its partitions, if it is one."""
         if is_glob(self._path):
             return None
         now = self._clock()
         try:
-            status = os.stat(self._path)
+            found = [os.stat(path) for path in self._directories or [self._path]]
         except FileNotFoundError:
             return None  # listing says so
-        return _Look(now, (status.st_dev, status.st_ino, status.st_mtime_ns)) if stat.S_ISDIR(status.st_mode) else None
+        marks = tuple((status.st_dev, status.st_ino, status.st_mtime_ns) for status in found)
+        return _Look(now, marks) if all(stat.S_ISDIR(status.st_mode) for status in found) else None
 
     def _load(self) -> None:
         if not self._log.exists():
@@ -127,18 +132,30 @@ class FileIndex:
 
 
 def list_files(path: str, pattern: str = "*") -> list[str]:
-    """The finished files that a path names: a file, a directory's files that fit `pattern`, or what a glob finds.
+    """The finished files that a path names: a file, a directory's files that fit `pattern`, or what a glob finds."""
+    return find_files(path, pattern)[0]
+
+
+def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
+    """The same, and the directories that were listed: one, and its partitions such as `segment=3`, and theirs.
 
     Names that start with '.' or '_' or end in .tmp or .part are still being written.
     """
     path = os.path.abspath(path)
     if os.path.isdir(path):
-        with os.scandir(path) as entries:
-            return [e.path for e in entries if fnmatch.fnmatch(e.name, pattern) and _is_final(e.name) and e.is_file()]
+        files, directories = list[str](), [path]
+        for directory in directories:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if is_partition(entry.name) and entry.is_dir():
+                        directories.append(entry.path)
+                    elif fnmatch.fnmatch(entry.name, pattern) and _is_final(entry.name) and entry.is_file():
+                        files.append(entry.path)
+        return files, directories
     if os.path.isfile(path):
-        return [path]
+        return [path], []
     if is_glob(path):
-        return [found for found in glob.iglob(path, recursive=True) if _is_final(os.path.basename(found)) and os.path.isfile(found)]
+        return [found for found in glob.iglob(path, recursive=True) if _is_final(os.path.basename(found)) and os.path.isfile(found)], []
     raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
 
 

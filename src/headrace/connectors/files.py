@@ -24,6 +24,7 @@ from headrace.connectors.messages import Messages, read_messages
 from headrace.connectors.options import check_names, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.connectors.parquet_groups import Groups
+from headrace.connectors.partitions import Partition, partition_of
 from headrace.elements.pattern import Pattern
 from headrace.elements.schema import Schema
 from headrace.errors import NameFault, QueryError, SourceFault
@@ -115,9 +116,7 @@ class FilesSource:
         return self._latest(start, limit, lambda entry: None)
 
     def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
-        """The same; groups of Parquet files that nobody needs are looked at, no more."""
-        if self._layout.format != "parquet":
-            return self.latest(start, now=now, limit=limit)
+        """The same; files and groups of Parquet files that nobody needs are looked at, no more."""
         schema = select(self._schema, columns)
         return self._latest(start, limit, lambda entry: self._unneeded(entry, schema, unneeded))
 
@@ -128,10 +127,13 @@ class FilesSource:
         left = min(limit, self._layout.max_rows or limit)
         while number < len(index) and left > 0:
             entry = index[number]
-            if self._layout.is_text:
-                end, taken = self._text_end(entry, position, left)
+            skip = skipping(entry)
+            if not self._layout.is_text:
+                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]), skip=skip)
+            elif skip is not None:
+                end, taken = None, 1
             else:
-                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]), skip=skipping(entry))
+                end, taken = self._text_end(entry, position, left)
             left -= max(taken, 1)
             number, position = (number + 1, 0) if end is None else (number, end)
             if end is not None:
@@ -157,22 +159,24 @@ class FilesSource:
         """Read pieces of files; with `columns`, only these are read, checked and returned."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
-            _check_present(path, size)
-            if self._layout.is_text:
-                yield from self._read_text(number, path, size, begin, end, schema)
-            else:
-                yield from self._read_columns(number, path, begin, end, schema)
+            yield from self._read_piece(number, path, size, begin, end, schema)
 
     def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
-        """Leave out the groups of Parquet files whose statistics say that nobody needs any of their rows."""
-        if self._layout.format != "parquet" or not unneeded:
-            yield from self.read(split, columns)
-            return
+        """Leave out files whose directories say that nobody needs their records, and groups of Parquet files whose statistics say so."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
+            partition = self._partition(path)
+            if self._layout.format != "parquet":
+                if partition.is_unneeded(schema, self._time_column, unneeded):
+                    # unopened, text does not tell how many records it holds
+                    records, length = (0, end - begin) if self._layout.is_text else (end - begin, size)
+                    yield Skipped(records, length, partition.newest(self._time_column))
+                else:
+                    yield from self._read_piece(number, path, size, begin, end, schema)
+                continue
             _check_present(path, size)
-            groups = Groups(path, schema, self._time_column, unneeded)
-            yield from self._read_columns(number, path, begin, end, schema, groups.skip)
+            groups = Groups(path, schema, self._time_column, unneeded, partition)
+            yield from self._read_piece(number, path, size, begin, end, schema, groups.skip)
             if groups.skipped is not None:
                 yield groups.skipped
 
@@ -196,9 +200,28 @@ class FilesSource:
         _check_present(entry.path, entry.size)
         return columnar.groups(entry.path, self._layout.format)
 
+    def _partition(self, path: str) -> Partition:
+        return partition_of(path, self._layout.path, self._schema)
+
     def _unneeded(self, entry: Entry, schema: Schema, unneeded: Sequence[Pattern]) -> Callable[[int], bool] | None:
+        """Which groups of a file may be left out; None if there are none."""
+        partition = self._partition(entry.path)
+        if self._layout.format != "parquet":
+            return (lambda group: True) if partition.is_unneeded(schema, self._time_column, unneeded) else None
         self._groups(entry)  # complains of a file that cannot be read
-        return Groups(entry.path, schema, self._time_column, unneeded).is_unneeded
+        return Groups(entry.path, schema, self._time_column, unneeded, partition).is_unneeded
+
+    def _read_piece(
+        self, number: int, path: str, size: int, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+    ) -> Iterator[Chunk]:
+        _check_present(path, size)
+        partition = self._partition(path)
+        stored = partition.stored(schema)
+        if self._layout.is_text:
+            chunks = self._read_text(number, path, size, begin, end, stored)
+        else:
+            chunks = self._read_columns(number, path, begin, end, stored, skip)
+        yield from (partition.complete(chunk, schema) for chunk in chunks)
 
     def _row_end(self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None) -> tuple[int | None, int]:
         """Where to stop in a file (None: at its end) and how many rows that costs: at a group's border, or inside the `first` group."""

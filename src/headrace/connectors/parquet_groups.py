@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from headrace.connectors.connector import Skipped
+from headrace.connectors.partitions import Partition
 from headrace.elements.expression import Column
-from headrace.elements.match import Between, Match, Value
+from headrace.elements.match import Between, Value
 from headrace.elements.pattern import STAMP, Pattern, covers, pattern
 from headrace.elements.schema import Schema
 from headrace.elements.types import Type
@@ -21,7 +22,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 class Groups:
     """The row groups of one file, for readers that want `schema` and can do without what matches a pattern of `unneeded`."""
 
-    def __init__(self, path: str, schema: Schema, time_column: str | None, unneeded: Sequence[Pattern]) -> None:
+    def __init__(self, path: str, schema: Schema, time_column: str | None, unneeded: Sequence[Pattern], partition: Partition) -> None:
+        self._partition = partition
         self._metadata = pq.read_metadata(path)
         self._schema, self._time_column, self._unneeded = schema, time_column, unneeded
         self._places = {self._metadata.schema.column(i).path: i for i in range(self._metadata.num_columns)}
@@ -32,10 +34,11 @@ class Groups:
         if not self.is_unneeded(number):
             return False
         group = self._metadata.row_group(number)
-        size = sum(group.column(self._places[name]).total_compressed_size for name in self._schema.names)
+        size = sum(group.column(self._places[name]).total_compressed_size for name in self._schema.names if name in self._places)
         newest = self._limits(group, self._time_column, Type.TIMESTAMP) if self._time_column is not None else None
         before = self.skipped or Skipped(0, 0, None)
-        times = [time for time in (before.newest, newest[1] if newest else None) if isinstance(time, int)]
+        told = newest[1] if newest else self._partition.newest(self._time_column)
+        times = [time for time in (before.newest, told) if isinstance(time, int)]
         self.skipped = Skipped(before.records + group.num_rows, before.size + size, max(times, default=None))
         return True
 
@@ -46,8 +49,10 @@ class Groups:
 
     def _held(self, group: Any) -> Pattern | None:
         """A pattern that all rows of a group match; None if time cannot be told, which must go on although rows are left out."""
-        terms: list[tuple[Column, Match]] = []
+        terms = self._partition.terms(self._schema, self._time_column)
         for field in self._schema:
+            if field.name in self._partition.columns:
+                continue
             limits = self._limits(group, field.name, field.type)
             if limits is not None:
                 terms.append((Column(field.name, field.type), Between(*limits)))

@@ -14,6 +14,7 @@ from headrace.connectors.conversion import convert
 from headrace.connectors.file_index import list_files
 from headrace.connectors.files import FilesSource, Layout, layout
 from headrace.connectors.options import near
+from headrace.connectors.partitions import partition_columns
 from headrace.elements.schema import Field, Schema
 from headrace.elements.types import Type
 from headrace.errors import NameFault, NotSupported, QueryError, SourceFault
@@ -53,7 +54,9 @@ def infer_schema(connector: Connector) -> Schema:
             f"there are no files in {where.path} yet to learn the columns from", hint="name the columns and their types in the statement"
         )
     found = _infer_text(files[0], where).schema if where.is_text else pl.Schema(columnar.columns_of(files[0], where.format))
-    return Schema(tuple(Field(name, _type(name, dtype, files[0])) for name, dtype in found.items()))
+    said = partition_columns(files[0], where.path)
+    own = tuple(Field(name, _type(name, dtype, files[0])) for name, dtype in found.items() if said.find(name) is None)
+    return Schema((*own, *said))
 
 
 def _files(connector: Connector) -> Layout:

@@ -18,8 +18,9 @@ from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.elements.promise import Qos
 from headrace.elements.time import SECOND
-from headrace.graph.command import Command, Cost, Running, ShedAt, UseCapacities, UseScheduler, UseShedders
+from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseFairness, UseScheduler, UseShedders
 from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
 from headrace.graph.whole import placement_of
 from headrace.operators.specs import Scan
 from headrace.runtime.schedulers import NONE
@@ -103,8 +104,11 @@ class Controller:
         commands: list[Command] = []
         if pace is not None and pace.budget is not None:
             commands += self._use(None, "edf", seen.time, running, "what must be quick comes first")
+            if running.fairness == UseFairness():  # what nobody cares about has no turn before what must be quick
+                commands.append(UseFairness("none", auto=True))
         elif pace is not None:
             commands += self._use(None, NONE, seen.time, running, "nothing waits")
+            commands += [UseFairness()] if running.fairness.auto else []
         else:
             for query in running.queries:
                 commands += self._judge(query.query, query.qos, found[query.query], seen.time, running)

@@ -20,30 +20,38 @@ class Stint(Struct, frozen=True):
 
 
 class Schedule(Struct, frozen=True):
-    """Instants at which a query starts and stops by itself, and after which time they come again (None: never)."""
+    """Instants at which a query starts and stops by itself, and after which time they come again (None: never); `daily` if they are times of day."""
 
     begin: int | None = None
     end: int | None = None
     every: int | None = None
+    daily: bool = False
 
     def first(self, now: int) -> tuple[int, int] | None:
-        """The begin and end of the stint that a query that is created now begins with: one that is on, else the next; None if there is none."""
-        if self.begin is None:
-            return BEGIN, self.stop_after(now)
-        if self.end is None:
-            return (self.begin, END) if self.every is None else self.following(now)
-        if self.every is None:
-            return (self.begin, self.end) if now < self.end else None
-        turn = max(0, (now - self.end) // self.every + 1)  # the first whose end is still to come
-        return self.begin + turn * self.every, self.end + turn * self.every
+        """The begin and end of the stint that a query which is created now begins with.
 
-    def following(self, now: int) -> tuple[int, int] | None:
-        """The begin and end of the next stint that starts by itself, not before now; None if none does."""
+        By dates the one that they name, be it past, since old tuples may be read; by times of day one that is on, else the next.
+        """
+        if self.begin is None:
+            return BEGIN, self.stop_after(now) if self.daily else self.end or END
+        if not self.daily:
+            return self.begin, END if self.end is None else self.end
+        return self.following(now) if self.end is None else self.following(BEGIN, come=now)
+
+    def following(self, after: int, come: int = BEGIN) -> tuple[int, int] | None:
+        """The begin and end of the next stint that starts by itself; None if none does.
+
+        It does not begin before `after`, and is not over where tuples have `come` to.
+        """
         if self.begin is None:
             return None
-        turn = 0 if self.every is None else max(0, -((self.begin - now) // self.every))
+        turn = 0
+        if self.every is not None:
+            turn = max(0, -((self.begin - after) // self.every))
+            if self.end is not None:
+                turn = max(turn, (come - self.end) // self.every + 1)
         begin = self.begin + turn * (self.every or 0)
-        return None if begin < now else (begin, self.stop_after(begin))
+        return None if begin < after else (begin, self.stop_after(begin))
 
     def stop_after(self, begin: int) -> int:
         """When a stint that begins then stops by itself; END if never."""
@@ -55,7 +63,7 @@ class Schedule(Struct, frozen=True):
 
     def __str__(self) -> str:
         def text(instant: int) -> str:
-            return format_instant(instant)[11:16] if self.every == DAY and 0 <= instant < 2 * DAY else f"'{format_instant(instant)}'"
+            return format_instant(instant)[11:16] if self.daily else f"'{format_instant(instant)}'"
 
         parts = [f"{word} {text(instant)}" for word, instant in (("START", self.begin), ("STOP", self.end)) if instant is not None]
-        return " ".join(parts) + ("" if self.every in (None, DAY) else f" EVERY {format_duration(self.every or 0)}")
+        return " ".join(parts) + ("" if self.every is None or (self.daily and self.every == DAY) else f" EVERY {format_duration(self.every or 0)}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from msgspec import UnsetType
+
 from headrace.elements.event_text import format_context, format_event
 from headrace.elements.expression import Expr
 from headrace.elements.expression_text import format_expr
@@ -64,7 +66,8 @@ def describe(spec: Spec) -> str:
     """What a vertex does, in a phrase."""
     match spec:
         case Scan():
-            return f"scan {spec.stream} ({', '.join(spec.columns)})" + (" with arrival numbers" if spec.seq else "")
+            numbers, stint = " with arrival numbers" if spec.seq else "", "" if isinstance(spec.stint, UnsetType) else f" for {spec.stint}"
+            return f"scan {spec.stream} ({', '.join(spec.columns)}){numbers}{stint}"
         case Receive():
             return "receive " + _route(spec.keys)
         case Output():
@@ -80,7 +83,10 @@ def describe(spec: Spec) -> str:
         case OrderedUnion():
             return "union by timestamp"
         case Pace():
-            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}, cut at {spec.share:g} of it"
+            if spec.late:
+                return f"what is more than {format_duration(spec.tolerance)} behind the fastest"
+            work = f", work takes {format_duration(spec.service)}" if spec.service else ""
+            return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}, cut at {spec.share:g} of it{work}"
         case Distinct():
             return f"distinct within {format_duration(spec.span)}"
         case Reorder():

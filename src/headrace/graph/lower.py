@@ -86,7 +86,7 @@ class _Lowering:
             case nodes.Union():
                 return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
             case nodes.Pace():
-                spec = Pace(len(node.inputs), node.tolerance, node.share)
+                spec = Pace(len(node.inputs), node.tolerance, node.share, node.service, node.late)
                 return self.add(spec, *(self.lower(origin, paced=True) for origin in node.inputs))
             case nodes.Impute():
                 filling = Impute(node.name, node.value, node.keys, self._archive(node.archive), paced)

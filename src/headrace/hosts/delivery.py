@@ -23,7 +23,7 @@ from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
 from headrace.elements.schema import Schema
 from headrace.elements.time import BEGIN, END, MILLISECOND
-from headrace.graph.command import Running
+from headrace.graph.running import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.hosts.exchange import exchange_directory, write_exchange
 from headrace.hosts.progress import read_progress, write_progress
@@ -121,7 +121,8 @@ class Delivery:
                 subscriber(batch, found)
         for written in writing:
             written.result()
-        ended = running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in outputs)
+        ends = (*outputs, *running.watched())
+        ended = running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in ends) and _all_read(reports, running)
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(reports, bounds, running)
         if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
@@ -248,6 +249,12 @@ class Delivery:
             came += [report.waiting[query.output] for report in reports if query.output in report.waiting]
             if came:
                 known.latency_ms = max(0, delivered - min(came)) / MILLISECOND
+
+
+def _all_read(reports: list[Report], running: Running) -> bool:
+    """Whether nothing is left to read that could be of a later stint."""
+    streams = {stream.name for query in running.stopped if query.switch.schedule is not None for stream in query.streams}
+    return all(report.reached.get(name, BEGIN) >= END for report in reports for name in streams)
 
 
 def _tuples(reports: list[Report]) -> int:

@@ -15,9 +15,11 @@ from headrace.catalog.definitions import CLOCK, RAISED, SYSTEM, Stream, Timing
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
-from headrace.graph.command import CommandLog, Running, encode_command
+from headrace.graph.command import encode_command
+from headrace.graph.command_log import CommandLog
 from headrace.graph.graph import VertexId
 from headrace.graph.place import Placement
+from headrace.graph.running import Running
 from headrace.graph.whole import closed_in, placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress
@@ -130,7 +132,9 @@ class Intake:
             before = start["exchanges"].get(origin, {"at": None, "bound": BEGIN})
             at = deployed.sources[f"exchange:{origin}"].latest(before["at"], now=time, limit=self.limit)
             exchanges[origin] = {"at": at, "bound": max(before["bound"], progress.exchanges.get(origin, BEGIN))}
-        _keep_open(start, streams, exchanges)
+        if progress.unread or exchanges != start["exchanges"] or not _others_ended(deployed, start, streams):
+            # what tells of the system itself ends last: as long as anything moves there may be something to tell
+            streams = {name: {**at, "ended": False} if name.startswith(SYSTEM) else at for name, at in streams.items()}
         # what waits in the buckets is reason enough for a micro-batch, though nothing else differs
         turn = start.get("turn", 0) + bool(progress.unread)
         end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges, "budget": progress.budget, "turn": turn}
@@ -225,12 +229,10 @@ class Intake:
                 deployed.sources[f"exchange:{origin}"].forget(at["at"])
 
 
-def _keep_open(start: Offset, streams: dict[str, dict[str, Any]], exchanges: dict[str, Any]) -> None:
-    """Streams that tell of the system itself end after all others: the last micro-batch that reads anything may have something to tell."""
-    others_ended = all(start["streams"].get(name, {}).get("ended", False) for name in streams if not name.startswith(SYSTEM))
-    for name, at in streams.items():
-        if name.startswith(SYSTEM) and not (others_ended and exchanges == start["exchanges"]):
-            at["ended"] = False
+def _others_ended(deployed: Deployed, start: Offset, streams: Mapping[str, Any]) -> bool:
+    """Whether all streams had ended but those that tell of the system itself, and events that rules raise because of these."""
+    others = [name for name in streams if not any(base.startswith(SYSTEM) for base in (name, *deployed.feeders.get(name, ())))]
+    return all(start["streams"].get(name, {}).get("ended", False) for name in others)
 
 
 def _differs(start: Offset, end: Offset) -> bool:

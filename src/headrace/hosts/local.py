@@ -114,7 +114,8 @@ class LocalDeployment:
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
         relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
         guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now())
-        for command in (*switches(self.delivery.reports, deployed.running), *([] if relays is None else [relays]), *guidance.commands):
+        turned = [] if self.ended else switches(self.delivery.reports, deployed.running)
+        for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
             self.send(command)
         if guidance.pace is not None:
             guide(self.directory, guidance.pace.budget, guidance.pace.limits)

@@ -6,18 +6,19 @@ from collections.abc import Iterable, Sequence
 
 from headrace.elements.stint import Stint
 from headrace.elements.time import BEGIN, END
-from headrace.graph.command import AddQuery, Command, EndQuery, Running, StartQuery, StopQuery
+from headrace.graph.command import AddQuery, Command, EndQuery, StartQuery, StopQuery
 from headrace.graph.graph import Graph
+from headrace.graph.running import Running
 from headrace.runtime.wire import Report
 
 
 def switches(reports: Sequence[Report], running: Running) -> list[Command]:
     """What to send after a micro-batch; sending it twice does the same as once."""
-    if running.draining or not (running.ending or any(not query.switch.is_manual for query in running.known)):
+    if not (running.ending or any(not query.switch.is_manual for query in running.known)):
         return []
     now = max((report.time for report in reports), default=BEGIN)
     noticed = {name for report in reports for name in report.noticed}
-    return [*_ended(reports, running), *_stops(reports, running.queries, noticed), *_starts(running.stopped, noticed, now)]
+    return [*_ended(reports, running), *_stops(reports, running.queries, noticed), *_starts(reports, running.stopped, noticed, now)]
 
 
 def start_command(query: AddQuery, now: int) -> StartQuery:
@@ -41,19 +42,21 @@ def _stops(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[
 
 def _is_over(query: AddQuery, reports: Sequence[Report]) -> bool:
     """Whether no tuple can come any more that belongs to its stint."""
-    if query.stint is None or query.stint.end >= END:
-        return False
-    come = [report.reached.get(stream.name, BEGIN) for report in reports for stream in query.streams]
-    return bool(come) and min(come) >= query.stint.end
+    return query.stint is not None and query.stint.end < END and _come(query, reports) >= query.stint.end
 
 
-def _starts(queries: Iterable[AddQuery], noticed: set[str], now: int) -> Iterable[Command]:
+def _come(query: AddQuery, reports: Sequence[Report]) -> int:
+    """How far the streams of a query have come, the slowest of them."""
+    return min((report.reached.get(stream.name, BEGIN) for report in reports for stream in query.streams), default=BEGIN)
+
+
+def _starts(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str], now: int) -> Iterable[Command]:
     for query in queries:
         schedule = query.switch.schedule
         if _happened(query.switch.start_on, noticed):
             yield start_command(query, now)
         elif schedule is not None:
-            found = schedule.following(now if query.stint is None else _after(query.stint, now))
+            found = schedule.following(now if query.stint is None else _after(query.stint, now), _come(query, reports))
             if found is not None:
                 yield StartQuery(Stint(query.query, query.number + 1, *found))
 

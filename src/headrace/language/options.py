@@ -37,7 +37,7 @@ def read_promises(reader: Reader) -> Options:
 
 def read_effort(reader: Reader) -> Options:
     """The options of CREATE RULE ... WITH: how hard an action is tried."""
-    return _options(reader, ("timeout", "tries", "cascade"), removable=False)
+    return _options(reader, ("timeout", "tries", "cascade", "force"), removable=False)
 
 
 def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Options:

@@ -11,7 +11,7 @@ from headrace.errors import Span, SyntaxFault
 from headrace.language.reader import Reader
 from headrace.language.syntax import PaceClause
 
-HINT = "WITH PACE ON MAX(a.at, b.at) 1 MINUTE [CUT 0.5], or WITH PACE ON rowtime 1 MINUTE"
+HINT = "WITH PACE ON MAX(a.at, b.at) 1 MINUTE [CUT 0.5] [SERVICE 1 SECOND], or WITH PACE ON rowtime 1 MINUTE"
 
 
 def read_pace(tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]) -> tuple[PaceClause, int]:
@@ -23,7 +23,8 @@ def read_pace(tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Toke
     columns = _columns(reader, text, parse)
     tolerance = reader.duration()
     share = _share(reader) if reader.accept("CUT") else None
-    return PaceClause(columns, tolerance, share, Span(first.start, tokens[reader.position - 1].end + 1)), reader.position
+    service = reader.duration() if reader.accept("SERVICE") else 0
+    return PaceClause(columns, tolerance, share, service, Span(first.start, tokens[reader.position - 1].end + 1)), reader.position
 
 
 def _columns(reader: Reader, text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]) -> tuple[exp.Column, ...]:

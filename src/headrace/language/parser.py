@@ -38,23 +38,9 @@ from headrace.language.syntax import (
 from headrace.language.views import read_split
 
 _STATEMENTS = (
-    "CREATE",
-    "SELECT",
-    "WITH",
-    "SPLIT",
-    "START",
-    "STOP",
-    "ALTER",
-    "ASSUME",
-    "DESIRE",
-    "DEMAND",
-    "ENABLE",
-    "DISABLE",
-    "DROP",
-    "SHOW",
-    "DESCRIBE",
+    "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE",
     "EXPLAIN",
-)
+)  # fmt: skip
 _SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"], ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
 )  # fmt: skip

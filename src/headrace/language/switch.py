@@ -85,7 +85,7 @@ def _schedule(times: dict[str, tuple[int, bool, Span]], every: int | None) -> Sc
         raise SyntaxFault(message, span=times["STOP"][2], hint="write both as '22:00', or both with a date")
     every = every or (DAY if daily else None)
     if start is None or stop is None:
-        return Schedule(None if start is None else start[0], None if stop is None else stop[0], every)
+        return Schedule(None if start is None else start[0], None if stop is None else stop[0], every, daily)
     begin, end = start[0], stop[0]
     if daily and end < begin:
         end += DAY  # of the next day
@@ -93,4 +93,4 @@ def _schedule(times: dict[str, tuple[int, bool, Span]], every: int | None) -> Sc
         raise SyntaxFault(f"it would stop {'when' if end == begin else 'before'} it starts", span=stop[2], hint=_HINT)
     if every is not None and end - begin >= every:
         raise SyntaxFault("it would start again before it stops", span=stop[2], hint="between a stop and the next start there is some time")
-    return Schedule(begin, end, every)
+    return Schedule(begin, end, every, daily)

@@ -362,11 +362,12 @@ class MannerClause:
 
 @dataclass(frozen=True, slots=True)
 class PaceClause:
-    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] after a UNION; `columns` is empty for rowtime alone."""
+    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] [SERVICE duration] after a UNION; `columns` is empty for rowtime alone."""
 
     columns: tuple[exp.Column, ...]
     tolerance: int
     share: float | None
+    service: int
     span: Span
 
 

@@ -17,8 +17,8 @@ from headrace.elements.time import BEGIN, END
 from headrace.operators.operator import Frontier, Operator, State
 
 
-class Pace(Struct, frozen=True, tag="pace"):
-    """WITH PACE: the tuples of all ports that are not more than `tolerance` older than the newest before them.
+class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
+    """WITH PACE: the tuples of all ports that are not more than `tolerance` older than the newest before them; or, `late`, those that are.
 
     Once one comes too late, tuples older than a cut are assumed: `share` of the tolerance before the newest, since a tuple at the very edge of the
     tolerance is late by the time it has been worked on; and late enough for two more that take `service` each.
@@ -28,6 +28,7 @@ class Pace(Struct, frozen=True, tag="pace"):
     tolerance: int
     share: float = 0.5
     service: int = 0
+    late: bool = False
 
     @property
     def is_stateless(self) -> bool:
@@ -45,12 +46,14 @@ class Pace(Struct, frozen=True, tag="pace"):
 
 
 class PaceOperator(Operator):
-    """The running half of `Pace`: it keeps the newest timestamp, and so can promise what it would not let through."""
+    """The running half of `Pace`: it keeps the newest timestamp, and so can promise what it would not let through.
 
-    speaks = True
+    One that gives the late tuples tells nobody to leave them out. They get the timestamp of the newest, for their own lies behind what was promised.
+    """
 
     def __init__(self, spec: Pace) -> None:
         self._spec = spec
+        self.speaks = not spec.late
         self._frontier = Frontier(spec.ports)
         self._newest = BEGIN
         self._promised = BEGIN
@@ -66,6 +69,10 @@ class PaceOperator(Operator):
         newest = pl.Series([self._newest]).append(rows[TS]).cum_max()[1:]
         timely = rows[TS] >= newest - self._spec.tolerance
         late = rows.height - int(timely.sum())
+        if self._spec.late:
+            self._newest = int(newest[-1])
+            missed: list[Element] = [Page(rows.with_columns(newest.alias(TS)).filter(~timely))] if late else []
+            return [*missed, *self._promise()]
         if late:
             self.ignored += late
             self._uncounted += late

@@ -121,7 +121,7 @@ class _Steps:
 
     def __init__(self, time: int, span: int, fresh: pl.DataFrame, alarms: pl.DataFrame | None, by: list[str]) -> None:
         before = 0 if alarms is None else alarms.height
-        keys = fresh.select(by) if alarms is None else pl.concat([alarms.select(by), fresh.select(by)])
+        keys = fresh.select(SLOT, *by) if alarms is None else pl.concat([alarms.select(SLOT, *by), fresh.select(SLOT, *by)])
         numbered = keys.with_columns(pl.int_range(before + fresh.height).alias("__row"))
         numbered = numbered.sort(by, maintain_order=True) if by else numbered
         groups = group_numbers(numbered, by).tolist()

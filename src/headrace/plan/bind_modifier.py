@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from headrace.elements.expression import Expr, Literal
 from headrace.elements.types import Type
-from headrace.errors import NotSupported
+from headrace.errors import NotSupported, TypeFault
 from headrace.language.modifier_syntax import ModifierClause, Profile, modifier_of, suppress_of
 from headrace.plan.bind_function import apply
 from headrace.plan.place import place
@@ -56,14 +56,23 @@ def change(clause: ModifierClause, pairs: Sequence[tuple[Expr, Expr]]) -> Expr:
         pseudo = Literal(clause.pseudo, Type.DOUBLE if isinstance(clause.pseudo, float) else Type.BIGINT)
         return apply("+", (expr, pseudo), clause.span)
 
-    differences = [apply("-", (new, old), clause.span, written=clause.kind.upper()) for old, new in pairs]
+    _check_types(clause, [new.type for _, new in pairs])
+    differences = [apply("-", (new, old), clause.span) for old, new in pairs]
     match clause.kind:
         case "diff" | "wdiff":
             return differences[0]
         case "rdiff" | "wrdiff":
-            return apply("/", (calm(differences[0]), calm(pairs[0][1])), clause.span, written=clause.kind.upper())
+            return apply("/", (calm(differences[0]), calm(pairs[0][1])), clause.span)
         case "slope" | "wslope":
-            return apply("/", (calm(differences[0]), calm(differences[1])), clause.span, written=clause.kind.upper())
+            return apply("/", (calm(differences[0]), calm(differences[1])), clause.span)
+
+
+def _check_types(clause: ModifierClause, types: Sequence[Type]) -> None:
+    times = (Type.TIMESTAMP, Type.DATE) if clause.kind in ("diff", "wdiff") else ()
+    for type_ in types:
+        if not (type_.is_numeric or type_ is Type.NULL or type_ in times):
+            hint = "make a number of it, such as unix_seconds(at)" if type_ in (Type.TIMESTAMP, Type.DATE) else "name a number"
+            raise TypeFault(f"{clause.kind.upper()} cannot take {type_.value}", span=clause.span, hint=hint)
 
 
 def profile_of(node: exp.Expr) -> Profile | None:
@@ -84,7 +93,9 @@ def refuse_modifier(node: exp.Expr, where: str) -> None:
             f"{clause.name} says which rows come out, and has no value", span=clause.span, hint=f"write HAVING {clause.name}(...), or AND it there"
         )
     if profile_of(node) is not None:
-        raise NotSupported(f"{node.name.upper()} stands beside a modifier such as DIFF(x) only", span=place(node), hint="leave it out")
+        raise NotSupported(
+            f"{node.name.upper()} stands beside a modifier such as DIFF(x) only", span=place(node), hint="a tuple alone has no older one"
+        )
 
 
 def _calls(select: exp.Select) -> Iterator[tuple[ModifierClause, tuple[exp.Expr, ...]]]:

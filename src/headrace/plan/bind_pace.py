@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from headrace.errors import NameFault, NotSupported
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import PaceClause
 from headrace.plan.environment import Environment
-from headrace.plan.nodes import Node, Pace, Union
+from headrace.plan.nodes import Filter, Node, Order, Pace, Project, Union
 from headrace.plan.place import place
 from headrace.plan.time_columns import time_columns
+from headrace.plan.traversal import replace_inputs
 
 #: The share of the tolerance behind which a part that was late need not begin any work, unless CUT says otherwise.
 SHARE = 0.5
@@ -32,6 +34,10 @@ def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environme
     assert isinstance(union, Union)
     if clause.tolerance <= 0:
         raise NotSupported("a pace needs a tolerance above zero", span=clause.span)
+    if 2 * clause.service > clause.tolerance:
+        raise NotSupported(
+            "what takes longer than half the tolerance would always be late", span=clause.span, hint="choose a tolerance of several services"
+        )
     if clause.columns:
         named = [_part_of(column, parts, env) for column in clause.columns]
         for index, part in enumerate(parts):
@@ -40,7 +46,18 @@ def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environme
                 wrong = f"the pace does not name the time of {name}" if index not in named else f"the pace names the time of {name} twice"
                 hint = f"write {name}.rowtime once, or ON rowtime for all" if part.names else "write ON rowtime, which is that of all parts"
                 raise NameFault(wrong, span=clause.span, hint=hint)
-    return Pace(union.inputs, clause.tolerance, SHARE if clause.share is None else clause.share)
+    return Pace(union.inputs, clause.tolerance, SHARE if clause.share is None else clause.share, clause.service)
+
+
+def late_of(plan: Node, query: str) -> Node:
+    """What a query of this plan has left out as too late; only columns and conditions may follow its pace."""
+    match plan:
+        case Pace():
+            return replace(plan, late=True)
+        case Project(input=below) | Filter(input=below) | Order(input=below):
+            return replace_inputs(plan, (late_of(below, query),))
+        case _:
+            raise NameFault(f"{query}.late is not known: more follows the PACE of {query}", hint="give the paced UNION a name of its own")
 
 
 def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int:

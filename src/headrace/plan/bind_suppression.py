@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -20,6 +21,7 @@ from headrace.plan.bind_from import Source, bind_from
 from headrace.plan.bind_modifier import profile_of
 from headrace.plan.environment import Environment
 from headrace.plan.nodes import Filter, Node, Project, Suppress
+from headrace.plan.place import place
 from headrace.plan.scope import unique
 
 #: Binds the items of SELECT: the SELECT, what it works on, how to bind an item and how to take in a column of *.
@@ -31,6 +33,9 @@ def suppression_of(select: exp.Select) -> SuppressClause | None:
     having = select.args.get("having")
     terms = [] if having is None else list(having.this.flatten()) if isinstance(having.this, exp.And) else [having.this]
     found = [clause for term in terms if (clause := suppress_of(term.unnest())) is not None]
+    stray = [clause for term in terms for node in term.walk() if (clause := suppress_of(node)) is not None and clause not in found]
+    if stray:
+        raise NotSupported(f"{stray[0].name} is a condition of its own", span=stray[0].span, hint=f"write HAVING {stray[0].name}(...) AND ...")
     if len(found) > 1:
         raise NotSupported("one suppressor is enough", span=found[1].span, hint="put the other into a sub-query")
     return found[0] if found else None
@@ -64,8 +69,8 @@ class _Carrying:
         self._scope = source.scope
         # what OLD and NEW take is bound over the input; here each column is put in the place of its tuple at once
         self._plain = ExpressionBinder(source.scope, env.catalog, "beside a suppressor")
-        self._binder = ExpressionBinder(source.scope, env.catalog, "beside a suppressor", self._column, modify=self._modify)
-        self._named = ExpressionBinder(source.scope, env.catalog, "beside a suppressor", self._column_or_alias, modify=self._modify)
+        self._binder = ExpressionBinder(source.scope, env.catalog, "beside a suppressor", self._column, _no_aggregate, modify=self._modify)
+        self._named = replace(self._binder, column=self._column_or_alias)
 
     def bind(self, node: exp.Expr) -> Expr:
         return self._binder.bind(node)
@@ -90,6 +95,10 @@ class _Carrying:
     def _modify(self, node: exp.Expr) -> Expr | None:
         profile = profile_of(node)
         return None if profile is None else self.of(self._plain.bind(node.expressions[0]), profile)
+
+
+def _no_aggregate(name: str, node: exp.Expr) -> Expr:
+    raise NotSupported("a suppressor lets tuples through, not groups", span=place(node), hint="leave the aggregate out, or aggregate in a sub-query")
 
 
 def _types(expr: Expr) -> dict[str, Type]:

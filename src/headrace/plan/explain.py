@@ -53,8 +53,9 @@ def describe(node: Node) -> str:
             return f"Project {_named(columns)}"
         case Union():
             return "Union"
-        case Pace(tolerance=tolerance, share=share):
-            return f"Pace {format_duration(tolerance)} CUT {share:g}"
+        case Pace(tolerance=tolerance, share=share, service=service, late=late):
+            work = f" SERVICE {format_duration(service)}" if service else ""
+            return f"{'Late of pace' if late else 'Pace'} {format_duration(tolerance)} CUT {share:g}{work}"
         case Join():
             return _describe_join(node)
         case SequenceJoin():

@@ -14,7 +14,7 @@ from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFa
 from headrace.language.parser import parse
 from headrace.language.syntax import Detection, RowsClause, Select, SessionClause, WhileClause, WindowClause, pace_of, unions_of, window_of
 from headrace.plan.bind_event import bind_event
-from headrace.plan.bind_pace import Part, paced
+from headrace.plan.bind_pace import Part, late_of, paced
 from headrace.plan.coerce import unify
 from headrace.plan.environment import Environment
 from headrace.plan.nodes import Node, Order, Project, Scan, Union
@@ -135,6 +135,9 @@ def _plan(query: Query, env: Environment, span: Span | None) -> Node:
         except HeadraceError as error:
             error.text = error.text or query.text  # not the text that names the query
             raise
+        base, _, side = query.name.rpartition(".")
+        if base and side == "late":
+            node = late_of(node, base)
     while isinstance(node, Order):  # a reader needs no order of arrival
         node = node.input
     return node

@@ -62,15 +62,18 @@ class Union(Struct, frozen=True, tag="union"):
         return self.inputs[0].schema
 
 
-class Pace(Struct, frozen=True, tag="pace"):
-    """Of all inputs, in the order of arrival, the tuples that are not more than `tolerance` older than the newest before them.
+class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
+    """Of all inputs, in the order of arrival, the tuples that are not more than `tolerance` older than the newest before them; or the others, `late`.
 
-    Once an input is late, it may also leave out what is older than `share` of the tolerance. Inputs are as those of a union.
+    Once an input is late, it may also leave out what is older than `share` of the tolerance, or would be late after two tuples that take `service`
+    each. Inputs are as those of a union. A late tuple has the timestamp of the newest one when it came.
     """
 
     inputs: tuple[Node, ...]
     tolerance: int
     share: float
+    service: int = 0
+    late: bool = False
 
     @property
     def schema(self) -> Schema:

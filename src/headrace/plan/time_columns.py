@@ -43,6 +43,8 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(name for name, expr in columns if expr == ROWTIME or (isinstance(expr, Column) and expr.name in known))
         case Filter() | Impute() | TableJoin() | Distinct() | Order():
             return time_columns(node.input, env)
+        case Pace(late=True):
+            return frozenset()  # it has the time at which it was found to be late
         case Union(inputs=nodes) | Pace(inputs=nodes):
             return frozenset.intersection(*(time_columns(each, env) for each in nodes))
         case SequenceJoin(right=right, right_names=names):

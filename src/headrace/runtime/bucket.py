@@ -17,7 +17,6 @@ from headrace.elements.time import BEGIN, END
 from headrace.graph.command import (
     Command,
     Relay,
-    Running,
     SetPromises,
     SetShedding,
     StopQuery,
@@ -31,6 +30,7 @@ from headrace.graph.command import (
 )
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
+from headrace.graph.running import Running
 from headrace.graph.shedding import place_shedders, shedders_in
 from headrace.graph.stints import counterparts
 from headrace.graph.whole import closed_in, facts_in, placement_of, spread_in
@@ -42,7 +42,7 @@ from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.saved_state import Extra, SavedState, Store
-from headrace.runtime.scheduling import fairness_of, slaves_of
+from headrace.runtime.scheduling import fairness_of, shares_of
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
@@ -216,7 +216,7 @@ class Bucket:
     def _schedule(self) -> None:
         """Let those run first whom the schedulers in force choose, by what executions are said to cost."""
         self.engine.use_costs(self.running.costs)
-        self.engine.use_schedulers(slaves_of(self.running, self.engine.graph), fairness_of(self.running.fairness))
+        self.engine.use_schedulers(shares_of(self.running, self.engine.graph), fairness_of(self.running.fairness))
 
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:
@@ -265,7 +265,7 @@ class Bucket:
 
     def _come(self, controls: list[Control]) -> dict[str, int]:
         """How far the streams have come, for queries that stop at a time; one that never had a tuple has come as far as the clock."""
-        timed = [query for query in self.running.queries if query.stint is not None and query.stint.end < END]
+        timed = [query for query in self.running.known if query.switch.schedule is not None or (query.stint is not None and query.stint.end < END)]
         clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         return {
             stream.name: max(self.bounds.get(stream.name, self.time - stream.skew), clocks.get(stream.name, BEGIN))

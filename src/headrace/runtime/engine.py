@@ -30,7 +30,7 @@ from headrace.runtime.ets import Ets
 from headrace.runtime.network import Network
 from headrace.runtime.promises import Promises
 from headrace.runtime.rules import Strategy, strategy_named
-from headrace.runtime.scheduled import Scheduled, Slave, Turns
+from headrace.runtime.scheduled import Scheduled, Share, Turns
 from headrace.runtime.schedulers.fairness import Fairness
 from headrace.runtime.shedders.shedders import Shedders
 from headrace.runtime.statistics import VertexStatistics
@@ -107,9 +107,11 @@ class Engine:
         """Change to another graph between steps; vertices of both keep their state and unread input, the others start empty or finish and go."""
         kept = {vertex.id for vertex in graph}
         self._turns, self.scheduled = self.turns, None  # units of another graph
+        self.shedders.active = False  # what goes is not shed: nobody would know any more on whose behalf
         for vertex in self.graph:
             while vertex.id not in kept and vertex.id not in self.ends and self.network.more(vertex.id):
                 self._execute(Visit(vertex.id, None))
+        self.shedders.active = bool(self.shedders.settings)
         before = self.graph.by_id()
         for vertex in graph:
             if vertex.id not in before or before[vertex.id].spec != vertex.spec:
@@ -193,12 +195,12 @@ class Engine:
         """Charge executions by these costs, and where there is none by what is assumed of the kind of operator."""
         self.costs = {vertex.id: costs.get(vertex.id) or assumed_cost(vertex) for vertex in self.graph}
 
-    def use_schedulers(self, slaves: Sequence[Slave], fairness: Fairness) -> None:
+    def use_schedulers(self, shares: Sequence[Share], fairness: Fairness) -> None:
         """Let schedulers choose who runs, until the graph changes; without any, the cycle does."""
         turns = self.turns
-        self.scheduled = Scheduled(self.network, self._cycle.runnable, lambda name: self.costs[name], turns) if slaves else None
+        self.scheduled = Scheduled(self.network, self._cycle.runnable, lambda name: self.costs[name], turns) if shares else None
         if self.scheduled is not None:
-            self.scheduled.use(slaves, fairness)
+            self.scheduled.use(shares, fairness)
 
     @property
     def turns(self) -> Turns:
@@ -500,6 +502,8 @@ class Engine:
 
     def _shed(self, arc: Arc, elements: Sequence[Element]) -> list[Element]:
         """What is stored of elements on an arc with a shedder."""
+        if not self.shedders.active:
+            return list(elements)
         left: list[Element] = []
         tells_time = arc[0] in self._steady or arc[0] in self.network.registers
         for element in elements:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from headrace.elements.promise import Qos, Strictness
-from headrace.graph.command import Running, UseFairness
+from headrace.graph.command import UseFairness
 from headrace.graph.graph import Graph, VertexId
+from headrace.graph.running import Running
 from headrace.operators.specs import Exchange, Output
-from headrace.runtime.scheduled import Slave
+from headrace.runtime.scheduled import Share
 from headrace.runtime.schedulers import NONE, SCHEDULERS, scheduler_named
 from headrace.runtime.schedulers.fairness import Fairness
 from headrace.runtime.units import Part, Standing
@@ -15,7 +16,7 @@ from headrace.runtime.units import Part, Standing
 BESIDE = "fifo"
 
 
-def slaves_of(running: Running, graph: Graph) -> tuple[Slave, ...]:
+def shares_of(running: Running, graph: Graph) -> tuple[Share, ...]:
     """The schedulers in force over a keyed graph; none if all is left to the cycle."""
     inner = [vertex.id for vertex in graph if vertex.inputs and not isinstance(vertex.spec, Output | Exchange)]
     whole = next((choice.scheduler for choice in running.schedulers if choice.query is None), NONE)
@@ -35,13 +36,13 @@ def slaves_of(running: Running, graph: Graph) -> tuple[Slave, ...]:
         plans = [mine & vertices for mine in owners.values() if mine & vertices]
         weight = max((standings[vertex].weight for vertex in vertices if vertex in standings), default=1.0)
         part = Part(graph, frozenset(vertices), running.costs, standings, plans)
-        found.append(Slave(name, scheduler_named(name) or SCHEDULERS[BESIDE], part, weight))
+        found.append(Share(name, scheduler_named(name) or SCHEDULERS[BESIDE], part, weight))
     return tuple(found)
 
 
 def fairness_of(said: UseFairness) -> Fairness:
     """What keeps schedulers from starving anybody."""
-    return Fairness(float(said.period) if said.mode == "oldest" else None, said.mode == "dynamic")
+    return Fairness(None if said.mode == "none" else float(said.period), said.mode == "dynamic")
 
 
 def standings_of(running: Running) -> dict[VertexId, Standing]:

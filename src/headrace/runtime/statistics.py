@@ -56,12 +56,13 @@ class RuleStatistics(Struct):
     ignored: int = 0  # detections while it was disabled
     calls: int = 0  # to be made for them
     done: int = 0
-    failed: int = 0  # given up; in <rule>.failed
+    given_up: int = 0
+    failed: int = 0  # all that is in <rule>.failed: calls that were given up, and other actions
 
     @property
     def waiting(self) -> int:
         """Calls that have not been made yet."""
-        return max(0, self.calls - self.done - self.failed)
+        return max(0, self.calls - self.done - self.given_up)
 
 
 class BatchTimes(Struct, frozen=True):

@@ -27,9 +27,11 @@ from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.language.parser import parse
 from headrace.language.rule_syntax import CreateRule
 from headrace.language.syntax import Detection, Name, Select
+from headrace.optimizer.carried import carrying
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.weights import weighted
 from headrace.plan.bind_event import bind_event
+from headrace.plan.bind_pace import late_of
 from headrace.plan.bind_rule import BoundRule, bind_rule
 from headrace.plan.binder import bind
 from headrace.plan.explain import explain as explain_plan
@@ -70,7 +72,12 @@ def _expanded(plan: Node, catalog: Catalog) -> Node:
 
 
 def plan_query(query: Query, catalog: Catalog) -> Node:
-    """The optimised plan of a named query."""
+    """The optimised plan of a named query, or of what one has left out as too late."""
+    base, _, side = query.name.rpartition(".")
+    if base and side == "late":
+        found = catalog.find(base)
+        assert isinstance(found, Query)
+        return late_of(plan_query(found, catalog), base)
     statement = parse(query.text)[0]
     if isinstance(statement, Detection):
         return plan_event(statement, catalog)
@@ -102,19 +109,21 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
     found = catalog.find(target.text, span=target.span)
     if not isinstance(found, Query):
         raise NameFault(f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT")
-    return weighed(found.qos, plan_query(found, catalog))
+    return bearing(found.qos, plan_query(found, catalog))
 
 
-def weighed(qos: Qos, plan: Node) -> Node:
-    """The plan with aggregates that make up for what is shed, if anything may be and it goes by chance."""
-    return weighted(plan) if qos.error and (qos.shed is None or qos.shed.kind == "RANDOM") else plan
+def bearing(qos: Qos, plan: Node) -> Node:
+    """The plan of a query of which something may be shed: by chance, and aggregates make up for it, or by a column that must then be there."""
+    if not qos.error:
+        return plan
+    return weighted(plan) if qos.shed is None or qos.shed.attribute is None else carrying(plan, qos.shed.attribute)
 
 
 def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction | None = None) -> AddQuery:
     """The command that starts a query or a rule, once its sinks have been checked."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
-    graph = graph_of(weighed(query.qos, plan), query.name, catalog, numbered=reaction is not None)
+    graph = graph_of(bearing(query.qos, plan), query.name, catalog, numbered=reaction is not None)
     return AddQuery(query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction=reaction)
 
 
@@ -156,6 +165,7 @@ def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = N
         selectivity = "" if vertex.selectivity is None else f", selectivity {vertex.selectivity:.3f}"
         service = "" if vertex.service_us is None else f", {vertex.service_us:.2f} us a tuple"
         late = f", {vertex.late} too late" if vertex.late else ""
-        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{late}"
+        unread = f", {vertex.queued} unread" if vertex.queued else ""
+        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{unread}{late}"
     said = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
     return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{said}"

@@ -10,9 +10,10 @@ from headrace.elements.expression import Literal
 from headrace.elements.stint import Schedule, Stint
 from headrace.elements.types import Type
 from headrace.errors import NameFault, NotSupported, Span
-from headrace.graph.command import AddQuery, Command, Running, StopQuery, Switch
+from headrace.graph.command import AddQuery, Command, StopQuery, Switch
 from headrace.graph.graph import Graph
 from headrace.graph.place import place
+from headrace.graph.running import Running
 from headrace.graph.stints import for_stint, has_exchange
 from headrace.hosts.switching import start_command
 from headrace.language.names import did_you_mean
@@ -77,10 +78,11 @@ def by_name(text: str) -> Name:
 
 
 def _known(running: Running, name: Name) -> AddQuery:
-    for query in running.known:
+    queries = [query for query in running.known if query.reaction is None]  # a rule is enabled and disabled
+    for query in queries:
         if query.query.lower() == name.text.lower():
             return query
-    names = [query.query for query in running.known]
+    names = [query.query for query in queries]
     raise NameFault(f"no query {name.text!r} that could be started or stopped", span=name.span, hint=did_you_mean(name.text, names))
 
 

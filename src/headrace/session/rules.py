@@ -43,8 +43,8 @@ from headrace.session.staged import Staged
 Functions = Collection[str]
 
 
-def stage_rule(statement: CreateRule, staged: Staged, functions: Functions) -> None:
-    """Check a rule and let it run from the next micro-batch on; just so there already, it is left as it is."""
+def stage_rule(statement: CreateRule, staged: Staged, functions: Functions, admit: Callable[[AddQuery], None]) -> None:
+    """Check a rule and let it run from the next micro-batch on; just so there already, it is left as it is. `admit` may refuse to run it."""
     catalog = staged.catalog
     bound = plan_rule(statement, catalog)
     rule = _rule(statement, bound, catalog, functions)
@@ -62,7 +62,9 @@ def stage_rule(statement: CreateRule, staged: Staged, functions: Functions) -> N
         staged.entries.append(Entry(statement.text, rule))
         said = "".join(f"\nwarning: {warning}" for warning in rule.warnings)
         staged.outcomes.append(lambda: Message(f"rule {name} runs{said}"))
-    _run(_command(rule, bound, catalog), staged)
+    command = _command(rule, bound, catalog)
+    admit(command)
+    _run(command, staged)
 
 
 def stage_switch(statement: SwitchRule, staged: Staged) -> None:
@@ -192,6 +194,8 @@ def _check_function(target: Name) -> None:
 def _effort(statement: CreateRule) -> Effort:
     chosen: dict[str, int] = {}
     for name, value in statement.options.items():
+        if name == "force":
+            continue
         span = statement.option_spans.get(name)
         chosen[name] = _duration(value, span) if name == "timeout" else _count(name, value, span)
     return Effort(**chosen)

@@ -25,7 +25,8 @@ from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Command, Drain, Running
+from headrace.graph.command import AddQuery, Command, Drain
+from headrace.graph.running import Running
 from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
@@ -294,8 +295,7 @@ class Session:
                     command = switched(command, statement.switch, staged.catalog, self._now())
                 check_promises(query.qos, command.streams, statement.option_spans)
                 if staged.define(query, statement, f"query {query.name}"):
-                    if not statement.options.get("force"):
-                        check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
+                    self._admit(command, statement, staged)
                     staged.start(command)
             case CreateView():
                 self._stage_view(statement, statement.text, staged)
@@ -306,7 +306,7 @@ class Session:
             case DeclareEvent():
                 stage_declared(statement, staged)
             case CreateRule():
-                stage_rule(statement, staged, self.deployment.delivery.reactions.functions)
+                stage_rule(statement, staged, self.deployment.delivery.reactions.functions, lambda command: self._admit(command, statement, staged))
             case SwitchRule():
                 stage_switch(statement, staged)
             case CreateSink():
@@ -342,13 +342,18 @@ class Session:
                 staged.outcomes.append(lambda: describe_rule(rule))
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found, self._running(), event_warnings(found, staged.catalog)))
+                staged.outcomes.append(lambda: describe(found, self._running(), event_warnings(found, staged.catalog), self.statistics()))
             case Explain(capacity=True):
                 self._stage_capacity(statement, staged)
             case Explain():
                 plan = plan_target(statement.target, statement.text, staged.catalog)
                 shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
                 staged.outcomes.append(lambda: Message(shown))
+
+    def _admit(self, command: AddQuery, statement: CreateQuery | CreateRule, staged: Staged) -> None:
+        """Refuse what would break a promise that must hold, unless it is forced."""
+        if not statement.options.get("force"):
+            check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
 
     def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
         """Predict a query beside all that run; one that does not run yet is taken as if it did."""

@@ -9,7 +9,8 @@ from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Qu
 from headrace.control.journal import Decision
 from headrace.elements.promise import Qos, format_qos
 from headrace.elements.time import format_duration, format_instant
-from headrace.graph.command import AddQuery, Running
+from headrace.graph.command import AddQuery
+from headrace.graph.running import Running
 from headrace.runtime.statistics import RuleStatistics, Statistics, StreamStatistics
 from headrace.session.flexible import state_of
 from headrace.session.outcome import Listing
@@ -60,12 +61,19 @@ def describe_rule(rule: Rule) -> Listing:
     return Listing(("column", "type"), tuple((field.name, field.type.value) for field in rule.columns) + tuple(pair for pair in said if pair[1]))
 
 
-def describe(found: Stream | Table | Query, running: Running, warnings: Iterable[str] = ()) -> Listing:
+def describe(found: Stream | Table | Query, running: Running, warnings: Iterable[str] = (), seen: Statistics | None = None) -> Listing:
     """The columns of a stream, table or query; below them, what the query promises now, and what of an event's state nothing bounds."""
     columns = tuple((field.name, field.type.value) for field in found.schema)
     promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
-    warned = tuple(("warning", warning) for warning in warnings)
+    warned = tuple(("warning", warning) for warning in warnings) + _scheduled(found.name, running, seen)
     return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + _switched(found) + warned)
+
+
+def _scheduled(name: str, running: Running, seen: Statistics | None) -> tuple[tuple[str, str], ...]:
+    """Who decides which operators of a query run first, and what waits before them."""
+    found = [("SCHEDULER", choice.scheduler) for choice in running.schedulers if choice.query == name]
+    counts = {} if seen is None else {vertex: seen.vertices[vertex].queued for vertex in sorted(running.own(name)) if vertex in seen.vertices}
+    return (*found, *((f"unread at {vertex}", str(queued)) for vertex, queued in counts.items() if queued))
 
 
 def _switched(found: Stream | Table | Query) -> tuple[tuple[str, str], ...]:

@@ -1,18 +1,25 @@
-"""What every operator promises, checked by running a script of elements through it in many ways."""
+"""What every operator promises, checked by running a script of elements through it in many ways; and what every scheduler does."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
+import numpy as np
 import polars as pl
 
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN, END
+from headrace.graph.command import Cost
 from headrace.operators.operator import Operator, Spec, State
+from headrace.runtime.schedulers.fairness import Fairness
+from headrace.runtime.schedulers.scheduler import Candidate, Scheduler, Turn
+from headrace.runtime.units import Standing
 from headrace.testing.oracle_rows import Row, rounded, rows_of
+from headrace.testing.unit_simulation import Arrival, UnitSimulation, UnitTrace, line, part_of
 
 Script: TypeAlias = Sequence[tuple[int, Element]]
 
@@ -39,6 +46,53 @@ def check_operator(spec: Spec, script: Script, *, ports: int | None = None, size
         _check_marks(recut)
         _check_same(multiset(recut), expected, f"pages of {size}")
     return [row for element in straight if isinstance(element, Page) for row in rows_of(element.rows.iter_rows(named=True))]
+
+
+def check_scheduler(scheduler: Scheduler, *, period: float = 50e6) -> None:
+    """Assert that a scheduler is pure, always chooses somebody who can run, and starves nobody if the oldest has a turn every `period` of work (ns).
+
+    The order in which candidates are listed is nobody's priority, and two runs of the same input are the same run.
+    """
+    for candidates, turn in _situations(scheduler):
+        choice = scheduler.choose(candidates, turn)
+        assert choice.unit in {one.unit for one in candidates}, f"chose {choice.unit}, which cannot run"
+        assert scheduler.choose(candidates, turn) == choice, "chose differently when asked again"
+        assert scheduler.choose(candidates[::-1], turn) == choice, "the order of the candidates decided"
+    for fairness in (Fairness(period), Fairness(period, dynamic=True)):
+        first, again = (_overloaded(scheduler, fairness) for _ in range(2))
+        assert first.results == again.results, "the same input gave another run"
+        slow = [time for time, name, _ in first.results if name == "slow"]
+        assert slow, "the path that counts least was never served while others had work"
+        longest = max(after - before for before, after in pairwise((0.0, *slow, _SPAN)))
+        assert longest <= _SPAN / (2 if scheduler.gated else 4), f"the path that counts least waited {longest:.2f} s"
+
+
+#: Seconds for which more comes in than can be served.
+_SPAN = 2.0
+
+
+def _situations(scheduler: Scheduler) -> Iterator[tuple[list[Candidate], Turn]]:
+    """Candidates of the scheduler's kinds with all sorts of numbers, many of them equal."""
+    rng = np.random.default_rng(7)
+    for size in range(1, 41):
+        found = []
+        for number in sorted(rng.choice(60, size, replace=False).tolist()):
+            queued, oldest = int(rng.integers(1, 5)), int(rng.integers(0, 4))
+            capacity, release, share, weight = (float(rng.choice([0.01, 0.5, 1.0, 3.0])) for _ in range(4))
+            kind = scheduler.kinds[number % len(scheduler.kinds)]
+            deadline = None if rng.random() < 0.5 else oldest + int(rng.integers(0, 3))
+            found.append(Candidate(number, kind, queued, queued * 10.0, oldest, capacity, release, share, weight, deadline, int(rng.integers(1, 4))))
+        yield found, Turn(int(rng.integers(-1, 60)), int(rng.integers(0, 3)), bool(rng.random() < 0.5), float(rng.integers(0, 100)))
+
+
+def _overloaded(scheduler: Scheduler, fairness: Fairness) -> UnitTrace:
+    """A quick path with more than it can do, beside a slow one without promise or weight."""
+    costs = {"quick": Cost(1e6, 1.0, 1.0, 1.0), "slow": Cost(3e6, 1.0, 1.0, 1.0)}
+    standings = {"quick": Standing(10.0, 1000), "slow": Standing(0.1)}
+    part = part_of([*line("quick"), *line("slow")], costs, standings)
+    arrivals = [Arrival(number * 8e-4, "quick") for number in range(round(_SPAN / 8e-4))]
+    arrivals += [Arrival(number * 0.01, "slow") for number in range(round(_SPAN / 0.01))]
+    return UnitSimulation(part, scheduler, fairness).run(arrivals, until=_SPAN)
 
 
 def cut(script: Script, size: int) -> list[tuple[int, Element]]:

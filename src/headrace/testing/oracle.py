@@ -103,7 +103,9 @@ def _paced(node: Pace, inputs: list[list[Row]]) -> list[Row]:
     newest: int | None = None
     for _, _, row in sorted(arrived, key=lambda entry: entry[:2]):
         newest = row.ts if newest is None else max(newest, row.ts)
-        if row.ts >= newest - node.tolerance:
+        if node.late and row.ts < newest - node.tolerance:
+            found.append(Row(newest, row.values, None, row.expiry))
+        elif not node.late and row.ts >= newest - node.tolerance:
             found.append(_derived(row))
     return found
 

@@ -12,6 +12,7 @@ from headrace.catalog.definitions import Connector, Stream, Table, Timing
 from headrace.elements.schema import Schema
 from headrace.elements.time import SECOND
 from headrace.elements.types import Type
+from headrace.testing.modifier_queries import modifiers, suppressions, window_modifiers
 from headrace.testing.oracle_rows import Row
 from headrace.testing.strategies import histories
 
@@ -48,7 +49,7 @@ def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
 def queries(*, tables: bool = False) -> SearchStrategy[str]:
     """Queries of every shape; `tables` permits joins with the stored table."""
     shapes = [projections(), aggregates(), joins(), three_way_joins(), sequences(), unions(), distincts(), aggregates_of_joins(), nested()]
-    shapes.append(speaking_joins())
+    shapes += [speaking_joins(), modifiers(), window_modifiers(), suppressions()]
     return st.one_of(*shapes, table_joins(), imputations()) if tables else st.one_of(*shapes)
 
 

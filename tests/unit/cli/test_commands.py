@@ -30,7 +30,7 @@ def write(tmp_path: Path):  # type: ignore[no-untyped-def]
     return write_file
 
 
-@pytest.mark.parametrize("command", ["run", "sql", "explain", "demo", "bench", "experiment", "test"])
+@pytest.mark.parametrize("command", ["run", "sql", "explain", "demo", "example", "bench", "experiment", "test"])
 def test_every_command_explains_itself_with_examples(command: str) -> None:
     code, output = invoke(command, "--help")
     assert code == 0
@@ -41,7 +41,7 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
 def test_help_lists_every_command() -> None:
     code, output = invoke("--help")
     assert code == 0
-    assert all(command in output for command in ("run", "sql", "explain", "demo", "bench", "experiment", "test"))
+    assert all(command in output for command in ("run", "sql", "explain", "demo", "example", "bench", "experiment", "test"))
 
 
 def test_the_version_is_told() -> None:
@@ -130,10 +130,6 @@ def test_the_demo_speaks_our_language() -> None:
     statements = parse(demo.statements())
     assert [statement.name.text for statement in statements if isinstance(statement, CreateStream)] == ["detectors", "probes"]
     assert {"speed_map", "congestion"} == {statement.name.text for statement in statements if isinstance(statement, CreateQuery)}
-
-
-def test_the_example_is_the_demo() -> None:
-    assert (checks.checkout() / "examples" / "speed_map.sql").read_text() == demo.statements()
 
 
 def test_the_map_shows_the_newest_window_of_each_segment() -> None:

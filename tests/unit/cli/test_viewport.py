@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from headrace.cli import demo
-from headrace.cli.test import checkout
 from headrace.cli.viewport import SEGMENTS, Display, Savings, Viewport
 from headrace.elements.time import SECOND
 from headrace.hosts.local import LocalDeployment
@@ -19,10 +18,6 @@ from headrace.session import Session
 
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 START = round(EPOCH.replace(tzinfo=dt.UTC).timestamp()) * SECOND
-
-
-def test_the_example_is_the_demo() -> None:
-    assert (checkout() / "examples" / "viewport.sql").read_text() == demo.statements("viewport.sql")
 
 
 @pytest.mark.parametrize("viewport", [Viewport(), Viewport(width=3, step=1), Viewport(width=5, step=3), Viewport(width=11, step=4)])

@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from headrace.errors import NameFault, NotSupported
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 
@@ -49,6 +50,49 @@ def test_late_tuples_are_counted_and_what_was_told_is_dropped_and_counted_too(se
     assert [row["k"] for row in session.results("q")] == [1, 6, 7]
     listing = session.execute("SHOW STATISTICS")[0]
     assert [row[listing.columns.index("late")] for row in listing.rows if row[0].startswith("pace")] == [2]
+
+
+def test_what_a_pace_leaves_out_can_be_queried(session):
+    session.execute("""
+        CREATE QUERY q AS SELECT at, k FROM ahead UNION ALL SELECT at, k FROM behind WITH PACE ON rowtime 1 MINUTE INTO MEMORY;
+        CREATE QUERY missed AS SELECT * FROM q.late INTO MEMORY;
+        CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM q.late [RANGE 1 MINUTE] INTO MEMORY""")
+    push(session, "ahead", (100, 1))
+    push(session, "behind", (10, 2), (11, 3))
+    push(session, "behind", (39, 5), (80, 4))
+    push(session, "ahead", (200, 6))
+    push(session, "behind", (100, 9), (150, 8))
+    session.drain()
+    assert [row["k"] for row in session.results("q")] == [1, 4, 6, 8]
+    assert [row["k"] for row in session.results("missed")] == [2, 3, 5, 9]
+    found = [(row["n"], row["window_end"]) for row in session.results("counts")]
+    assert found == [(3, EPOCH + dt.timedelta(minutes=2)), (1, EPOCH + dt.timedelta(minutes=4))], "each counts when it was found to be late"
+    assert sum(seen.late for name, seen in session.statistics().vertices.items() if name.startswith("pace")) <= 4
+
+
+def test_late_tuples_of_a_query_are_those_of_its_own_pace(session):
+    session.execute("""
+        CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE INTO MEMORY;
+        CREATE VIEW sums AS SELECT k, count(*) AS n FROM q [RANGE 1 MINUTE] GROUP BY k""")
+    with pytest.raises(NameFault, match=r"no stream, table or query 'sums.late'") as refused:
+        session.execute("SELECT * FROM sums.late")
+    assert "q.late" in str(refused.value.hint)
+    session.execute("CREATE QUERY missed AS SELECT k FROM q.late WHERE k > 1 INTO MEMORY")
+    with pytest.raises(NameFault, match="missed"):
+        session.execute("DROP QUERY q")
+    assert [field for field, _ in session.execute("DESCRIBE q.late")[0].rows] == ["at", "k"]
+
+
+def test_work_that_takes_long_is_not_begun_so_late(session):
+    """The cut is never nearer to the tolerance than two services."""
+    session.execute("CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE CUT 1 SERVICE 15 SECONDS INTO MEMORY")
+    push(session, "ahead", (100, 1))
+    push(session, "behind", (10, 2))
+    push(session, "behind", (69, 3), (70, 4))
+    assert [row["k"] for row in session.results("q")] == [1, 4]
+    assert "CUT 1 SERVICE 15 s" in session.execute("EXPLAIN q")[0].text
+    with pytest.raises(NotSupported, match="would always be late"):
+        session.execute("SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE SERVICE 31 SECONDS")
 
 
 def test_what_reads_a_paced_query_shares_it_and_stays_in_its_bucket(session):

@@ -51,9 +51,8 @@ def test_over_nothing_but_null_counts_are_zero_and_others_null() -> None:
     for name, function in AGGREGATES.items():
         type_ = function.typing([Type.DOUBLE])
         assert type_ is not None
-        assert aggregate(call(name, type_), frame([None, None]), frame([None]))["a"] == (0 if name.startswith(("count", "shed_error")) else None), (
-            name
-        )
+        nothing = 0 if name.startswith(("count", "shed_error")) else None
+        assert aggregate(call(name, type_), frame([None, None]), frame([None]))["a"] == nothing, name
 
 
 def test_the_sum_of_ints_is_a_bigint_that_does_not_overflow_at_32_bits() -> None:

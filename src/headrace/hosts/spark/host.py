@@ -162,11 +162,13 @@ class SparkDeployment:
         try:
             # a restarted batch sees the queries that were in force when it was planned
             deployed = self.deployments.at(self._commands(rows))
-            if self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6):
+            done = self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6)
+            if done:
                 self.drained.set()
             relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
             guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.delivery.clock.now())
-            for command in (*switches(self.delivery.reports, deployed.running), *([] if relays is None else [relays]), *guidance.commands):
+            turned = [] if done else switches(self.delivery.reports, deployed.running)
+            for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
                 self.deployments.log.append(command)
             if guidance.pace is not None:
                 guide(self.directory, guidance.pace.budget, guidance.pace.limits)

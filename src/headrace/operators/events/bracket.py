@@ -167,6 +167,10 @@ class PeriodicNode(_Bracket):
     def timer(self, memory: Memory, last: int) -> int:
         return min((tick for each in memory[self.base] if self._awaited(each, tick := self._next(each), last)), default=END)
 
+    def stop(self, memory: Memory, last: int) -> None:
+        store = memory[self.base]
+        store[:] = [each for each in store if self._awaited(each, self._next(each), last)]
+
     def _next(self, start: Occurrence) -> int:
         return start.end + (start.mark + 1) * self._length
 

@@ -1,95 +1,187 @@
-"""What detections remember, by key, as immutable chunks: a page rewrites only the slots of its own keys."""
+"""What detections remember, by key, as immutable chunks of which a page reads and rewrites only those of its own keys.
+
+A chunk has the keys whose hashes begin with the same bits; one that has grown too large is cut in two by the next bit. A key's memory is a value in
+it, opened when a tuple of the key comes or when something happens by itself; the times at which that will be are columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from headrace.elements.time import END
 from headrace.operators.events.occurrence import Memory, Occurrence
 from headrace.operators.operator import State
+from headrace.operators.pairing import Flags
 
 Key: TypeAlias = tuple[Any, ...]
 
-_SLOTS = 64
+#: Keys of a chunk before it is cut in two.
+LIMIT = 256
 _NAME = "history-"
-_SCHEMA = {"key": pl.Binary(), "memory": pl.Binary()}
+_SCHEMA = {"key": pl.Binary(), "memory": pl.Binary(), "hash": pl.UInt64(), "held": pl.Int64(), "timer": pl.Int64(), "death": pl.Int64()}
+_BITS = 64
 
 
 class Histories:
-    """The memory of each key that has one."""
+    """The memory of each key that has one; `times` says when something happens by itself, and when all that is remembered is of no use any more."""
 
-    def __init__(self, stores: int) -> None:
-        self._stores = stores
-        self._memories: dict[Key, Memory] = {}
-        self._slots: dict[int, dict[Key, tuple[bytes, bytes]]] = {}
-        self._slot_of: dict[Key, int] = {}
-        self._chunks: dict[int, pl.DataFrame] = {}
+    def __init__(self, stores: int, times: Callable[[Memory], tuple[int, int]]) -> None:
+        self._stores, self._times = stores, times
+        self._open: dict[Key, Memory] = {}
+        self._hashes: dict[Key, int] = {}
         self._changed: set[Key] = set()
+        self._slots: dict[str, _Slot] = {}
+        self._cut: set[str] = set()  # beginnings of hashes that more than one slot has
         self._decoder = msgspec.msgpack.Decoder(list[list[Occurrence]])
         self._held = 0
 
     def __len__(self) -> int:
         return self._held
 
-    def __iter__(self) -> Iterator[tuple[Key, Memory]]:
-        return iter(self._memories.items())
-
     def open(self, key: Key, hashed: int) -> Memory:
         """A key's memory, to be changed; say `close` afterwards."""
-        memory = self._memories.get(key)
+        memory = self._open.get(key)
         if memory is None:
-            memory = self._memories[key] = [[] for _ in range(self._stores)]
-            self._slot_of[key] = hashed % _SLOTS
+            slot = self._slots.get(self._slot_of(hashed))
+            found = None if slot is None else slot.open(msgspec.msgpack.encode(key))
+            memory = [[] for _ in range(self._stores)] if found is None else self._decoder.decode(found)
+            self._open[key] = memory
+            self._hashes[key] = hashed
         self._held -= sum(map(len, memory))
         return memory
 
     def close(self, key: Key) -> None:
-        self._held += sum(map(len, self._memories[key]))
+        self._held += sum(map(len, self._open[key]))
         self._changed.add(key)
 
     def clear(self, key: Key) -> None:
-        """Forget all about a key."""
-        memory = self.open(key, 0)
+        """Forget all about an open key."""
+        memory = self.open(key, self._hashes[key])
         for store in memory:
             store.clear()
         self.close(key)
 
+    def wake(self, bound: int) -> list[tuple[Key, Memory]]:
+        """Open the sleeping keys of which a time is before the bound."""
+        found: list[tuple[Key, Memory]] = []
+        for slot in self._slots.values():
+            for encoded, hashed in slot.due(bound):
+                key = tuple(msgspec.msgpack.decode(encoded))
+                self.open(key, hashed)
+                self._held += sum(map(len, self._open[key]))
+                found.append((key, self._open[key]))
+        return found
+
+    def timer(self) -> int:
+        """The first instant at which something happens by itself to a key that sleeps, which all do after a restart; END if there is none."""
+        return min((slot.times()[0] for slot in self._slots.values()), default=END)
+
     def state(self) -> dict[str, pl.DataFrame]:
-        touched: set[int] = set()
+        by_slot: dict[str, list[Key]] = {}
         for key in self._changed:
-            slot = self._slots.setdefault(self._slot_of[key], {})
-            memory = self._memories[key]
-            before = slot.get(key)
-            if any(memory):
-                encoded = msgspec.msgpack.encode(memory)
-                if before is None or before[1] != encoded:
-                    slot[key] = (msgspec.msgpack.encode(key) if before is None else before[0], encoded)
-                    touched.add(self._slot_of[key])
-            else:
-                if slot.pop(key, None) is not None:
-                    touched.add(self._slot_of[key])
-                del self._memories[key], self._slot_of[key]
+            by_slot.setdefault(self._slot_of(self._hashes[key]), []).append(key)
+        for name, keys in by_slot.items():
+            self._store(name, keys)
         self._changed.clear()
-        for number in touched:
-            rows = list(self._slots[number].values())
-            if rows:
-                self._chunks[number] = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
-            else:
-                self._chunks.pop(number, None)
-        return {f"{_NAME}{number}": chunk for number, chunk in self._chunks.items()}
+        return {_NAME + name: slot.chunk for name, slot in self._slots.items()}
 
     def restore(self, state: State) -> None:
         for name, chunk in state.items():
-            if not name.startswith(_NAME):
-                continue
-            number = int(name.removeprefix(_NAME))
-            self._chunks[number] = chunk
-            for key_bytes, encoded in chunk.iter_rows():
-                key = tuple(msgspec.msgpack.decode(key_bytes))
-                self._memories[key] = self._decoder.decode(encoded)
-                self._slot_of[key] = number
-                self._slots.setdefault(number, {})[key] = (key_bytes, encoded)
-                self._held += sum(map(len, self._memories[key]))
+            if name.startswith(_NAME):
+                self._put(name.removeprefix(_NAME), chunk, np.ones(chunk.height, np.bool_))
+        self._held = sum(int(slot.chunk["held"].sum()) for slot in self._slots.values())
+
+    def _slot_of(self, hashed: int) -> str:
+        bits = ""
+        while bits in self._cut:
+            bits += str(hashed >> (_BITS - 1 - len(bits)) & 1)
+        return bits
+
+    def _store(self, name: str, keys: Iterable[Key]) -> None:
+        """Write what is remembered of open keys into their slot."""
+        slot = self._slots.get(name) or _Slot(pl.DataFrame(schema=_SCHEMA), np.empty(0, np.bool_))
+        gone: list[bytes] = []
+        rows: list[tuple[bytes, bytes, int, int, int, int]] = []
+        for key in keys:
+            memory, encoded = self._open[key], msgspec.msgpack.encode(key)
+            before = slot.memory(encoded)
+            after = msgspec.msgpack.encode(memory) if any(memory) else None
+            if after != before:
+                gone.append(encoded)
+                if after is not None:
+                    rows.append((encoded, after, self._hashes[key], sum(map(len, memory)), *self._times(memory)))
+            if after is None:
+                del self._open[key], self._hashes[key]
+        if not gone:
+            return
+        chunk, asleep = slot.without(gone)
+        new = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+        self._slots.pop(name, None)
+        self._put(name, pl.concat([chunk, new], rechunk=True), np.concatenate([asleep, np.zeros(new.height, np.bool_)]))
+
+    def _put(self, name: str, chunk: pl.DataFrame, asleep: Flags) -> None:
+        """Make a chunk a slot, or several if it is too large."""
+        self._cut.update(name[:length] for length in range(len(name)))
+        if chunk.height > LIMIT and len(name) < _BITS:
+            self._cut.add(name)
+            bit = (chunk["hash"].to_numpy() >> np.uint64(_BITS - 1 - len(name))) & np.uint64(1)
+            for value in (0, 1):
+                self._put(f"{name}{value}", chunk.filter(pl.Series(bit == value)), asleep[bit == value])
+        elif chunk.height:
+            self._slots[name] = _Slot(chunk, asleep)
+
+
+class _Slot:
+    """A chunk, where its keys are, and which of them sleep: of these it knows the times."""
+
+    __slots__ = ("_asleep", "_places", "_times", "chunk")
+
+    def __init__(self, chunk: pl.DataFrame, asleep: Flags) -> None:
+        self.chunk, self._asleep = chunk, asleep
+        self._places: dict[bytes, int] | None = None
+        self._times: tuple[int, int] | None = None
+
+    def open(self, key: bytes) -> bytes | None:
+        """A key's memory; it sleeps no more."""
+        place = self._where().get(key)
+        if place is not None:
+            self._asleep[place], self._times = False, None
+        return self.memory(key)
+
+    def memory(self, key: bytes) -> bytes | None:
+        place = self._where().get(key)
+        return None if place is None else self.chunk["memory"][place]
+
+    def without(self, keys: Iterable[bytes]) -> tuple[pl.DataFrame, Flags]:
+        """The rows of other keys, the chunk itself if these are all; and which of them sleep."""
+        where = self._where()
+        places = [place for key in keys if (place := where.get(key)) is not None]
+        if not places:
+            return self.chunk, self._asleep
+        kept = np.ones(self.chunk.height, np.bool_)
+        kept[places] = False
+        return self.chunk.filter(pl.Series(kept)), self._asleep[kept]
+
+    def times(self) -> tuple[int, int]:
+        """The first timer and the first death of a key that sleeps."""
+        if self._times is None:
+            timer, death = (self.chunk[name].to_numpy()[self._asleep] for name in ("timer", "death"))
+            self._times = int(timer.min(initial=END)), int(death.min(initial=END))
+        return self._times
+
+    def due(self, bound: int) -> list[tuple[bytes, int]]:
+        """The sleeping keys of which a time is before the bound, and their hashes."""
+        if min(self.times()) >= bound:
+            return []
+        early = (self.chunk["timer"].to_numpy() < bound) | (self.chunk["death"].to_numpy() < bound)
+        return self.chunk.select("key", "hash").filter(pl.Series(early & self._asleep)).rows()
+
+    def _where(self) -> dict[bytes, int]:
+        if self._places is None:
+            self._places = {key: place for place, key in enumerate(self.chunk["key"].to_list())}
+        return self._places

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from headrace.elements.event import Mode
 from headrace.elements.time import BEGIN, END
@@ -47,6 +48,9 @@ class Node(ABC):
     def timer(self, memory: Memory, last: int) -> int:
         """The next instant at which something happens by itself; END if none. What has no end of its own is not awaited after `last`."""
         return END
+
+    def stop(self, memory: Memory, last: int) -> None:  # noqa: B027  most have nothing that would go on for ever
+        """Forget what has no end of its own and is not awaited after `last`, for all is over."""
 
     def limits(self) -> tuple[Keeping | None, ...]:
         """How long what is in each store can be used; None: only as long as what is in the others."""
@@ -91,6 +95,34 @@ def run(node: Node, memory: Memory, now: int, arrivals: Mapping[int, Occurrences
     return node.step(memory, now, [run(operand, memory, now, arrivals) for operand in node.operands])
 
 
+#: From a primitive event to the root: each operator, and which of its operands leads there.
+Path: TypeAlias = Sequence[tuple["Node", int]]
+
+
+def path(node: Node, part: int) -> Path:
+    """The operators above a part, the lowest first; a part stands in one place of an expression."""
+    for place, operand in enumerate(node.operands):
+        below = path(operand, part)
+        if below or operand.part == part:
+            return (*below, (node, place))
+    return ()
+
+
+def climb(way: Path, memory: Memory, now: int, found: Occurrences) -> Occurrences:
+    """What ends now at the root if nothing but these tuples of one part came and nothing happens by itself: only those above them have to do."""
+    for node, place in way:
+        if not found:
+            return found
+        arrived: list[Occurrences] = [_NOTHING] * len(node.operands)
+        arrived[place] = found
+        found = node.step(memory, now, arrived)
+    return found
+
+
+#: What came at an operand where nothing did; nobody changes it.
+_NOTHING: Occurrences = []
+
+
 def is_timed(node: Node) -> bool:
     """Whether anything happens by itself in a node or below it."""
     return type(node).timer is not Node.timer or any(map(is_timed, node.operands))
@@ -99,6 +131,13 @@ def is_timed(node: Node) -> bool:
 def next_timer(node: Node, memory: Memory, last: int) -> int:
     """The next instant at which something happens by itself in a node or below it; END if none."""
     return min([node.timer(memory, last), *(next_timer(operand, memory, last) for operand in node.operands)])
+
+
+def stop(node: Node, memory: Memory, last: int) -> None:
+    """Forget what would go on for ever in a node or below it."""
+    node.stop(memory, last)
+    for operand in node.operands:
+        stop(operand, memory, last)
 
 
 def death(node: Node, memory: Memory) -> int:

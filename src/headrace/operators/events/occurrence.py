@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 
-class Row(Struct, frozen=True, array_like=True):
+class Row(Struct, frozen=True, array_like=True, gc=False):
     """One tuple of a part, with the values (as they are stored in columns) that somebody needs."""
 
     part: int
@@ -16,7 +16,7 @@ class Row(Struct, frozen=True, array_like=True):
     values: tuple[Any, ...]
 
 
-class Occurrence(Struct, frozen=True, array_like=True):
+class Occurrence(Struct, frozen=True, array_like=True, gc=False):
     """An interval and what it consists of.
 
     `start` is what operators see; `begin` is the time of the first constituent, which WITHIN counts from, and differs from it under point semantics.
@@ -37,6 +37,10 @@ Memory: TypeAlias = list[Occurrences]
 
 def merge(parts: Sequence[Occurrence], now: int, *, point: bool, mark: int = 0) -> Occurrence:
     """All of these as one occurrence that ends now."""
+    if len(parts) == 2:  # nearly always, and worth it
+        one, other = parts
+        start = now if point else min(one.start, other.start)
+        return Occurrence(start, now, min(one.begin, other.begin), one.rows + other.rows, mark)
     rows = tuple(row for part in parts for row in part.rows)
     start = now if point else min(part.start for part in parts)
     return Occurrence(start, now, min(part.begin for part in parts), rows, mark)
@@ -44,7 +48,7 @@ def merge(parts: Sequence[Occurrence], now: int, *, point: bool, mark: int = 0) 
 
 def newest(rows: Iterable[Row], part: int) -> Row | None:
     """The latest tuple of a part; of those of one instant the last."""
-    found = None
+    found: Row | None = None
     for row in rows:
         if row.part == part and (found is None or row.ts >= found.ts):
             found = row

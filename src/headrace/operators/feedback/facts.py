@@ -88,6 +88,8 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             constants = [(Column(name, e.type), equal(e.value)) for name, e in columns if isinstance(e, Literal) and e.value is not None]
             carried = _carried(inputs[0].holds, names)
             return Facts(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
+        case Pace(late=True):
+            return Facts(_without_ts(_common(inputs)))
         case Union() | OrderedUnion() | Pace():
             return Facts(_common(inputs), common_clocks([each.clocks for each in inputs]))
         case Output() | Exchange() | Reorder() | Distinct() | Impute() | TableJoin():

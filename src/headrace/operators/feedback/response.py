@@ -68,7 +68,7 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             return Response((wanted,) * ports)
         case Pace(ports=ports):
             # a tuple that is dropped for its other attributes would no longer make older ones late
-            return Response(((wanted if _is_past(wanted) else None),) * ports)
+            return Response(((wanted if _is_past(wanted) and not spec.late else None),) * ports)
         case Project(columns=columns):
             return Response((through(wanted.terms, {**dict[str, Expr](columns), TS: STAMP}),))
         case Distinct(span=span):

@@ -30,7 +30,7 @@ class Eligibility:
 
 @dataclass(frozen=True, slots=True)
 class Fairness:
-    """`period` nanoseconds of work apart the unit with the oldest tuple has a turn; `dynamic` lets priority grow with age and queue."""
+    """`period` nanoseconds of work apart the unit with the oldest tuple has a turn; `dynamic` lets capacities count more with age and queue."""
 
     period: float | None = None
     dynamic: bool = False

@@ -1,0 +1,1 @@
+"""Whole applications in SQL with generated data: what `headrace example` runs."""

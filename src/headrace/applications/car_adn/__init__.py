@@ -1,0 +1,1 @@
+"""Car ADN: accidents on a motorway, notified once each."""

@@ -1,0 +1,63 @@
+"""Accidents on a motorway, found by events over continuous queries."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.applications.application import Application, Check, Results
+from headrace.applications.car_adn.duty import calls
+from headrace.applications.car_adn.traffic import START, Place, Traffic, traffic, write
+
+
+@dataclass(frozen=True)
+class CarAdn(Application):
+    """Which of the cars that stand are accidents, and whom to warn."""
+
+    accidents: int = 5
+    cars: int = 120
+
+    name = "car-adn"
+    title = "Accidents on a motorway, notified once each"
+    folder = "car_adn"
+    shown = ("notify",)
+    watched = ("warned",)
+
+    def prepare(self, folder: Path, seed: int) -> None:
+        write(self._traffic(seed).reports, folder / "data" / "cars")
+
+    def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
+        """Each accident once, and warnings for exactly the cars that drive towards one."""
+        made = self._traffic(seed)
+        told = sorted(((place_of(row), row["at"]) for row in results["notify"]), key=lambda item: item[1])
+        found, left = [], sorted(made.accidents, key=lambda item: item[1])
+        for place, at in told:
+            minute = (at - START) / dt.timedelta(minutes=1)
+            cause = next((accident for accident in left if accident[0] == place and 0 <= minute - accident[1] <= 10), None)
+            if cause is not None:
+                left.remove(cause)
+            found.append(cause or (place, int(minute)))
+        warnings = sum(
+            1
+            for place, at in told
+            for report in made.reports
+            if (report.lane.exp_way, report.lane.dir) == place[:2]
+            and 1 <= (place.segment - report.place.segment) * (1 - 2 * place.dir) <= 2
+            and at <= START + dt.timedelta(seconds=report.at) <= at + dt.timedelta(minutes=5)
+        )
+        return (
+            Check("accidents notified, by place and minute", list(made.accidents), sorted(found)),
+            Check("calls to the police", len(made.accidents), len(calls(folder))),
+            Check("warnings to cars on their way there", warnings, len(results["warned"])),
+        )
+
+    def _traffic(self, seed: int) -> Traffic:
+        return traffic(seed, accidents=self.accidents, cars=self.cars)
+
+
+def place_of(row: Mapping[str, Any]) -> Place:
+    """Where a notification says that it is."""
+    return Place(row["exp_way"], row["dir"], row["lane"], row["segment"])

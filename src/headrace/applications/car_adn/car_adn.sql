@@ -1,0 +1,59 @@
+-- Accidents on a motorway: a car that stands still, then another that slows down behind it.
+--   headrace example car-adn            (generates the traffic and runs this)
+
+-- Each car tells where it is every 30 seconds.
+CREATE STREAM car_loc (at TIMESTAMP, carId INT, speed DOUBLE, exp_way INT, dir INT, lane INT, xpos DOUBLE)
+  TIMESTAMP BY at SKEW 5 SECONDS
+  FROM FILES (path 'data/cars', format 'csv');
+
+-- Segments are five miles long.
+CREATE VIEW car_seg AS
+  SELECT at, carId, speed, exp_way, dir, lane, CAST(floor(xpos / 5) AS INT) AS segment, xpos FROM car_loc;
+
+-- Immobile: the same place in four reports in a row.
+CREATE VIEW standing AS
+  SELECT carId, last(exp_way) AS exp_way, last(dir) AS dir, last(lane) AS lane, last(segment) AS segment, last(xpos) AS xpos
+  FROM car_seg [PARTITION BY carId ROWS 4 SLIDE 1]
+  GROUP BY carId
+  HAVING min(xpos) = max(xpos);
+
+-- A car that stands reports again and again; what matters is the first time.
+CREATE VIEW cq_immobile AS
+  SELECT carId, exp_way, dir, lane, segment, last(xpos) AS xpos
+  FROM standing [RANGE 1 MINUTE SLIDE TUPLE]
+  GROUP BY carId, exp_way, dir, lane, segment
+  HAVING count(*) = 1;
+
+-- Slowing down: at least 30 % slower than three reports ago.
+CREATE VIEW cq_decrease AS
+  SELECT carId, last(exp_way) AS exp_way, last(dir) AS dir, last(lane) AS lane, last(segment) AS segment, first(speed) AS was, last(speed) AS speed
+  FROM car_seg [PARTITION BY carId ROWS 4 SLIDE 1]
+  GROUP BY carId
+  HAVING last(speed) <= 0.7 * first(speed);
+
+CREATE EVENT immobile AS SELECT carId, exp_way, dir, lane, segment, xpos FROM cq_immobile;
+CREATE EVENT slowing  AS SELECT carId, exp_way, dir, lane, segment, was, speed FROM cq_decrease;
+
+-- In that order, in the same place, by two cars. A car that stands waits by itself (BY carId) and is taken once (PROXIMAL), however many slow down behind it.
+CREATE EVENT accident AS immobile SEQUENCE slowing WITHIN 10 MINUTES
+  WHERE immobile.exp_way = slowing.exp_way AND immobile.dir = slowing.dir AND immobile.lane = slowing.lane AND immobile.segment = slowing.segment
+    AND immobile.carId <> slowing.carId
+  CONTEXT PROXIMAL (immobile BY carId);
+
+-- Two cars may stand in one accident: it is notified if there was none in the same place within a quarter of an hour.
+CREATE EVENT incident AS
+  SELECT exp_way, dir, lane, segment, last(carId) AS stopped, last(carId_1) AS slowed, last(event_start) AS since, window_end AS at
+  FROM accident [RANGE 15 MINUTES SLIDE TUPLE]
+  GROUP BY exp_way, dir, lane, segment
+  HAVING count(*) = 1;
+
+CREATE RULE notify ON incident
+  DO INSERT INTO FILES (path 'out/notified', format 'json'),
+     CALL PYTHON 'headrace.applications.car_adn.duty:police' (exp_way, dir, lane, segment, stopped, slowed, at);
+
+-- For five minutes, cars in the two segments before it are warned whenever they report.
+CREATE QUERY warned AS
+  SELECT c.carId, c.exp_way, c.dir, c.segment, n.segment AS accident, c.at
+  FROM incident [RANGE 5 MINUTES] AS n JOIN car_seg [NOW] AS c ON n.exp_way = c.exp_way AND n.dir = c.dir
+  WHERE (n.segment - c.segment) * (1 - 2 * n.dir) BETWEEN 1 AND 2
+INTO FILES (path 'out/warned', format 'json');

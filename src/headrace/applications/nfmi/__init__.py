@@ -1,0 +1,1 @@
+"""NFMi: network fault management, from text messages to one alarm for each fault."""

@@ -1,0 +1,215 @@
+"""The alarm container: alarms that experts share, with tickets, locks on fields, and views.
+
+An alarm has versions: who edits a field locks it, and who is done appends a version with the new value. A version stays as long as somebody
+holds a lock that was taken on it. Views show the newest version of each alarm, so an edited alarm replaces the old one on every screen. A
+cleared alarm goes to the archive after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from headrace.applications.nfmi.store import Store, Work
+from headrace.errors import NameFault, RunError
+
+#: Fields that experts may edit.
+EDITABLE = ("severity", "status", "owner", "note")
+COLUMNS = ("alarm", "version", "ticket", "parent", "domain", "source", "kind", "severity", "status", "owner", "note", "opened", "changed")
+_TYPES = ("TEXT", "INTEGER", "INTEGER", *["TEXT"] * 10)
+_TABLE = ", ".join(f"{name} {type_}" for name, type_ in zip(COLUMNS, _TYPES, strict=True))
+_NAMES = ", ".join(COLUMNS)
+_SCHEMA = (
+    f"CREATE TABLE IF NOT EXISTS alarm ({_TABLE}, PRIMARY KEY (alarm, version))",
+    f"CREATE TABLE IF NOT EXISTS archive ({_TABLE}, PRIMARY KEY (alarm, version))",
+    "CREATE TABLE IF NOT EXISTS lock (alarm TEXT, field TEXT, holder TEXT, version INTEGER, PRIMARY KEY (alarm, field))",
+    "CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER)",
+    "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY)",
+    "INSERT INTO counter VALUES ('ticket', 0), ('change', 0) ON CONFLICT DO NOTHING",
+)
+_NEWEST = f"SELECT {_NAMES} FROM alarm AS a WHERE version = (SELECT max(version) FROM alarm AS b WHERE b.alarm = a.alarm)"
+OPEN, CLEAR = "OPEN", "CLEAR"
+SEVERITIES = ("MINOR", "MAJOR", "CRITICAL")
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """The newest version of an alarm; a consequence has the alarm that caused it as its parent."""
+
+    alarm: str
+    version: int
+    ticket: int
+    parent: str | None
+    domain: str
+    source: str
+    kind: str
+    severity: str
+    status: str
+    owner: str | None
+    note: str | None
+    opened: str
+    changed: str
+
+
+class Locked(RunError):
+    """Somebody else edits the field."""
+
+
+class Container:
+    """Alarms in a database; every method is one transaction."""
+
+    def __init__(self, place: str | Path) -> None:
+        self._store = Store(place)
+        self._store.prepare(_SCHEMA)
+
+    def open(
+        self, alarm: str, *, at: datetime, domain: str, source: str, kind: str, severity: str, parent: str | None = None, key: str | None = None
+    ) -> None:
+        """A new alarm gets a ticket; one that is there stays as it is. With a key, the same call again does nothing."""
+        with self._once(key) as work:
+            if work is None or work.rows("SELECT 1 FROM alarm WHERE alarm = ? UNION SELECT 1 FROM archive WHERE alarm = ?", alarm, alarm):
+                return
+            work.do("UPDATE counter SET value = value + 1 WHERE name = 'ticket'")
+            ((ticket,),) = work.rows("SELECT value FROM counter WHERE name = 'ticket'")
+            _put(work, Alarm(alarm, 1, ticket, parent, domain, source, kind, severity, OPEN, None, None, f"{at}", f"{at}"))
+
+    def update(self, alarm: str, *, at: datetime, key: str | None = None, **fields: str) -> None:
+        """Append a version with other values, in the name of the system: what an expert is editing is left to the expert."""
+        with self._once(key) as work:
+            if work is None:
+                return
+            held = {field for (field,) in work.rows("SELECT field FROM lock WHERE alarm = ?", alarm)}
+            _append(work, alarm, at, {name: value for name, value in fields.items() if _editable(name) not in held})
+
+    def edit(self, alarm: str, field: str, holder: str) -> str | None:
+        """Lock a field for an expert, and give the value it has."""
+        with self._change() as work:
+            found = _newest(work, alarm)
+            for (other,) in work.rows("SELECT holder FROM lock WHERE alarm = ? AND field = ?", alarm, _editable(field)):
+                if other != holder:
+                    raise Locked(f"{other} is editing {field} of {alarm}", hint="other fields are free")
+                work.do("DELETE FROM lock WHERE alarm = ? AND field = ?", alarm, field)
+            work.do("INSERT INTO lock VALUES (?, ?, ?, ?)", alarm, field, holder, found.version)
+            value: str | None = getattr(found, field)
+            return value
+
+    def finish(self, alarm: str, field: str, holder: str, value: str, *, at: datetime) -> None:
+        """End an edit: a new version has the value, and versions on which nobody works any more go."""
+        with self._change() as work:
+            if not work.rows("SELECT 1 FROM lock WHERE alarm = ? AND field = ? AND holder = ?", alarm, field, holder):
+                raise Locked(f"{holder} does not edit {field} of {alarm}", hint="edit it first")
+            work.do("DELETE FROM lock WHERE alarm = ? AND field = ?", alarm, field)
+            _append(work, alarm, at, {field: value})
+
+    def clear(self, alarm: str, *, at: datetime, key: str | None = None) -> None:
+        """An alarm and its consequences are over; they stay visible as such until they are purged."""
+        with self._once(key) as work:
+            if work is None:
+                return
+            for (name,) in work.rows("SELECT DISTINCT alarm FROM alarm WHERE alarm = ? OR parent = ?", alarm, alarm):
+                _append(work, name, at, {"status": CLEAR})
+
+    def purge(self, *, now: datetime, lifetime: timedelta) -> list[str]:
+        """Archive alarms that have been clear for a lifetime and that nobody edits; say which."""
+        with self._change() as work:
+            idle = "alarm NOT IN (SELECT alarm FROM lock)"
+            over = work.rows(f"SELECT alarm FROM ({_NEWEST}) AS n WHERE status = ? AND changed < ? AND {idle}", CLEAR, f"{now - lifetime}")
+            for (alarm,) in over:
+                work.do(f"INSERT INTO archive SELECT {_NAMES} FROM alarm WHERE alarm = ?", alarm)
+                work.do("DELETE FROM alarm WHERE alarm = ?", alarm)
+            return sorted(alarm for (alarm,) in over)
+
+    def define_view(self, name: str, condition: str, columns: tuple[str, ...] = COLUMNS) -> None:
+        """What an expert sees: some columns of the alarms for which a condition holds, as a view of the database."""
+        unknown = [column for column in columns if column not in COLUMNS]
+        if not name.isidentifier() or unknown:
+            raise NameFault(f"{(unknown or [name])[0]!r} is no name for this", hint=f"columns are {_NAMES}")
+        with self._change() as work:
+            work.do(f"DROP VIEW IF EXISTS view_{name}")
+            work.do(f"CREATE VIEW view_{name} AS SELECT {', '.join(columns)} FROM ({_NEWEST}) AS n WHERE {condition}")
+
+    def view(self, name: str) -> list[tuple[object, ...]]:
+        """What a view shows now."""
+        with self._store.transaction() as work:
+            return sorted(work.rows(f"SELECT * FROM view_{name}"), key=str)
+
+    def alarms(self) -> Mapping[str, Alarm]:
+        """All alarms that are not archived, newest versions, by name."""
+        with self._store.transaction() as work:
+            return {row[0]: Alarm(*row) for row in work.rows(_NEWEST)}
+
+    def versions(self, alarm: str) -> list[int]:
+        """The versions that are kept of an alarm."""
+        with self._store.transaction() as work:
+            return [version for (version,) in work.rows("SELECT version FROM alarm WHERE alarm = ? ORDER BY version", alarm)]
+
+    def archived(self) -> list[str]:
+        """What was purged."""
+        with self._store.transaction() as work:
+            return sorted({alarm for (alarm,) in work.rows("SELECT alarm FROM archive")})
+
+    @contextmanager
+    def _change(self) -> Iterator[Work]:
+        """A transaction that waits for others that change something."""
+        with self._store.transaction() as work:
+            work.do("UPDATE counter SET value = value + 1 WHERE name = 'change'")  # the row is locked until the transaction ends
+            yield work
+
+    @contextmanager
+    def _once(self, key: str | None) -> Iterator[Work | None]:
+        """The same; None where the key says that it was done before."""
+        with self._change() as work:
+            if key is not None and work.rows("SELECT 1 FROM done WHERE key = ?", key):
+                yield None
+                return
+            if key is not None:
+                work.do("INSERT INTO done VALUES (?)", key)
+            yield work
+
+
+class Screen:
+    """What an expert looks at: rows of a view by alarm, and what changed since the last look."""
+
+    def __init__(self, container: Container, view: str) -> None:
+        self._container = container
+        self._view = view
+        self.rows: dict[object, tuple[object, ...]] = {}
+
+    def look(self) -> tuple[list[object], list[object]]:
+        """Alarms that are new or changed, and alarms that are gone."""
+        now = {row[0]: row for row in self._container.view(self._view)}
+        changed = sorted((alarm for alarm, row in now.items() if self.rows.get(alarm) != row), key=str)
+        gone = sorted(self.rows.keys() - now.keys(), key=str)
+        self.rows = now
+        return changed, gone
+
+
+def _newest(work: Work, alarm: str) -> Alarm:
+    found = work.rows(f"SELECT {_NAMES} FROM ({_NEWEST}) AS n WHERE alarm = ?", alarm)
+    if not found:
+        raise NameFault(f"no alarm {alarm!r}", hint="it may have been archived")
+    return Alarm(*found[0])
+
+
+def _append(work: Work, alarm: str, at: datetime, fields: Mapping[str, str]) -> None:
+    """A new version with other fields; older ones go unless somebody edits a field of theirs."""
+    newest = _newest(work, alarm)
+    values = {name: getattr(newest, name) for name in COLUMNS} | dict(fields) | {"version": newest.version + 1, "changed": f"{at}"}
+    _put(work, Alarm(**values))
+    work.do(
+        "DELETE FROM alarm WHERE alarm = ? AND version <= ? AND version NOT IN (SELECT version FROM lock WHERE lock.alarm = ?)",
+        alarm, newest.version, alarm,
+    )  # fmt: skip
+
+
+def _put(work: Work, alarm: Alarm) -> None:
+    work.do(f"INSERT INTO alarm VALUES ({', '.join('?' * len(COLUMNS))})", *(getattr(alarm, name) for name in COLUMNS))
+
+
+def _editable(field: str) -> str:
+    if field not in EDITABLE:
+        raise NameFault(f"{field!r} cannot be edited", hint=f"fields that can be are {', '.join(EDITABLE)}")
+    return field

@@ -1,0 +1,33 @@
+"""The formats of the network's messages, as `FROM FILES (format 'python:headrace.applications.nfmi.formats:switches', ...)` names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+
+from headrace.applications.nfmi.cursor import Rejected, extract
+from headrace.applications.nfmi.script import parse
+
+
+def reading(scripts: str) -> Callable[[str], Mapping[str, str]]:
+    """A function that gives the fields of a message by the first script that takes it; ValueError if none does."""
+    parsed = parse(scripts)
+
+    def read(message: str) -> Mapping[str, str]:
+        match extract(message, parsed):
+            case Rejected() as rejected:
+                raise ValueError(str(rejected))
+            case fields:
+                return fields
+
+    return read
+
+
+def _packaged(name: str) -> Callable[[str], Mapping[str, str]]:
+    return reading(files("headrace.applications.nfmi").joinpath(f"{name}.cursor").read_text())
+
+
+transport = _packaged("transport")
+circuits = _packaged("circuits")
+traps = _packaged("traps")
+switches = _packaged("switches")

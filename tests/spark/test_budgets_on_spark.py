@@ -1,0 +1,44 @@
+"""A budget that does not suffice, another scheduler and a restart in between: what waits is kept, and every result comes once."""
+
+import datetime as dt
+import time
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from headrace.hosts.progress import guide, read_progress
+from headrace.session import Session
+
+pytestmark = pytest.mark.spark
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+TUPLES = 800
+
+
+def test_what_a_budget_leaves_over_waits_through_another_scheduler_and_a_restart(spark, tmp_path):
+    directory = tmp_path / "checkpoint"
+    directory.mkdir()
+    guide(directory, 300_000, {})  # some hundreds of tuples in a bucket
+    rows = [{"at": START + dt.timedelta(milliseconds=10 * number), "item": number % 7} for number in range(TUPLES)]
+    with Session(directory, buckets=2) as session:
+        session.execute(f"""
+            CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
+            CREATE QUERY counts AS SELECT item, count(*) AS n FROM bids [SESSION 5 SECONDS] GROUP BY item
+              INTO FILES (path '{tmp_path}/counts', format 'parquet');
+            CREATE QUERY pairs AS SELECT a.item, b.at FROM bids [NOW] AS a JOIN bids [NOW] AS b ON a.item = b.item
+              INTO FILES (path '{tmp_path}/pairs', format 'parquet');
+            ALTER SYSTEM SET scheduler = 'chain';
+            ALTER QUERY pairs SET scheduler = 'path-capacity'""")
+        session.push("bids", rows)
+        deadline = time.monotonic() + 150
+        while not (left := read_progress(directory).unread):
+            assert time.monotonic() < deadline, "nothing was left over"
+            time.sleep(0.01)
+        assert left <= 4 * TUPLES
+    with Session(directory) as session:
+        session.execute("ALTER SYSTEM SET scheduler = 'memory-optimal'")
+        session.drain(200)
+    counts = pl.read_parquet(tmp_path / "counts" / "*.parquet")
+    assert Counter(counts.select("item", "n").rows()) == Counter(Counter(row["item"] for row in rows).items())
+    pairs = pl.read_parquet(tmp_path / "pairs" / "*.parquet")
+    assert Counter(pairs.select("item", "at").rows()) == Counter((row["item"], row["at"]) for row in rows)

@@ -1,0 +1,120 @@
+"""Shedding on Spark: switched on and off while it runs, over a restart and over kill -9, what is reported as lost is what is lost."""
+
+import datetime as dt
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.session import Session
+
+pytestmark = pytest.mark.spark
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+ROWS = 600
+SCRIPT = """
+CREATE STREAM t (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at SKEW 10 SECONDS FROM FILES (path '{folder}/data', format 'parquet');
+CREATE QUERY q WITH (error 0.5) AS SELECT at, k, v FROM t WHERE v >= 0 INTO FILES (path '{folder}/q', format 'parquet');
+CREATE QUERY windows WITH (error 0.5, shed SMALLEST v) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] GROUP BY k
+  INTO FILES (path '{folder}/windows', format 'parquet');
+CREATE QUERY whole AS SELECT at FROM t INTO FILES (path '{folder}/whole', format 'parquet');
+CREATE QUERY told AS SELECT at, query, seen, dropped FROM headrace.shed INTO FILES (path '{folder}/told', format 'parquet');
+"""
+
+
+def write(folder: Path, number: int) -> None:
+    """A minute of readings."""
+    (folder / "data").mkdir(exist_ok=True)
+    rows = [{"at": START + dt.timedelta(minutes=number, milliseconds=i * 100), "k": i % 5, "v": float(i * 7 % 100)} for i in range(ROWS)]
+    frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "k": pl.Int32, "v": pl.Float64})
+    frame.write_parquet(folder / "data" / f".{number}.parquet")
+    (folder / "data" / f".{number}.parquet").rename(folder / "data" / f"{number:03d}.parquet")
+
+
+def results(folder: Path, query: str) -> pl.DataFrame:
+    files = [path for path in sorted((folder / query).glob("*.parquet")) if not path.name.startswith(".")]
+    return pl.concat([pl.read_parquet(path) for path in files]) if files else pl.DataFrame()
+
+
+def until(condition, seconds=150.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def check(folder: Path, count: int) -> pl.DataFrame:
+    """Of each query just what the stream of losses says is missing."""
+    told = results(folder, "told")
+    lost = dict(told.group_by("query").agg(pl.col("dropped").sum()).iter_rows())
+    assert results(folder, "whole").height == count
+    assert results(folder, "q").height == count - lost["q"]
+    assert results(folder, "windows")["n"].sum() == count - lost["windows"]
+    return told
+
+
+def test_shedding_is_switched_on_and_off_and_goes_on_after_a_restart(spark, tmp_path):
+    def feed(session, number):
+        before = read(session)
+        write(tmp_path, number)
+        until(lambda: read(session) == before + ROWS)
+
+    def read(session):
+        seen = session.statistics().streams.get("t")
+        return 0 if seen is None else seen.tuples
+
+    (tmp_path / "data").mkdir()
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute(SCRIPT.format(folder=tmp_path))
+        feed(session, 0)
+        session.execute("ALTER QUERY q SET shedding = 0.25; ALTER QUERY windows SET shedding = 0.5")
+        feed(session, 1)
+        feed(session, 2)
+    with Session(tmp_path / "checkpoint") as session:
+        session.start()
+        feed(session, 3)
+        (listing,) = session.execute("SHOW SHEDDING")
+        assert {row[0] for row in listing.rows} == {"q", "windows"}
+        session.execute("ALTER QUERY q SET shedding = 'off'; ALTER QUERY windows SET shedding = 'auto'")
+        feed(session, 4)
+        session.drain(120)
+    told = check(tmp_path, 5 * ROWS)
+    seen = dict(told.group_by("query").agg(pl.col("seen").sum()).iter_rows())
+    assert seen == {"q": 3 * ROWS, "windows": 3 * ROWS}
+    dropped = dict(told.group_by("query").agg(pl.col("dropped").sum()).iter_rows())
+    assert 300 < dropped["q"] < 600
+    assert dropped["windows"] == pytest.approx(900, abs=60)
+
+
+def test_killed_at_random_moments_it_tells_of_each_loss_once(tmp_path):
+    for number in range(8):
+        write(tmp_path, number)
+    script = tmp_path / "script.sql"
+    script.write_text(SCRIPT.format(folder=tmp_path) + "ALTER QUERY q SET shedding = 0.25; ALTER QUERY windows SET shedding = 0.5;")
+    checkpoint, child, chance = tmp_path / "checkpoint", Path(__file__).with_name("crash_child.py"), random.Random(31)
+
+    def start():
+        with open(tmp_path / "child.log", "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, str(child), str(checkpoint), str(script), str(ROWS)], start_new_session=True, stdout=log, stderr=log
+            )
+
+    def committed():
+        return len(list((checkpoint / "spark" / "commits").glob("[0-9]*")))
+
+    for _ in range(2):
+        process, wanted = start(), committed() + chance.randint(2, 4)
+        try:
+            until(lambda process=process, wanted=wanted: process.poll() is not None or committed() >= wanted, 120)
+            time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert start().wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]
+    told = check(tmp_path, 8 * ROWS)
+    assert told.filter(query="q")["seen"].sum() == told.filter(query="windows")["seen"].sum() == 8 * ROWS
