@@ -13,7 +13,7 @@ from headrace.experiments.arrivals import keep
 from headrace.graph.graph import Graph, Vertex
 from headrace.operators.specs import Output, Scan
 from headrace.runtime.engine import Engine
-from headrace.runtime.scheduled import Slave
+from headrace.runtime.scheduled import Share
 from headrace.runtime.schedulers import SCHEDULERS
 from headrace.runtime.schedulers.fairness import Fairness
 from headrace.testing.clock import VirtualClock
@@ -56,7 +56,7 @@ def by_engine(scheduler: str, processor: Processor) -> list[tuple[int, int]]:
     engine = Engine(Graph((*vertices, *outputs)))
     part = part_of(network(), {"qa": 0.02, "qb": 0.01})
     engine.use_costs(part.costs)
-    engine.use_schedulers([Slave("all", SCHEDULERS[scheduler], part)], Fairness())
+    engine.use_schedulers([Share("all", SCHEDULERS[scheduler], part)], Fairness())
     trace = Simulation(engine, VirtualClock(), Costs(of=costs)).run(coming)
     return [(emission.time, int(emission.row[TS])) for emission in trace.emissions]
 
