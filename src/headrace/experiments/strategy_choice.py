@@ -38,7 +38,7 @@ class Case:
 
 
 CASES = (
-    Case("latency", HIGH, 0.85, (1.0, Strictness.BEST_EFFORT)),
+    Case("latency alone", HIGH, 0.85, (1.0, Strictness.BEST_EFFORT)),
     Case("memory is not cared for", LOW, 0.75, (0.5, Strictness.MUST), (10 * MB, 1 * MB, Strictness.DONT_CARE)),
     Case("both must hold", HIGH, 0.85, (0.5, Strictness.MUST), (10 * MB, 1 * MB, Strictness.MUST)),
 )
