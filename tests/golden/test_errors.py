@@ -14,7 +14,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_aggregate, define_event, define_query, define_stream, define_table, define_view
 from headrace.elements.schema import Schema
 from headrace.errors import HeadraceError, QueryError
-from headrace.graph.command import Running
+from headrace.graph.running import Running
 from headrace.language.parser import parse
 from headrace.language.rule_syntax import CreateRule, DeclareEvent, SwitchRule
 from headrace.language.syntax import (

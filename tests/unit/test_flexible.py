@@ -247,3 +247,50 @@ def test_old_tuples_are_read_by_the_dates_of_a_schedule_also_while_draining(desk
         desk.session.push("bids", [{"at": format_instant(NIGHT + minute * 60 * SECOND), "item": "a", "n": 2**minute}])
     desk.session.drain()
     assert desk.sums("often") == [("a", 2**1), ("a", 2**6), ("a", 2**11)]
+
+
+def repeat_every_micro_batch(deployment: LocalDeployment) -> None:
+    """Let each micro-batch be lost after its delivery and run again from its offset, as after a crash: commands that it sent are there already."""
+    once = deployment.step
+
+    def step() -> bool:
+        offset, batch = deployment.offset, deployment.batch
+        values = {number: (dict(store.values), store.number) for number, store in deployment.stores.items()}
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(deployment.intake, "forget", lambda end: None)  # which follows the commit
+            if not once():
+                return False
+        end = deployment.offset
+        deployment.offset, deployment.batch, deployment.ended = offset, batch, False
+        for number, store in deployment.stores.items():
+            store.values, store.number = values[number]
+        deployment.kept.clear()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(deployment.intake, "latest", lambda start, now: end)
+            assert once()
+        return True
+
+    deployment.step = step  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_crash_in_any_micro_batch_changes_nothing_of_stints(desk: Desk, repeated: bool) -> None:
+    if repeated:
+        repeat_every_micro_batch(desk.deployment)
+    desk.do(
+        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE EVENT low AS SELECT item FROM bids WHERE n < 0;"
+        f"CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS};"
+        f"CREATE QUERY q START ON high STOP ON low AS {SUMS};"
+        f"CREATE QUERY plain AS {SUMS}; CREATE QUERY stages AS {TWO_STAGES}"
+    )
+    for minute, n in enumerate((1, 500, 2, 600, 4, -1, 8, 700, 16, 32, 64, 99)):
+        if minute in (3, 8):
+            desk.do("STOP QUERY plain; STOP QUERY stages")
+        if minute in (5, 10):
+            desk.do("START QUERY plain; START QUERY stages")
+        desk.bid((minute * 60, "a", n), (minute * 60 + 1, "b", n))
+    desk.session.drain()
+    assert desk.sums("often") == [("a", 8), ("a", 99), ("a", 500), ("b", 8), ("b", 99), ("b", 500)]
+    assert [s for item, s in desk.sums() if item == "a"] == [-1, 2, 4, 16, 32, 64, 99, 600]
+    assert [s for item, s in desk.sums("plain") if item == "a"] == [-1, 1, 2, 8, 64, 99, 500, 700]
+    assert desk.sums("stages") == [("all", 2)] * 8

@@ -11,7 +11,8 @@ import pytest
 from headrace.analysis.shed_decision import ShedPlan, decide
 from headrace.analysis.shedding_plan import shedding_plan
 from headrace.errors import QueryError
-from headrace.graph.command import Running, ShedAt, UseShedders
+from headrace.graph.command import ShedAt, UseShedders
+from headrace.graph.running import Running
 from headrace.graph.shedding import sheddable, shedders_in
 from headrace.graph.whole import whole_of
 from headrace.hosts.local import LocalDeployment

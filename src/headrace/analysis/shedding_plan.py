@@ -13,8 +13,9 @@ from headrace.analysis.model import model
 from headrace.analysis.shed_allocation import Shed, shares
 from headrace.analysis.shed_decision import ShedPlan
 from headrace.analysis.shed_places import Place, QueryPath, choose_places
-from headrace.graph.command import Running, ShedAt
+from headrace.graph.command import ShedAt
 from headrace.graph.graph import Graph, VertexId
+from headrace.graph.running import Running
 from headrace.graph.shedding import Arc, fitted, parts_of, share_of_each, sheddable, shedders_in
 from headrace.graph.whole import whole_of
 from headrace.operators.specs import Output, Scan

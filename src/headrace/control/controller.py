@@ -18,8 +18,9 @@ from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.elements.promise import Qos
 from headrace.elements.time import SECOND
-from headrace.graph.command import Command, Cost, Running, ShedAt, UseCapacities, UseScheduler, UseShedders
+from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseFairness, UseScheduler, UseShedders
 from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
 from headrace.graph.whole import placement_of
 from headrace.operators.specs import Scan
 from headrace.runtime.schedulers import NONE
@@ -57,6 +58,7 @@ class Controller:
 
     def __init__(self, directory: Path) -> None:
         self.decisions = Decisions(directory)
+        self.seen: Observation | None = None  # after the last micro-batch
         self._monitor = Monitor()
         self._began: dict[str, int] = {}  # when each query was first seen
         self._plan = ShedPlan()
@@ -74,7 +76,7 @@ class Controller:
         """What to do after a micro-batch that has just been delivered."""
         promised = {query.query: query.qos for query in running.queries}
         self._began = {name: self._began.get(name, now) for name in promised}
-        observation = self._monitor.look(seen, reports, running, now)
+        self.seen = observation = self._monitor.look(seen, reports, running, now)
         self._looks += 1
         if running.draining or self._looks < FIRST:
             return Guidance()
@@ -103,8 +105,11 @@ class Controller:
         commands: list[Command] = []
         if pace is not None and pace.budget is not None:
             commands += self._use(None, "edf", seen.time, running, "what must be quick comes first")
+            if running.fairness == UseFairness():  # what nobody cares about has no turn before what must be quick
+                commands.append(UseFairness("none", auto=True))
         elif pace is not None:
             commands += self._use(None, NONE, seen.time, running, "nothing waits")
+            commands += [UseFairness()] if running.fairness.auto else []
         else:
             for query in running.queries:
                 commands += self._judge(query.query, query.qos, found[query.query], seen.time, running)

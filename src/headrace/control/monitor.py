@@ -9,8 +9,8 @@ from msgspec import Struct
 from headrace.control.machine import Machine
 from headrace.control.observation import QueryObservation
 from headrace.elements.time import SECOND
-from headrace.graph.command import Running
 from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
 from headrace.runtime.statistics import Statistics
 from headrace.runtime.wire import Report
 

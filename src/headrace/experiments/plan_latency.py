@@ -152,7 +152,7 @@ def _panel(name: str, compared: Compared) -> Panel:
         Series("published, best run", tuple((float(place), 1000 * PUBLISHED[name][what][1]) for place, what in enumerate(WHAT)), "marks", "ours"),
         Series("published, theory", tuple((float(place), 1000 * PUBLISHED[name][what][0]) for place, what in enumerate(WHAT)), "marks", "forecast"),
     ]
-    return Panel(f"{name.capitalize()} rounds at 90 %", "operator", "ms", tuple(series), log_y=True, ticks=WHAT)
+    return Panel(f"{name.capitalize()} rounds at 90 %", "operator", "ms", tuple(series), log_y=name == "hierarchical", ticks=WHAT)
 
 
 def _load_panel(lower: Mapping[float, Compared], high: Compared) -> Panel:

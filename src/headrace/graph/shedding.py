@@ -13,9 +13,10 @@ from typing import TypeAlias
 from headrace.catalog.definitions import SYSTEM
 from headrace.elements.expression import Column
 from headrace.elements.promise import Shedding
-from headrace.graph.command import Running, ShedAt
+from headrace.graph.command import ShedAt
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import Placement
+from headrace.graph.running import Running
 from headrace.graph.whole import whole_of
 from headrace.operators.specs import Filter, OrderedUnion, Pace, PartialAggregate, Project, Receive, Scan, Union
 

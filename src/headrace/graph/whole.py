@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.graph.command import Running, assumed
 from headrace.graph.feedback import Spread, facts_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
+from headrace.graph.running import Running, assumed
 from headrace.graph.stints import entrances
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.reach import REACHES

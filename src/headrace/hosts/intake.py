@@ -15,9 +15,11 @@ from headrace.catalog.definitions import CLOCK, RAISED, SYSTEM, Stream, Timing
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.elements.time import BEGIN, END, MILLISECOND
-from headrace.graph.command import CommandLog, Running, encode_command
+from headrace.graph.command import encode_command
+from headrace.graph.command_log import CommandLog
 from headrace.graph.graph import VertexId
 from headrace.graph.place import Placement
+from headrace.graph.running import Running
 from headrace.graph.whole import closed_in, placement_of
 from headrace.hosts.exchange import ExchangeSource, exchange_directory
 from headrace.hosts.progress import Progress, read_progress

@@ -1,11 +1,13 @@
 """Calls of functions and webhooks that are still to be made: on disk before they are made, so that each is made at least once.
 
-A delivery leaves the calls of its micro-batch in a numbered file; a thread makes them in order and removes the file. The delivery waits a moment for
-it, but not while earlier calls are still waiting: whoever answers slowly delays its own calls and those behind them, not the pipeline.
+A delivery leaves the calls of its micro-batch in a file, which a repeated delivery replaces; a thread makes them in order and removes the file. The
+delivery waits a moment for it, but not while earlier calls are still waiting: whoever answers slowly delays its own calls and those behind them, not
+the pipeline.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +67,7 @@ class Outbox:
         self._limited = Limited()
         self._down: set[str] = set()  # actions that failed the last time: tried once only
         self._change = threading.Condition()
-        self._waiting: list[int] = []
+        self._waiting: list[str] = []  # names of files
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -73,7 +75,7 @@ class Outbox:
         """Go on with what an earlier run left."""
         if self._thread is None and self._directory.is_dir():
             with self._change:
-                self._waiting = sorted(int(path.stem) for path in self._directory.glob("[0-9]*.calls"))
+                self._waiting = sorted(path.name for path in self._directory.glob("[0-9]*.calls"))
             if self._waiting:
                 self._begin()
 
@@ -84,11 +86,14 @@ class Outbox:
                 f"rules cannot call any more: {self.fault}", hint="see that the checkpoint can be written; then start again"
             ) from self.fault
         self._directory.mkdir(parents=True, exist_ok=True)
-        replace_file(self._path(batch), lambda file: file.write(msgspec.msgpack.encode(list(firings))))
+        data = msgspec.msgpack.encode(list(firings))
+        # named by content as well: a local host that was restarted counts its micro-batches anew, and other calls may still wait
+        name = f"{batch:012d}-{hashlib.blake2b(data, digest_size=8).hexdigest()}.calls"
+        replace_file(self._directory / name, lambda file: file.write(data))
         with self._change:
             was_idle = not self._waiting
-            if batch not in self._waiting:
-                self._waiting.append(batch)
+            if name not in self._waiting:
+                self._waiting.append(name)
             self._change.notify_all()
         self._begin()
         if was_idle:
@@ -128,11 +133,12 @@ class Outbox:
                     self._change.wait_for(lambda: self._waiting or self._closing.is_set())
                     if self._closing.is_set():
                         return
-                    batch = self._waiting[0]
-                if all(self._make(firing) for firing in _decoder.decode(self._path(batch).read_bytes())):
-                    self._path(batch).unlink(missing_ok=True)
+                    name = self._waiting[0]
+                path = self._directory / name
+                if all(self._make(firing) for firing in _decoder.decode(path.read_bytes())):
+                    path.unlink(missing_ok=True)
                     with self._change:
-                        self._waiting.remove(batch)
+                        self._waiting.remove(name)
                         self._change.notify_all()
         except Exception as error:  # a thread has nobody to raise to: the next delivery does it
             with self._change:
@@ -153,6 +159,7 @@ class Outbox:
                 call = _Call(firing, at, number, row, None if named is None else named[at])
                 failures += self._tried(call, action)
         self.keep(firing.rule, failures)
+        self._statistics.rules.setdefault(firing.rule, RuleStatistics()).given_up += len(failures)
         return not self._closing.is_set()
 
     def _tried(self, call: _Call, action: CallFunction | CallWebhook) -> list[Failure]:
@@ -188,6 +195,3 @@ class Outbox:
         if found is None:
             raise LookupError(f"no function {target!r} is registered in this session")
         return found
-
-    def _path(self, batch: int) -> Path:
-        return self._directory / f"{batch:012d}.calls"

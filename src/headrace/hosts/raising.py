@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from headrace.elements.action import RaiseEvent
 from headrace.elements.time import BEGIN, END
-from headrace.graph.command import Running
 from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
 from headrace.hosts.progress import Progress
 
 
@@ -46,4 +46,4 @@ def is_over(event: str, feeders: Mapping[str, set[str]], ended: Mapping[str, boo
         return True
     circle = {name for name in mine if event in feeders.get(name, ())}
     outside = mine - circle
-    return bool(circle) and not circle & set(progress.raising) and all(ended.get(name, False) for name in outside)
+    return bool(circle) and not progress.unread and not circle & set(progress.raising) and all(ended.get(name, False) for name in outside)

@@ -17,7 +17,8 @@ from headrace.connectors.memory import memory_directory
 from headrace.elements.action import CASCADE, CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.elements.page import Page
 from headrace.errors import HeadraceError
-from headrace.graph.command import AddQuery, Running
+from headrace.graph.command import AddQuery
+from headrace.graph.running import Running
 from headrace.hosts.firing import Firing, failure, fire, in_order
 from headrace.hosts.outbox import Outbox
 from headrace.operators.evaluate import compile_expr

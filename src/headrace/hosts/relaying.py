@@ -13,8 +13,9 @@ from headrace.elements.expression import Column
 from headrace.elements.match import OneOf
 from headrace.elements.pattern import Pattern, covers
 from headrace.elements.time import SECOND
-from headrace.graph.command import Relay, Running, UseRelays
+from headrace.graph.command import Relay, UseRelays
 from headrace.graph.place import Placement
+from headrace.graph.running import Running
 from headrace.operators.hashing import hash_columns
 from headrace.operators.specs import Receive
 from headrace.runtime.wire import Report

@@ -7,7 +7,7 @@ import math
 import polars as pl
 
 from headrace.catalog.definitions import SHED
-from headrace.graph.command import Running
+from headrace.graph.running import Running
 from headrace.graph.shedding import readers_of, shedders_in
 from headrace.runtime.wire import Report
 

@@ -13,8 +13,8 @@ import polars as pl
 
 from headrace.connectors.files_sink import FilesSink
 from headrace.elements.page import Page
-from headrace.graph.command import Running
 from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
 from headrace.runtime.wire import Kind, Row
 
 #: Results of a query in one bucket and micro-batch are staged from this size on.

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from headrace.elements.stint import Stint
 from headrace.elements.time import BEGIN, END
-from headrace.graph.command import AddQuery, Command, EndQuery, Running, StartQuery, StopQuery
+from headrace.graph.command import AddQuery, Command, EndQuery, StartQuery, StopQuery
 from headrace.graph.graph import Graph
+from headrace.graph.running import Running
 from headrace.runtime.wire import Report
 
 

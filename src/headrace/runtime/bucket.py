@@ -17,7 +17,6 @@ from headrace.elements.time import BEGIN, END
 from headrace.graph.command import (
     Command,
     Relay,
-    Running,
     SetPromises,
     SetShedding,
     StopQuery,
@@ -31,6 +30,7 @@ from headrace.graph.command import (
 )
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
+from headrace.graph.running import Running
 from headrace.graph.shedding import place_shedders, shedders_in
 from headrace.graph.stints import counterparts
 from headrace.graph.whole import closed_in, facts_in, placement_of, spread_in

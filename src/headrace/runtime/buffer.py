@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TypeAlias
 
 from headrace.elements.page import Element, Page, Punctuation
 
-
-class Waiting(NamedTuple):
-    """An element and when what it was made of arrived."""
-
-    element: Element
-    arrived: int
+#: An element and when what it was made of arrived.
+Waiting: TypeAlias = tuple[Element, int]
 
 
 class Buffer:
@@ -22,6 +18,7 @@ class Buffer:
     def __init__(self, readers: int, *, folds: bool = False) -> None:
         self._elements: deque[Waiting] = deque()
         self._folds = folds
+        self.arrived = 0  # when that arrived which was taken last
         self._first = 0  # position of the oldest element kept
         self._cursors = [0] * readers
         self._taken = [0] * readers  # tuples already taken of the reader's next element
@@ -42,7 +39,7 @@ class Buffer:
             elif self._folds and self._elements and self._fold(element):
                 continue
             if self._cursors:
-                self._elements.append(Waiting(element, arrived))
+                self._elements.append((element, arrived))
         self._waiting = [waiting + tuples for waiting in self._waiting]
         return tuples
 
@@ -51,7 +48,7 @@ class Buffer:
         brought = list(elements)
         if not brought:
             return
-        self._waiting[reader] += sum(len(waiting.element) for waiting in brought if isinstance(waiting.element, Page)) - taken
+        self._waiting[reader] += sum(len(element) for element, _ in brought if isinstance(element, Page)) - taken
         self._carried[reader] = deque([*brought, *self._carried.get(reader, ())])
         self._taken[reader] += taken
 
@@ -78,16 +75,16 @@ class Buffer:
     def head(self, reader: int) -> tuple[Element, int] | None:
         """The reader's next element and how many of its tuples were taken; None if there is none."""
         found = self.next(reader)
-        return None if found is None else (found.element, self._taken[reader])
+        return None if found is None else (found[0], self._taken[reader])
 
     def take(self, reader: int, limit: int | None = None) -> Element:
         """The reader's next element, of a page at most `limit` tuples."""
         taken = self._taken[reader]
-        element = (self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]).element
+        element, self.arrived = self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]
         if not isinstance(element, Page):
             self._pass(reader)
-            while self._folds and (following := self.next(reader)) is not None and isinstance(following.element, Punctuation):
-                element = Punctuation(max(element.bound, following.element.bound))
+            while self._folds and (following := self.next(reader)) is not None and isinstance(following[0], Punctuation):
+                element = Punctuation(max(element.bound, following[0].bound))
                 self._pass(reader)
             return element
         rest = len(element) - taken
@@ -117,12 +114,12 @@ class Buffer:
             if known is None or known[0] is not whole or known[1] != taken:
                 assert isinstance(whole, Page)
                 known = self._parts[reader] = (whole, taken, Page(whole.rows[taken:]))
-            found[0] = Waiting(known[2], arrived)
+            found[0] = (known[2], arrived)
         return found
 
     def elements(self, reader: int) -> list[Element]:
         """As `rest`, without when it arrived."""
-        return [waiting.element for waiting in self.rest(reader)]
+        return [element for element, _ in self.rest(reader)]
 
     def queued(self, reader: int) -> int:
         """How many tuples the reader has not taken."""
@@ -130,11 +127,11 @@ class Buffer:
 
     def _fold(self, mark: Punctuation) -> bool:
         """Let the last element say as much as this promise, if it is one too and nobody has read it."""
-        last = self._elements[-1]
-        if not isinstance(last.element, Punctuation) or max(self._cursors) >= self._first + len(self._elements):
+        last, arrived = self._elements[-1]
+        if not isinstance(last, Punctuation) or max(self._cursors) >= self._first + len(self._elements):
             return False
-        if mark.bound > last.element.bound:
-            self._elements[-1] = Waiting(mark, last.arrived)
+        if mark.bound > last.bound:
+            self._elements[-1] = (mark, arrived)
         return True
 
     def _pass(self, reader: int) -> None:

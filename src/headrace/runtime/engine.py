@@ -107,9 +107,11 @@ class Engine:
         """Change to another graph between steps; vertices of both keep their state and unread input, the others start empty or finish and go."""
         kept = {vertex.id for vertex in graph}
         self._turns, self.scheduled = self.turns, None  # units of another graph
+        self.shedders.active = False  # what goes is not shed: nobody would know any more on whose behalf
         for vertex in self.graph:
             while vertex.id not in kept and vertex.id not in self.ends and self.network.more(vertex.id):
                 self._execute(Visit(vertex.id, None))
+        self.shedders.active = bool(self.shedders.settings)
         before = self.graph.by_id()
         for vertex in graph:
             if vertex.id not in before or before[vertex.id].spec != vertex.spec:
@@ -500,6 +502,8 @@ class Engine:
 
     def _shed(self, arc: Arc, elements: Sequence[Element]) -> list[Element]:
         """What is stored of elements on an arc with a shedder."""
+        if not self.shedders.active:
+            return list(elements)
         left: list[Element] = []
         tells_time = arc[0] in self._steady or arc[0] in self.network.registers
         for element in elements:

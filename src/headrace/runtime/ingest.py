@@ -21,9 +21,9 @@ from headrace.elements.expression import Expr
 from headrace.elements.page import Page
 from headrace.elements.schema import SEQ, TS, WEIGHT
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Running, assumed
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import Placement
+from headrace.graph.running import Running, assumed
 from headrace.graph.shedding import place_shedders, shedders_in
 from headrace.graph.whole import closed_in
 from headrace.operators.evaluate import evaluate

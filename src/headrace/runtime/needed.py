@@ -7,8 +7,8 @@ from functools import cached_property
 
 from headrace.catalog.definitions import Stream
 from headrace.elements.pattern import Pattern, covers, intersect, is_empty
-from headrace.graph.command import Running, assumed
 from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.running import Running, assumed
 from headrace.graph.whole import facts_in, spread_in, whole_of
 from headrace.operators.specs import Scan
 

@@ -117,7 +117,7 @@ class Network:
         buffer, cursor = self._cursors[arc]
         head = buffer.next(cursor)
         assert head is not None
-        return head.arrived
+        return head[1]
 
     def tuples(self, arc: Arc) -> int:
         """How many tuples wait on an arc."""
@@ -180,10 +180,11 @@ class Network:
             if found.heads[port] is not None:
                 allowed = found.allowed(port)
                 limit = allowed if limit is None else min(limit, allowed)
-        self.arrival = self.oldest((name, port))
         element = self._remove((name, port), limit)
         if found is not None:
+            arrived = self.arrival
             self.refresh(name)
+            self.arrival = arrived
         return port, element
 
     def refresh(self, name: VertexId) -> None:
@@ -226,6 +227,7 @@ class Network:
     def _remove(self, arc: Arc, limit: int | None) -> Element:
         buffer, cursor = self._cursors[arc]
         element = buffer.take(cursor, limit)
+        self.arrival = buffer.arrived
         if not buffer.unread(cursor):
             del self.ready[arc]
         return element

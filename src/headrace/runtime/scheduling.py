@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from headrace.elements.promise import Qos, Strictness
-from headrace.graph.command import Running, UseFairness
+from headrace.graph.command import UseFairness
 from headrace.graph.graph import Graph, VertexId
+from headrace.graph.running import Running
 from headrace.operators.specs import Exchange, Output
 from headrace.runtime.scheduled import Share
 from headrace.runtime.schedulers import NONE, SCHEDULERS, scheduler_named

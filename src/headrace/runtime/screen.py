@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.elements.time import BEGIN
-from headrace.graph.command import Running
+from headrace.graph.running import Running
 from headrace.graph.whole import facts_in, spread_in
 from headrace.operators.specs import Scan
 from headrace.runtime.assumptions import guards_of

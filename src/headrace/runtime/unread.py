@@ -67,7 +67,7 @@ class Unread:
                 page = pages.setdefault(chunk, Page(chunks[chunk]))
                 self._names[id(page.rows)] = (page, chunk)
                 self._next = max(self._next, int(chunk.rsplit("-", 1)[1]) + 1)
-            waiting.setdefault(port, []).append(Waiting(Punctuation(bound) if bound is not None else pages[chunk], arrived))
+            waiting.setdefault(port, []).append((Punctuation(bound) if bound is not None else pages[chunk], arrived))
             begun.setdefault(port, taken)
         for port, elements in waiting.items():
             network.give((name, port), elements, begun[port])

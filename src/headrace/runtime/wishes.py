@@ -67,7 +67,7 @@ def _overtake(network: Network, arc: Arc, wanted: Pattern) -> int:
     rest: list[Waiting] = []
     count = 0
     for waiting in network.rest(arc):
-        element = waiting.element
+        element, arrived = waiting
         found = matches(wanted, element.rows) if isinstance(element, Page) else None
         if found is None or not isinstance(element, Page) or not found.any():
             rest.append(waiting)
@@ -77,8 +77,8 @@ def _overtake(network: Network, arc: Arc, wanted: Pattern) -> int:
             first.append(waiting)
             continue
         count += int(found.sum())
-        first.append(Waiting(Page(element.rows.filter(found)), waiting.arrived))
-        rest.append(Waiting(Page(element.rows.filter(~found)), waiting.arrived))
+        first.append((Page(element.rows.filter(found)), arrived))
+        rest.append((Page(element.rows.filter(~found)), arrived))
     if count:
         network.swap(arc, [*first, *rest])
     return count

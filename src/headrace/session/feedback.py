@@ -9,8 +9,9 @@ from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.match import Between
 from headrace.elements.pattern import STAMP, Pattern, intersect, is_empty, pattern
 from headrace.errors import NameFault, NotSupported, QueryError
-from headrace.graph.command import MOST_TOLD, AddQuery, Running, Tell
+from headrace.graph.command import AddQuery, Tell
 from headrace.graph.feedback import facts_of, stamped, supportable
+from headrace.graph.running import MOST_TOLD, Running
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Tell as Statement
 from headrace.operators.feedback.facts import until

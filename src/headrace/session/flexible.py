@@ -10,9 +10,10 @@ from headrace.elements.expression import Literal
 from headrace.elements.stint import Schedule, Stint
 from headrace.elements.types import Type
 from headrace.errors import NameFault, NotSupported, Span
-from headrace.graph.command import AddQuery, Command, Running, StopQuery, Switch
+from headrace.graph.command import AddQuery, Command, StopQuery, Switch
 from headrace.graph.graph import Graph
 from headrace.graph.place import place
+from headrace.graph.running import Running
 from headrace.graph.stints import for_stint, has_exchange
 from headrace.hosts.switching import start_command
 from headrace.language.names import did_you_mean

@@ -9,7 +9,8 @@ from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Qu
 from headrace.control.journal import Decision
 from headrace.elements.promise import Qos, format_qos
 from headrace.elements.time import format_duration, format_instant
-from headrace.graph.command import AddQuery, Running
+from headrace.graph.command import AddQuery
+from headrace.graph.running import Running
 from headrace.runtime.statistics import RuleStatistics, Statistics, StreamStatistics
 from headrace.session.flexible import state_of
 from headrace.session.outcome import Listing

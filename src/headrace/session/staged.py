@@ -12,7 +12,8 @@ from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, S
 from headrace.catalog.journal import Entry
 from headrace.elements.promise import format_qos
 from headrace.errors import NameFault
-from headrace.graph.command import AddQuery, Command, DropQuery, Running, SetShedding
+from headrace.graph.command import AddQuery, Command, DropQuery, SetShedding
+from headrace.graph.running import Running
 from headrace.language.names import did_you_mean
 from headrace.language.rule_syntax import CreateSink, DeclareEvent
 from headrace.language.switch_syntax import TurnQuery

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.control.controller import Controller
 from headrace.elements.time import SECOND
-from headrace.graph.command import Running
+from headrace.graph.running import Running
 from headrace.graph.shedding import shedders_in
 from headrace.hosts.intake import Deployments
 from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.elements.time import SECOND
 from headrace.errors import NameFault, NotSupported
-from headrace.graph.command import MOST_TOLD
 from headrace.graph.feedback import facts_of
+from headrace.graph.running import MOST_TOLD
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 

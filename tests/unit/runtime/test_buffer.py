@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from headrace.elements.page import Page, Punctuation
 from headrace.elements.schema import TS
-from headrace.runtime.buffer import Buffer, Waiting
+from headrace.runtime.buffer import Buffer
 
 ACTIONS = st.lists(
     st.one_of(
@@ -31,7 +31,7 @@ def test_queued_is_the_number_of_tuples_that_elements_gives(actions: list[tuple[
         elif kind == "mark":
             buffer.append([Punctuation(number or 0)])
         elif kind == "carry" and not buffer._taken[1]:
-            buffer.carry(1, [Waiting(page(number or 1), 0), Waiting(Punctuation(0), 0)])
+            buffer.carry(1, [(page(number or 1), 0), (Punctuation(0), 0)])
         elif kind.startswith("take") and buffer.unread(int(kind[-1])):
             buffer.take(int(kind[-1]), number)
         for reader in (0, 1):

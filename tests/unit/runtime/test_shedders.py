@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.elements.expression import TRUE, Column
 from headrace.elements.page import Page
 from headrace.elements.promise import SHED_KINDS, Shedding, ShedKind
 from headrace.elements.schema import TS, WEIGHT
+from headrace.elements.types import Type
 from headrace.graph.command import ShedAt
+from headrace.graph.graph import Graph, vertex
+from headrace.operators.specs import Filter, Output, Project, Scan
+from headrace.runtime.engine import Engine
 from headrace.runtime.shedders.shedders import Shedders
 
 ARC = ("reader", 0)
@@ -150,3 +155,36 @@ def test_weights_multiply_along_a_path() -> None:
     rows = pl.DataFrame({TS: np.arange(100), WEIGHT: np.full(100, 2.0)})
     assert set(shedders(0.5).screen(ARC, Page(rows)).rows[WEIGHT]) == {4.0}
     assert set(shedders(0.5, by_value("SMALLEST")).screen(ARC, Page(rows.with_columns(x=pl.lit(1.0)))).rows[WEIGHT]) == {2.0}
+
+
+def test_a_fork_sheds_on_one_arc_what_its_neighbour_reads_and_a_switch_keeps_what_waits() -> None:
+    scan = vertex(Scan("t", ("x",)))
+    ones, others = vertex(Filter(TRUE), [scan]), vertex(Project((("x", Column("x", Type.DOUBLE)),)), [scan])
+    graph = Graph((scan, ones, others, vertex(Output("a"), [ones]), vertex(Output("b"), [others])))
+    engine = Engine(graph)
+    engine.shedders.begin(0)
+    engine.push(scan.id, page([1.0] * 100))
+    engine.use_shedders({(ones.id, 0): ShedAt(ones.id, 0, 0.5)})  # what waits already stays
+    engine.push(scan.id, page([2.0] * 100))
+    engine.use_shedders({})
+    engine.push(scan.id, page([3.0] * 100))
+    engine.run()
+    found = {name: [value for each in pages for value in each.rows["x"]] for name, pages in engine.take_results().items()}
+    shed, whole = found[graph.vertices[3].id], found[graph.vertices[4].id]
+    (count,) = engine.shedders.take_counts()
+    assert (count.seen, whole.count(1.0), whole.count(2.0), whole.count(3.0)) == (100, 100, 100, 100)
+    assert (shed.count(1.0), shed.count(2.0), shed.count(3.0)) == (100, 100 - count.dropped, 100)
+    assert 25 < count.dropped < 75
+
+
+def test_what_a_dropped_query_still_had_to_do_is_not_shed() -> None:
+    scan = vertex(Scan("t", ("x",)))
+    old, end = vertex(Filter(TRUE), [scan]), vertex(Output("a"), [scan])
+    gone = vertex(Output("b"), [old])
+    engine = Engine(Graph((scan, old, end, gone)))
+    engine.shedders.begin(0)
+    engine.use_shedders({(gone.id, 0): ShedAt(gone.id, 0, 0.5)})
+    engine.push(scan.id, page([1.0] * 100))
+    engine.use(Graph((scan, end)))
+    assert engine.shedders.take_counts() == []
+    assert engine.shedders.active

@@ -17,7 +17,8 @@ import gc, json, sys, tempfile
 from pathlib import Path
 import numpy as np, polars as pl
 from headrace.elements.page import Page
-from headrace.graph.command import AddQuery, Running, encode_command
+from headrace.graph.command import AddQuery, encode_command
+from headrace.graph.running import Running
 from headrace.graph.whole import placement_of
 from headrace.runtime.bucket import Bucket
 from headrace.runtime.chunk_cache import ChunkCache

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.graph.command import AddQuery, Drain, DropQuery, Running, UseStrategy, decode_command, encode_command
+from headrace.graph.command import AddQuery, Drain, DropQuery, UseStrategy, decode_command, encode_command
+from headrace.graph.running import Running
 from headrace.runtime.bucket import Bucket
 from headrace.session import Session
 

@@ -10,6 +10,9 @@ from headrace.operators.events.node import Node, Setting
 from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences
 from headrace.operators.events.waiting import Keeping, choose, remove
 
+#: Whoever comes is taken in even if it has been paired at once: to be paired again, or to replace those before it.
+_LATEST = (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL)
+
 
 class OrNode(Node):
     """Whatever ends at either operand."""
@@ -57,8 +60,10 @@ class AndNode(Node):
                 groups, gone = choose(self.mode, self.pairs(others, new, fits, self.test))
                 found += [self.merge([*(others[i] for i in group), new], now) for group in groups]
                 remove(others, gone)
-                if not groups or self.mode in (Mode.UNRESTRICTED, Mode.RECENT):
+                if not groups or self.mode in _LATEST:
                     self.keeping[side].add(mine, new)
+                if groups and self.mode is Mode.PROXIMAL:  # used up, but what it replaced is gone
+                    mine.pop()
         return found
 
 
@@ -111,8 +116,10 @@ class AnyNode(Node):
                 case Mode.CHRONICLE:
                     chosen = sorted(others, key=lambda i: (alive[i][0].end, i))[:needed]
                     found = self._take(stores, {i: alive[i][0] for i in chosen}, new, now)
-        if not found or self.mode in (Mode.UNRESTRICTED, Mode.RECENT):
+        if not found or self.mode in _LATEST:
             self.keeping[kind].add(stores[kind], new)
+        if found and self.mode is Mode.PROXIMAL:
+            stores[kind].pop()
         return found
 
     def _take(self, stores: Sequence[Occurrences], chosen: Mapping[int, Occurrence], new: Occurrence, now: int) -> Occurrences:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from headrace.elements.event import Event, Retention, primitives
-from headrace.elements.expression import Expr, columns
+from headrace.elements.expression import Call, Column, Expr, columns
 from headrace.elements.schema import TS, Schema
 from headrace.elements.types import Type
 from headrace.operators.evaluate import compile_predicate
@@ -40,6 +43,37 @@ class Parts:
         return tuple((part, self.place(part, column)) for column in retention.by)
 
 
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A condition, on columns; where it compares a value of one part with one of another, also the places of these (None: the timestamp) and how."""
+
+    predicate: pl.Expr
+    names: Sequence[str]
+    parts: tuple[int, ...]
+    places: tuple[int | None, ...] = ()
+    compare: Callable[[Any, Any], bool] | None = None
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def _comparison(expr: Expr) -> Callable[[Any, Any], bool] | None:
+    """How a condition compares two columns of one type, if it does just that and values compare as columns do."""
+    if not isinstance(expr, Call) or expr.function not in _COMPARISONS or not all(isinstance(arg, Column) for arg in expr.args):
+        return None
+    compare, types = _COMPARISONS[expr.function], {arg.type for arg in expr.args}
+    if types <= {Type.INT, Type.BIGINT} or types == {Type.STRING}:
+        return compare
+    return (lambda left, right: compare(_ordered(left), _ordered(right))) if types == {Type.DOUBLE} else None
+
+
+def _ordered(value: float) -> tuple[bool, float]:
+    """A number as columns order it: NaN equals itself and is the greatest."""
+    return (True, 0.0) if value != value else (False, value)
+
+
 class Test:
     """Whether the parts of a candidate fit together; a condition on a part that a candidate lacks says nothing about it.
 
@@ -48,7 +82,7 @@ class Test:
 
     def __init__(self, parts: Parts, terms: Sequence[Expr]) -> None:
         self._parts = parts
-        self._terms = [(compile_predicate(term), sorted(columns(term))) for term in terms]
+        self._terms = [self._term(term) for term in terms]
 
     def __bool__(self) -> bool:
         return bool(self._terms)
@@ -56,17 +90,29 @@ class Test:
     def __call__(self, candidates: Sequence[tuple[Row, ...]]) -> list[bool]:
         """For each candidate whether all conditions hold."""
         result = [True] * len(candidates)
-        for predicate, names in self._terms:
-            wanted = {self._parts.split(name)[0] for name in names}
-            found = [{part: newest(rows, part) for part in wanted} for rows in candidates]
-            asked = [i for i, rows in enumerate(found) if result[i] and None not in rows.values()]
-            if not asked:
-                continue
-            frame = pl.DataFrame([self._column(name, [found[i] for i in asked]) for name in names])
-            # as a new column: select would give a constant the length one
-            for i, holds in zip(asked, frame.with_columns(predicate.alias("__holds"))["__holds"].to_list(), strict=True):
-                result[i] = holds
+        for term in self._terms:
+            found = [[newest(rows, part) for part in term.parts] for rows in candidates]
+            asked = [i for i, rows in enumerate(found) if result[i] and None not in rows]
+            if term.compare is not None:
+                for i in asked:
+                    left, right = (row.ts if place is None else row.values[place] for row, place in zip(found[i], term.places, strict=True) if row)
+                    result[i] = left is not None and right is not None and term.compare(left, right)
+            elif asked:
+                by_part = [dict(zip(term.parts, found[i], strict=True)) for i in asked]
+                frame = pl.DataFrame([self._column(name, by_part) for name in term.names])
+                # as a new column: select would give a constant the length one
+                for i, holds in zip(asked, frame.with_columns(term.predicate.alias("__holds"))["__holds"].to_list(), strict=True):
+                    result[i] = holds
         return result
+
+    def _term(self, expr: Expr) -> _Term:
+        names = sorted(columns(expr))
+        compare = _comparison(expr)
+        if compare is not None and isinstance(expr, Call):
+            named = [self._parts.split(arg.name) for arg in expr.args if isinstance(arg, Column)]
+            places = tuple(None if column == TS else self._parts.place(part, column) for part, column in named)
+            return _Term(compile_predicate(expr), names, tuple(part for part, _ in named), places, compare)
+        return _Term(compile_predicate(expr), names, tuple({self._parts.split(name)[0] for name in names}))
 
     def _column(self, name: str, found: list[dict[int, Row | None]]) -> pl.Series:
         part, column = self._parts.split(name)

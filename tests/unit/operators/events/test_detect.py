@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 
 from headrace.elements.event import (
@@ -34,7 +35,11 @@ from headrace.elements.page import Page, Punctuation, page_of
 from headrace.elements.schema import Schema
 from headrace.elements.time import END
 from headrace.elements.types import Type
+from headrace.operators.evaluate import compile_predicate
+from headrace.operators.events.conditions import Parts
+from headrace.operators.events.conditions import Test as Condition
 from headrace.operators.events.detect import Detect
+from headrace.operators.events.occurrence import Row as Part
 from headrace.testing.contract import Script, check_operator
 from headrace.testing.oracle_rows import Row
 
@@ -136,6 +141,21 @@ def test_interval_semantics_nests_and_point_semantics_does_not() -> None:
 
 def test_a_periodic_that_nothing_limits_stops_with_the_last_tuple_although_others_still_happen() -> None:
     assert found(Plus(Periodic(A, 1, C), 1), Mode.CONTINUOUS, "a1@3 a2@5") == ["a1", "a1"]
+
+
+def test_conditions_compare_values_as_columns_do() -> None:
+    schema = Schema.of(x=Type.DOUBLE, s=Type.STRING)
+    values = [None, float("nan"), -0.0, 0.0, 1.5, float("inf"), float("-inf")]
+    texts = [None, "", "a", "b", "\u00e9", "z", "\U0001f600"]
+    parts = Parts(And(A, B), (schema, schema), frozenset({"a.x", "b.x", "a.s", "b.s"}))
+    for name, type_, drawn in (("x", Type.DOUBLE, values), ("s", Type.STRING, texts)):
+        pairs = [(one, other) for one in drawn for other in drawn]
+        rows = [tuple(Part(i, 0, (v, None) if name == "x" else (None, v)) for i, v in enumerate(pair)) for pair in pairs]
+        frame = pl.DataFrame({f"a.{name}": [p[0] for p in pairs], f"b.{name}": [p[1] for p in pairs]})
+        for sign in ("=", "<>", "<", "<=", ">", ">="):
+            term = Call(sign, (Column(f"a.{name}", type_), Column(f"b.{name}", type_)), Type.BOOLEAN)
+            expected = frame.with_columns(compile_predicate(term).alias("holds"))["holds"].to_list()
+            assert Condition(parts, [term])(rows) == expected
 
 
 def test_what_the_latest_replaced_does_not_come_back_when_it_is_used_up() -> None:

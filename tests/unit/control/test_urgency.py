@@ -1,0 +1,48 @@
+"""Two queries of one stream, one that must be quick and one that nobody cares about, with less work done at a time than comes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from headrace.hosts.local import LocalDeployment
+from headrace.hosts.progress import guide, read_progress
+from headrace.session import Session
+from headrace.testing.clock import VirtualClock
+
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+SCRIPT = """
+    CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
+    CREATE QUERY quick WITH (force, latency '500 ms' MUST) AS
+      SELECT item, count(*) AS n FROM bids [SESSION 1 SECONDS] WHERE item < 3 GROUP BY item INTO MEMORY;
+    CREATE QUERY lazy WITH (force, latency '5 s' DONT CARE) AS
+      SELECT item, count(*) AS n FROM bids [SESSION 2 SECONDS] GROUP BY item INTO MEMORY;
+    ALTER SYSTEM SET scheduler = 'edf';
+    ALTER SYSTEM SET fairness = 'none';
+"""
+
+
+def rows(first: int, count: int) -> list[dict[str, Any]]:
+    return [{"at": START + dt.timedelta(milliseconds=100 * number), "item": number % 6} for number in range(first, first + count)]
+
+
+def test_what_must_be_quick_waits_for_nothing_and_what_may_wait_loses_nothing() -> None:
+    with Session(host="local") as session:
+        deployment = session.deployment
+        assert isinstance(deployment, LocalDeployment)
+        deployment.clock = deployment.delivery.clock = clock = VirtualClock()
+        session.execute(SCRIPT)
+        late = []
+        for batch in range(20):
+            guide(session.directory, 70 * 700, {})  # of 100 tuples 50 are for the one and 100 for the other
+            session.push("bids", rows(100 * batch, 100))
+            clock.advance(100_000)
+            assert deployment.step()
+            late.append(session.statistics().queries["lazy"].latency_ms or 0.0)
+            assert (session.statistics().queries["quick"].latency_ms or 0.0) <= 200.0
+        assert read_progress(session.directory).unread > 500
+        assert late[-1] > 1000.0 > late[0]
+        guide(session.directory, None, {})
+        session.drain()
+        assert sum(row["n"] for row in session.results("quick")) == sum(number % 6 < 3 for number in range(2000))
+        assert sum(row["n"] for row in session.results("lazy")) == 2000
