@@ -21,7 +21,7 @@ from headrace.connectors.connector import Chunk, Offset, Skipped, Split
 from headrace.connectors.conversion import select
 from headrace.connectors.file_index import Entry, FileIndex, is_glob, list_files
 from headrace.connectors.messages import Messages, read_messages
-from headrace.connectors.options import check_names, flag, near, require, whole
+from headrace.connectors.options import check_names, delimiter, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.connectors.parquet_groups import Groups
 from headrace.connectors.partitions import Partition, partition_of
@@ -80,13 +80,10 @@ def layout(connector: Connector) -> Layout:
     messages = read_messages(form, options)
     if messages is None and form not in FORMATS:
         raise NameFault(f"FILES cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")
-    delimiter = word(options, "delimiter", ",").replace("\\t", "\t")
-    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
-        raise QueryError(f"the delimiter {delimiter!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'")
     max_rows = whole(options, "max_rows", 0)
     header, null, pattern = flag(options, "header", True), word(options, "null_value", ""), word(options, "pattern", "*")
     chosen: Format = next((known for known in FORMATS if known == form), "python")
-    return Layout(path, chosen, header, delimiter, null, pattern, max_rows, messages)
+    return Layout(path, chosen, header, delimiter(options), null, pattern, max_rows, messages)
 
 
 def check_files(connector: Connector) -> None:

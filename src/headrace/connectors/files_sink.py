@@ -115,7 +115,7 @@ class FilesSink:
         if self._target.format == "parquet":
             rows.write_parquet(file)
             return
-        rows = rows.with_columns([column for field in self._schema if (column := _as_text(field.name, field.type, self._target.format)) is not None])
+        rows = rows.with_columns([column for field in self._schema if (column := as_text(field.name, field.type, self._target.format)) is not None])
         if self._target.format == "csv":
             rows.write_csv(file)
         else:
@@ -127,7 +127,7 @@ class FilesSink:
         )
 
 
-def _as_text(name: str, type_: Type, form: str) -> pl.Expr | None:
+def as_text(name: str, type_: Type, form: str) -> pl.Expr | None:
     """How a column is written where the format has no such type; what the FILES source reads again."""
     if type_ is Type.TIMESTAMP:
         return pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f")

@@ -37,6 +37,14 @@ def text(options: Mapping[str, Option], name: str, default: str) -> str:
     return str(options.get(name, default))
 
 
+def delimiter(options: Mapping[str, Option]) -> str:
+    """Read the character between the fields of CSV."""
+    found = text(options, "delimiter", ",").replace("\\t", "\t")
+    if len(found.encode()) != 1 or found in '"\r\n':
+        raise QueryError(f"the delimiter {found!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'")
+    return found
+
+
 def flag(options: Mapping[str, Option], name: str, default: bool) -> bool:
     """Read an option as true or false."""
     value = options.get(name, default)

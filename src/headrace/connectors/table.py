@@ -12,6 +12,8 @@ from headrace.connectors.console import ConsoleSink, check_console
 from headrace.connectors.files import FilesSource, check_files
 from headrace.connectors.files_sink import FilesSink, check_files_sink
 from headrace.connectors.generator import GeneratorSource
+from headrace.connectors.kafka import KafkaSource, check_kafka
+from headrace.connectors.kafka_sink import KafkaSink, check_kafka_sink
 from headrace.connectors.memory import MemorySink, memory_source
 from headrace.connectors.options import check_names, near, require
 from headrace.connectors.socket import SocketSource, address
@@ -29,6 +31,7 @@ MakeSink: TypeAlias = Callable[[str, Connector, Schema, Path], Sink]
 SOURCES: dict[str, MakeSource] = {
     "FILES": FilesSource,
     "GENERATOR": GeneratorSource,
+    "KAFKA": KafkaSource,
     "SOCKET": SocketSource,
     "MEMORY": memory_source,
     "SPARK": spark_source,
@@ -43,6 +46,7 @@ _OWN = (RAISED, FAILURES, "SYSTEM")
 SINKS: dict[str, MakeSink] = {
     "CONSOLE": ConsoleSink,
     "FILES": FilesSink,
+    "KAFKA": KafkaSink,
     "MEMORY": MemorySink,
     "SPARK": SparkSink,
 }
@@ -60,6 +64,8 @@ def check_source(stream: Stream) -> None:
             GeneratorSource(stream, Path())
         case "CLOCK":
             ClockSource(stream, Path())
+        case "KAFKA":
+            check_kafka(stream)
         case "SOCKET":
             address(stream.connector)
         case "SPARK":  # other options are the format's own
@@ -75,6 +81,8 @@ def check_sink(query: str, connector: Connector, schema: Schema) -> None:
     match connector.kind:
         case "FILES":
             check_files_sink(connector)
+        case "KAFKA":
+            check_kafka_sink(connector, schema)
         case "CONSOLE":
             check_console(connector)
         case "SPARK":

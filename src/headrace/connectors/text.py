@@ -106,8 +106,21 @@ def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
         case Json():
             raw = _json_block(lines, schema)
     if raw is None:
-        return _one_by_one(lines, schema, form)
+        return parse_each(lines, schema, form)
     return _typed(lines, raw, np.arange(len(lines.starts), dtype=np.int64), [], schema)
+
+
+def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
+    """The same, line by line: for records that may have line ends within."""
+    return _one_by_one(lines, schema, form)
+
+
+def lines_of(records: Sequence[bytes]) -> Lines:
+    """Records that came one by one, as if they were lines."""
+    data = NEWLINE.join([*records, b""])
+    lengths = np.fromiter(map(len, records), np.int64, len(records))
+    ends = np.cumsum(lengths + 1) - 1
+    return Lines(data, 0, ends - lengths, ends)
 
 
 def count_lines(path: Path | str, begin: int, end: int) -> int:
