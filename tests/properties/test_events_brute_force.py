@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headrace.elements.event import (
     Absent,
@@ -45,7 +46,7 @@ from headrace.testing.oracle_events import Found, detections
 from headrace.testing.oracle_rows import Row
 from headrace.testing.oracle_rows import rows_of as rows_of_page
 
-SCHEMA = Schema.of(id=Type.BIGINT, k=Type.BIGINT, v=Type.BIGINT)
+SCHEMA = Schema.of(id=Type.BIGINT, k=Type.BIGINT, v=Type.BIGINT, since=Type.TIMESTAMP)
 LAST = 14  # of the instants of a history
 UNTIL = 20
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "8"))
@@ -78,12 +79,13 @@ def histories(draw: st.DrawFn, ports: int, most: int = 14) -> Tuples:
 
 @st.composite
 def leaves(draw: st.DrawFn) -> list[Primitive]:
-    """Six primitive events, some of them with a mask."""
+    """Six primitive events, some of them with a mask, some of them not only the instants of their tuples."""
     masks = [None, None, "<="]
+    starts = [None, None, "since"]
     found = []
     for port, name in enumerate(NAMES):
         mask = draw(st.sampled_from(masks))
-        found.append(Primitive(name, port, None if mask is None else compare(f"{name}.v", mask, 2)))
+        found.append(Primitive(name, port, None if mask is None else compare(f"{name}.v", mask, 2), draw(st.sampled_from(starts))))
     return found
 
 
@@ -150,7 +152,7 @@ def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
 @settings(max_examples=max(60, EXAMPLES), deadline=None)
 @given(data=st.data())
 def test_a_chain_on_columns_gives_what_its_definition_gives(mode: Mode, data: st.DataObject) -> None:
-    a, b, c, *_ = data.draw(leaves())
+    a, b, c = (replace(part, start=part.start if place == 0 else None) for place, part in enumerate(data.draw(leaves())[:3]))
     first: Event = Sequence(a, b)
     first = Within(first, data.draw(st.integers(0, 8))) if data.draw(st.booleans()) else first
     event: Event = Sequence(first, c) if data.draw(st.booleans()) else first
@@ -203,7 +205,7 @@ def script(tuples: Tuples, ports: int) -> list[tuple[int, Element]]:
     made: list[tuple[int, Element]] = []
     bound = 0
     for number, (port, ts, k, v) in enumerate(tuples):
-        made.append((port, page_of(SCHEMA, [{"id": number, "k": k, "v": v}], [ts])))
+        made.append((port, page_of(SCHEMA, [{"id": number, "k": k, "v": v, "since": ts - v}], [ts])))
         ahead = min((later[1] for later in tuples[number + 1 :]), default=LAST)
         if ahead > bound:
             bound = ahead
@@ -213,7 +215,7 @@ def script(tuples: Tuples, ports: int) -> list[tuple[int, Element]]:
 
 def rows_of(tuples: Tuples, port: int, key: int | None) -> list[Row]:
     numbered = list(enumerate(tuples))
-    rows = [Row(ts, {"id": number, "k": k, "v": v}) for number, (at, ts, k, v) in numbered if at == port and key in (None, k)]
+    rows = [Row(ts, {"id": number, "k": k, "v": v, "since": ts - v}) for number, (at, ts, k, v) in numbered if at == port and key in (None, k)]
     return sorted(rows, key=lambda row: row.ts)
 
 

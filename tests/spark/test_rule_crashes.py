@@ -79,6 +79,7 @@ def test_killing_the_driver_while_rules_act_repeats_no_detection_and_changes_no_
     script = SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out")
     (tmp_path / "script.sql").write_text(script)
     chance = random.Random(5)
+    reached = []
     for _ in range(2):
         process = start(tmp_path)
         before, deadline = newest(tmp_path), time.monotonic() + 120
@@ -86,8 +87,10 @@ def test_killing_the_driver_while_rules_act_repeats_no_detection_and_changes_no_
         while process.poll() is None and time.monotonic() < deadline and newest(tmp_path) < wanted:
             time.sleep(0.02)
         time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
+        reached.append(newest(tmp_path))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    assert max(reached) >= 0, "killed only before anything was detected: the machine is too busy for this test"
     assert start(tmp_path).wait(250) == 0, (tmp_path / "child.log").read_text()[-3000:]
 
     detections = expected(script, frames)

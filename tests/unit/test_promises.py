@@ -147,7 +147,7 @@ def test_explain_capacity_uses_what_was_measured() -> None:
     operators = {line["operator"].split("-")[0]: line for line in found["operators"]}
     assert operators["filter"]["selectivity"] == pytest.approx(9 / 20)
     assert operators["filter"]["assumed"] == []
-    assert operators["scan"]["assumed"] == ["service"]  # reading is not measured by vertex
+    assert operators["scan"]["assumed"] == []
     assert found["streams"]["bids"] == pytest.approx(found["streams"]["asks"])
     assert found["streams"]["bids"] > 0
 

@@ -43,6 +43,8 @@ def example(
             table.add_row(f"[bold]{item.name}[/]", item.title, f"docs/applications/{item.name}.md")
         out.print(table)
         return
+    if folder is not None and folder.exists() and any(folder.iterdir()):
+        raise typer.BadParameter(f"{folder} is not empty; choose a new one", param_hint="--folder")
     with faults():
         item = chosen(name)
         with tempfile.TemporaryDirectory(prefix="headrace-example-") as temporary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,11 +21,16 @@ EXAMPLES = (
 )
 #: pytest's exit code for "nothing matched", which is no failure when arguments choose tests of one kind only.
 NOTHING_COLLECTED = 5
+#: Seconds that a server which tests use may take to arrive; the tests do not wait longer for it.
+PATIENCE = 120
 
 
 def test(context: typer.Context) -> None:
     """Run style, type and layer checks, then the fast tests, then the tests on Spark. Works in a checkout only."""
     root = checkout()
+    for script in sorted(root.glob("tests/*/setup")):
+        if reason := obtain(script, patience=PATIENCE):
+            err.print(f"{script.parent.name}: {reason}; tests that need it are skipped", markup=False)
     failed = [title for title, command in sections(context.args) if not _passes(title, command, root)]
     if failed:
         err.print(f"\n[bold red]failed:[/] {', '.join(failed)}")
@@ -47,6 +53,23 @@ def sections(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         # Spark's own tests run one at a time: they share a session
         yield "fast tests", [*pytest, "-m", "not spark", "-n", str(min(4, os.cpu_count() or 1))]
         yield "tests on Spark", [*pytest, "-m", "spark"]
+
+
+def obtain(script: Path, *, patience: float) -> str | None:
+    """Run a script that gets a server for this Python's tests, which does nothing if it is there; why it could not, or None."""
+    try:
+        process = subprocess.Popen([script, sys.executable], start_new_session=True)
+    except OSError as error:
+        return f"{script.name} does not start ({error.strerror})"
+    try:
+        code = process.wait(patience)
+    except subprocess.TimeoutExpired:
+        return f"not here after {patience:.0f} s"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # with the installer that it started
+            process.wait()
+    return f"{script.name} failed with code {code}" if code else None
 
 
 def checkout() -> Path:

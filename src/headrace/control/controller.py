@@ -16,6 +16,7 @@ from headrace.control.observation import Standing, standings, stretch
 from headrace.control.policies.budget import budget
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
+from headrace.control.sampling import Sampling
 from headrace.elements.promise import Qos
 from headrace.elements.time import SECOND
 from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseFairness, UseScheduler, UseShedders
@@ -31,6 +32,8 @@ from headrace.runtime.wire import Report
 LOOKAHEAD = SECOND
 #: What is shed is reduced at most so often (microseconds); it is increased at once.
 EVERY = 2 * SECOND
+#: How often a query is judged: every two seconds at first, later up to every half or every eight.
+FIRST_SAMPLING = Sampling(SECOND // 2, 8 * SECOND, 2 * SECOND)
 #: Schedulers are told what operators cost when it has changed by so much.
 DIFFERENT = 0.3
 #: What a tuple is taken to occupy.
@@ -58,6 +61,7 @@ class Controller:
 
     def __init__(self, directory: Path) -> None:
         self.decisions = Decisions(directory)
+        self.seen: Observation | None = None  # after the last micro-batch
         self._monitor = Monitor()
         self._began: dict[str, int] = {}  # when each query was first seen
         self._plan = ShedPlan()
@@ -66,6 +70,7 @@ class Controller:
         self._short = False
         self._budget: int | None = None
         self._past: dict[str, Past] = {}
+        self._samplings: dict[str, Sampling] = {}
         self._due: dict[str, int] = {}  # when each query is judged again
         self._told: dict[VertexId, Cost] = {}
         self._told_at = -EVERY
@@ -75,7 +80,7 @@ class Controller:
         """What to do after a micro-batch that has just been delivered."""
         promised = {query.query: query.qos for query in running.queries}
         self._began = {name: self._began.get(name, now) for name in promised}
-        observation = self._monitor.look(seen, reports, running, now)
+        self.seen = observation = self._monitor.look(seen, reports, running, now)
         self._looks += 1
         if running.draining or self._looks < FIRST:
             return Guidance()
@@ -120,7 +125,9 @@ class Controller:
         """Another strategy for a query that breaks a promise, if one would serve it better."""
         if now < self._due.get(query, 0):
             return []
-        self._due[query] = now + EVERY
+        for each in found[:1]:  # the sooner again, the more it changes
+            self._samplings[query] = self._samplings.get(query, FIRST_SAMPLING).after(each.observed)
+        self._due[query] = now + self._samplings.get(query, FIRST_SAMPLING).period
         current = next((choice.scheduler for choice in running.schedulers if choice.query == query), NONE)
         past = self._past.get(query, Past()).at(stretch(qos, now - self._began[query]))
         match judge(found, current, past, shedding=False):

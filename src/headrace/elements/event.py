@@ -17,11 +17,15 @@ from headrace.elements.expression import Expr
 
 
 class Primitive(Struct, frozen=True, tag_field="op", tag="primitive"):
-    """Each tuple of a port for which the mask holds; expressions call its columns `name.column`; `name` is unique and without a dot."""
+    """Each tuple of a port for which the mask holds; expressions call its columns `name.column`; `name` is unique and without a dot.
+
+    It is the instant of the tuple's timestamp, unless a column says when it began: so a complex event that has a name keeps its interval.
+    """
 
     name: str
     port: int
     mask: Expr | None = None
+    start: str | None = None
 
 
 class And(Struct, frozen=True, tag_field="op", tag="and"):
@@ -247,6 +251,14 @@ def reaches(event: Event, span: int | None) -> tuple[int | None, ...]:
 def reach(event: Event) -> int | None:
     """How long an occurrence may last as the outermost WITHIN says; None: as long as it likes."""
     return event.span if isinstance(event, Within) else None
+
+
+def spans(event: Event, span: int | None = None) -> Iterator[tuple[Primitive, int | None]]:
+    """All primitive events from left to right, each with how long it may last."""
+    if isinstance(event, Primitive):
+        yield event, span
+    for operand, reach in zip(operands(event), reaches(event, span), strict=True):
+        yield from spans(operand, reach)
 
 
 def unbounded(event: Event, context: Context) -> str | None:

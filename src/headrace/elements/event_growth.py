@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.elements.event import Context, Event, Mode, Primitive, constituents, operands, reaches, waiting
+from headrace.elements.event import Context, Event, Mode, Primitive, constituents, spans, waiting
 
 
 def growing(event: Event, context: Context) -> tuple[str, ...]:
@@ -25,15 +25,7 @@ def _open_starts(event: Event, context: Context) -> Iterator[str]:
 
 def _values(event: Event, context: Context) -> Iterator[str]:
     """With BY one is kept of each value, and nothing says how many values there are."""
-    bounded = set(_bounded(event, None))
+    bounded = {part.name for part, span in spans(event) if span is not None}
     for each in context.retentions:
         if each.by and each.age is None and each.part not in bounded:
             yield f"one {each.part} is kept of each {', '.join(each.by)}, however old; WITHIN or AGE would bound it"
-
-
-def _bounded(event: Event, span: int | None) -> Iterator[str]:
-    """The primitive events that wait only for some time."""
-    if isinstance(event, Primitive) and span is not None:
-        yield event.name
-    for operand, reach in zip(operands(event), reaches(event, span), strict=True):
-        yield from _bounded(operand, reach)

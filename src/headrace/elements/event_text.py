@@ -26,10 +26,11 @@ from headrace.elements.time import format_duration
 
 
 def format_event(event: Event) -> str:
-    """Write an event expression; a mask stands in braces behind its primitive event."""
+    """Write an event expression; in braces behind a primitive event stands what tells its beginning, and its mask."""
     match event:
-        case Primitive(name=name, mask=mask):
-            return format_name(name) if mask is None else f"{format_name(name)} {{{format_expr(mask)}}}"
+        case Primitive(name=name, mask=mask, start=start):
+            said = [*([] if start is None else [f"since {format_name(start)}"]), *([] if mask is None else [format_expr(mask)])]
+            return f"{format_name(name)} {{{', '.join(said)}}}" if said else format_name(name)
         case And():
             return f"{_inner(event.left)} AND {_inner(event.right)}"
         case Or():

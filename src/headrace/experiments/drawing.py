@@ -10,7 +10,9 @@ from typing import Any
 from headrace.experiments.experiment import Panel, Series
 
 #: Distinct also for people who do not see all colours (Okabe and Ito).
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c510a", "#999999")
+#: More points than this are a line without marks.
+MARKED = 50
 LOOK: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -89,7 +91,7 @@ def _draw_series(axis: Any, series: Series, colour: str, shift: float, width: fl
     xs, ys = [x + shift for x, _ in series.points], [y for _, y in series.points]
     match series.kind:
         case "line":
-            axis.plot(xs, ys, color=colour, marker="o", markersize=4, linewidth=1.6, label=series.name)
+            axis.plot(xs, ys, color=colour, marker="o" if len(xs) <= MARKED else None, markersize=4, linewidth=1.6, label=series.name)
         case "dashed":
             axis.plot(xs, ys, color=colour, linestyle=":", linewidth=1.3, label=series.name)
         case "level":

@@ -141,7 +141,7 @@ def _delays_panel(delays: Mapping[str, Sample]) -> Panel:
 def _distribution_panel(waits: Mapping[str, Times]) -> Panel:
     curves = []
     for printed in (TABLES[0], TABLES[2]):
-        times = np.linspace(0, 5 * printed.queue.wait, 40)
+        times = np.linspace(0, 5 * printed.queue.wait, 40).tolist()
         curves.append(Series(printed.name, tuple((1000 * t, 100 * _share(waits[printed.name], t)) for t in times)))
         theory = tuple((1000 * t, 100 * printed.queue.waits_at_most(t)) for t in times)
         curves.append(Series(f"{printed.name}, formula", theory, "dashed", printed.name))

@@ -37,3 +37,17 @@ def between(published: float, one: float, other: float) -> Verdict:
 def exact(ours: float, expected: float) -> Verdict:
     """A closed form: nothing but rounding of the last digits is forgiven."""
     return claim(abs(ours - expected) <= 1e-9 * max(1.0, abs(expected)))
+
+
+def below(ratios: Sample, limit: float = 1.0) -> Verdict:
+    """An order: confirmed if the ratio is below the limit with every seed, consistent if only in the mean."""
+    if ratios.high < limit:
+        return "confirmed"
+    return "consistent" if ratios.mean < limit else "not confirmed"
+
+
+def within(ours: Range, published: Range, tolerance: float) -> Verdict:
+    """A range that depends on what was drawn: confirmed within the published one and a share of it, consistent if both have something in common."""
+    if ours.low >= published.low * (1 - tolerance) and ours.high <= published.high * (1 + tolerance):
+        return "confirmed"
+    return "consistent" if ours.low <= published.high and published.low <= ours.high else "not confirmed"

@@ -5,7 +5,6 @@ Runs on the driver, once per micro-batch, perhaps again after a crash: everythin
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -75,7 +74,6 @@ class Delivery:
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
         """Hand out one micro-batch; returns True if every query of a draining deployment has given its last result."""
-        began = time.perf_counter_ns()
         self.open(running)
         pages: dict[str, list[Page]] = {}
         staged: dict[str, list[Row]] = {}
@@ -127,9 +125,6 @@ class Delivery:
         self._remember(reports, bounds, running)
         if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
             tell(SHED.name, self.directory, batch, shed_rows(reports, running))
-        if milliseconds is not None:
-            took = milliseconds / 1e3 + (time.perf_counter_ns() - began) / 1e9
-            self.statistics.times = self.statistics.times.after(_tuples(reports), took, _busy(reports))
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
         self.reports, self.commands = reports, running.commands
@@ -255,15 +250,6 @@ def _all_read(reports: list[Report], running: Running) -> bool:
     """Whether nothing is left to read that could be of a later stint."""
     streams = {stream.name for query in running.stopped if query.switch.schedule is not None for stream in query.streams}
     return all(report.reached.get(name, BEGIN) >= END for report in reports for name in streams)
-
-
-def _tuples(reports: list[Report]) -> int:
-    return sum(stream.tuples for report in reports for counts in report.streams for stream in counts.values())
-
-
-def _busy(reports: list[Report]) -> float:
-    """Seconds of all operators."""
-    return sum(seen.busy_ns for report in reports for counts in (report.vertices, *report.ingest) for seen in counts.values()) / 1e9
 
 
 def _ahead(pages: list[Page], wanted: Pattern) -> list[Page]:

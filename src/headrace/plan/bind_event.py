@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.elements.event import (
@@ -29,10 +31,18 @@ from headrace.elements.schema import TS
 from headrace.elements.types import Type
 from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
 from headrace.language.names import did_you_mean
-from headrace.language.syntax import Detection
+from headrace.language.syntax import Detection, Name
 from headrace.plan.bind_expression import ExpressionBinder
 from headrace.plan.nodes import Detect, Node, Scan
 from headrace.plan.scope import Relation, Scope, unique
+
+#: The column that tells when an occurrence of a complex event began.
+EVENT_START = "event_start"
+
+
+def is_complex(query: Query) -> bool:
+    """Whether a name stands for a composition, not for the tuples of a SELECT."""
+    return query.text.startswith("DETECT ")
 
 
 def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()) -> Detect:
@@ -49,7 +59,7 @@ def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], 
     terms += tuple(further)
     masks = {name: tuple(term for term in terms if _named(term) == {name}) for name in names}
     joint = tuple(term for term in terms if len(_named(term)) != 1)
-    event = _masked(detection.event, masks)
+    event = _lasting(_masked(detection.event, masks), [part.source for part in detection.parts], catalog)
     keys, conditions = _keys(names, joint)
     _check(event, conditions, detection)
     for column in detection.by:
@@ -81,7 +91,19 @@ def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
     """The event with the conditions on single primitive events at these, so that they are decided before anything waits."""
 
     def change(part: Event) -> Event:
-        return Primitive(part.name, part.port, conjunction(masks[part.name])) if isinstance(part, Primitive) else part
+        return replace(part, mask=conjunction(masks[part.name])) if isinstance(part, Primitive) else part
+
+    return rebuild(event, change)
+
+
+def _lasting(event: Event, sources: Sequence[Name], catalog: Catalog) -> Event:
+    """The event with complex events that have names as the intervals that they are."""
+
+    def change(part: Event) -> Event:
+        if not isinstance(part, Primitive):
+            return part
+        found = catalog.find(sources[part.port].text)
+        return replace(part, start=EVENT_START) if isinstance(found, Query) and is_complex(found) else part
 
     return rebuild(event, change)
 
@@ -132,12 +154,15 @@ def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
 
 
 def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, ...]:
-    """All columns of all constituents, when it began, and how many tuples there are of parts that may have several."""
-    taken: set[str] = set()
+    """All columns of all constituents, when it began, and how many tuples there are of parts that may have several.
+
+    What tells when it began has its name whatever constituents call their columns, so that other events find it.
+    """
+    taken: set[str] = {EVENT_START}
     found: list[Output] = []
     for part in constituents(event):
         found += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
-    found.append(Started(unique("event_start", taken)))
+    found.append(Started(EVENT_START))
     several = repeated(event, mode)
     return (*found, *(Count(unique(f"{part.name}_count", taken), part.name) for part in constituents(event) if part.name in several))
 

@@ -21,7 +21,7 @@ from headrace.language.events import part_named
 from headrace.language.parser import parse
 from headrace.language.rule_syntax import ContextClause, CreateRule
 from headrace.language.syntax import Detection
-from headrace.plan.bind_event import bind_event, repeated
+from headrace.plan.bind_event import bind_event, is_complex, repeated
 from headrace.plan.bind_expression import ExpressionBinder
 from headrace.plan.coerce import coerce
 from headrace.plan.nodes import Detect, Filter, Node, Scan
@@ -68,7 +68,7 @@ def bind_rule(rule: CreateRule, catalog: Catalog, queries: Callable[[str], Node]
     match found:
         case Table():
             raise NotSupported("nothing happens in a stored table", span=rule.event.span, hint="a rule is ON an event, a stream or a query")
-        case Query() if found.text.startswith("DETECT "):
+        case Query() if is_complex(found):
             return _complex(rule, found, catalog, queries)
         case Query() | Stream():
             if rule.context is not None and rule.context.context.retentions:

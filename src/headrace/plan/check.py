@@ -122,6 +122,9 @@ def _detect_faults(node: Detect) -> Iterator[str]:
     every = (Field(f"{part.name}.{field.name}", field.type) for part in primitives(node.event) for field in node.parts[part.port].schema)
     times = (Field(f"{part.name}.{TS}", Type.BIGINT) for part in primitives(node.event))
     named = Schema((*every, *times))
+    for each in primitives(node.event):
+        if each.start is not None:
+            yield from _column_faults(Column(f"{each.name}.{each.start}", Type.TIMESTAMP), named)
     for term in (*node.conditions, *(part.mask for part in primitives(node.event) if part.mask is not None)):
         yield from _predicate_faults(term, named)
 

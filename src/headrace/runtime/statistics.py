@@ -65,30 +65,6 @@ class RuleStatistics(Struct):
         return max(0, self.calls - self.done - self.given_up)
 
 
-class BatchTimes(Struct, frozen=True):
-    """Sums over the micro-batches since the deployment was started, from which their fixed cost and that of reading a tuple can be told.
-
-    Seconds are those of a micro-batch with its delivery, busy are those of operators, added up over cores.
-    """
-
-    batches: int = 0
-    tuples: float = 0.0
-    seconds: float = 0.0
-    busy: float = 0.0
-    tuples_squared: float = 0.0
-    tuples_seconds: float = 0.0
-    tuples_busy: float = 0.0
-
-    def after(self, tuples: int, seconds: float, busy: float) -> BatchTimes:
-        """With one more micro-batch."""
-        more = BatchTimes(1, tuples, seconds, busy, float(tuples) ** 2, tuples * seconds, tuples * busy)
-        return BatchTimes(*(getattr(self, name) + getattr(more, name) for name in self.__struct_fields__))
-
-    def since(self, earlier: BatchTimes) -> BatchTimes:
-        """Only those after an earlier look."""
-        return BatchTimes(*(getattr(self, name) - getattr(earlier, name) for name in self.__struct_fields__))
-
-
 class GuardStatistics(Struct):
     """What feedback drops at one place."""
 
@@ -114,7 +90,6 @@ class Statistics(Struct):
 
     batch: int = -1
     batch_ms: float | None = None
-    times: BatchTimes = BatchTimes()
     asked: int = 0  # bounds that silent streams were asked for, because an operator waited
     vertices: dict[str, VertexStatistics] = field(default_factory=dict)
     streams: dict[str, StreamStatistics] = field(default_factory=dict)

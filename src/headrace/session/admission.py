@@ -18,7 +18,7 @@ from headrace.graph.graph import merge
 from headrace.session.forecast import declared_rate
 
 
-def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts, cores: int, span: Span) -> None:
+def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts, speed: float, span: Span) -> None:
     """Refuse a query with which a promise that MUST hold would not, as far as the rates of all streams are known."""
     queries = {**running, new.query: new}
     promises = {name: _of_load(query.qos) for name, query in queries.items()}
@@ -29,7 +29,7 @@ def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts
     made = model(merge(query.graph for query in queries.values()), replace(facts, rates={**declared, **facts.rates}))
     if any(name in made.assumed for name in streams):
         return  # nobody knows how fast they come
-    verdict = admit(faster(made.network, cores), new.query, promises.pop(new.query), promises)
+    verdict = admit(faster(made.network, speed), new.query, promises.pop(new.query), promises)
     if not verdict.admitted:
         raise Refused(verdict.reason, span=span, hint="EXPLAIN CAPACITY of its SELECT says what would help; WITH (force, ...) runs it all the same")
 

@@ -9,19 +9,20 @@ from headrace.analysis.facts import GROUPS, Facts, VertexFacts
 from headrace.analysis.model import model
 from headrace.analysis.report import CapacityReport, report
 from headrace.catalog.definitions import Stream
+from headrace.control.monitor import Observation
 from headrace.elements.time import SECOND
 from headrace.graph.command import AddQuery
 from headrace.graph.graph import merge
 from headrace.runtime.statistics import Statistics, VertexStatistics
-from headrace.session.gauge import Measured
 
 _ENOUGH = 100  # tuples that a vertex must have served before its figures count
 
 
-def measured(seen: Statistics, figures: Measured, streams: Iterable[Stream]) -> Facts:
-    """What a deployment's counters say."""
+def measured(seen: Statistics, rates: Mapping[str, float], latest: Observation | None, streams: Iterable[Stream]) -> Facts:
+    """What a deployment's counters say, with what was learned of its micro-batches."""
     vertices = {name: _vertex(counts) for name, counts in list(seen.vertices.items())}
-    return replace(_facts(streams, figures.rates), vertices=vertices, reading=figures.reading, elsewhere=figures.elsewhere)
+    known = replace(_facts(streams, rates), vertices=vertices)
+    return known if latest is None else replace(known, reading=latest.reading or None, elsewhere=latest.machine.fixed)
 
 
 @dataclass(frozen=True, slots=True)

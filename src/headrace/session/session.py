@@ -71,7 +71,7 @@ from headrace.session.compile import (
 from headrace.session.feedback import tell
 from headrace.session.flexible import by_name, switched, turned_off, turned_on
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
-from headrace.session.gauge import Gauge, Measured
+from headrace.session.gauge import Gauge
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises
 from headrace.session.rules import stage_declared, stage_rule, stage_sink, stage_switch
@@ -353,7 +353,7 @@ class Session:
     def _admit(self, command: AddQuery, statement: CreateQuery | CreateRule, staged: Staged) -> None:
         """Refuse what would break a promise that must hold, unless it is forced."""
         if not statement.options.get("force"):
-            check_admission(command, staged.running, self._measured(staged), self.deployment.cores, statement.name.span)
+            check_admission(command, staged.running, self._measured(staged), self._speed(), statement.name.span)
 
     def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
         """Predict a query beside all that run; one that does not run yet is taken as if it did."""
@@ -365,15 +365,20 @@ class Session:
             plan = plan_target(statement.target, statement.text, staged.catalog)
             name, options = (known.name, known.options) if isinstance(known, Query) else ("this query", {})
             queries[name] = command_for(Query(name, "", plan.schema, (), options), plan, staged.catalog)
-        found = foretell(queries.values(), self._measured(staged), speed=self.deployment.cores, only=name)
+        found = foretell(queries.values(), self._measured(staged), speed=self._speed(), only=name)
         shown = msgspec.json.format(msgspec.json.encode(found)).decode() if statement.form == "json" else format_report(found)
         staged.outcomes.append(lambda: Message(shown))
 
+    def _speed(self) -> float:
+        """How many busy seconds pass in a second of a micro-batch: as many as there are cores, until more is known."""
+        seen = self.deployment.controller.seen
+        return float(self.deployment.cores) if seen is None else 1 / seen.machine.cost
+
     def _measured(self, staged: Staged) -> Facts:
         """What the deployment's counters say now."""
-        seen, deployment = self.statistics(), self.deployment
-        figures = Measured({}) if self._gauge is None else self._gauge.look(time.monotonic(), seen, deployment.cores)
-        return measured(seen, figures, staged.catalog.streams())
+        seen = self.statistics()
+        rates = {} if self._gauge is None else self._gauge.look(time.monotonic(), seen)
+        return measured(seen, rates, self.deployment.controller.seen, staged.catalog.streams())
 
     def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
         """Tell a query what its readers need; a demand is answered with what there is."""

@@ -110,9 +110,11 @@ class _Oracle:
 
     def _all(self, event: Event, span: int | None) -> list[Found]:
         match event:
-            case Primitive(name=name, mask=mask):
+            case Primitive(name=name, mask=mask, start=start):
                 rows = [row for row in self.histories[name] if mask is None or value_of(mask, _scope([(name, row)])) is True]
-                return [Found(row.ts, row.ts, row.ts, ((name, row),)) for row in rows]
+                begun = [(row, row.ts if start is None else row.values[start]) for row in rows]
+                found = [Found(row.ts if self.context.point else begin, row.ts, begin, ((name, row),)) for row, begin in begun]
+                return [each for each in found if _lasts(each, each.end, span)]
             case Within(event=inner, span=own):
                 return self.all(inner, own if span is None else min(own, span))
             case Or(left=left, right=right):

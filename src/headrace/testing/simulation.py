@@ -115,6 +115,7 @@ class Simulation:
         while until is None or self.clock.now() <= until:
             while waiting and waiting[0].time <= self.clock.now():
                 arrival = waiting.popleft()
+                engine.time = arrival.time
                 engine.push(arrival.source, arrival.element)
             trace.peak = max(trace.peak, self._queued())
             if self._step():

@@ -126,6 +126,14 @@ def test_arguments_choose_tests_but_not_checks() -> None:
     assert [title for title, _ in checks.sections(["-m", "slow"])][-1] == "tests"
 
 
+@pytest.mark.parametrize(("line", "reason"), [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not here after 0 s")])
+def test_a_server_that_tests_use_is_there_or_it_is_said_why_not(tmp_path: Path, line: str, reason: str | None) -> None:
+    script = tmp_path / "setup"
+    script.write_text(f"#!/bin/sh\n{line}\n")
+    script.chmod(0o755)
+    assert checks.obtain(script, patience=0 if "sleep" in line else 60) == reason
+
+
 def test_the_demo_speaks_our_language() -> None:
     statements = parse(demo.statements())
     assert [statement.name.text for statement in statements if isinstance(statement, CreateStream)] == ["detectors", "probes"]

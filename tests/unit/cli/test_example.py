@@ -33,6 +33,9 @@ def test_one_command_runs_an_application_and_keeps_what_it_made(tmp_path: Path) 
     assert "not as planted" not in output
     assert (tmp_path / "here" / "rfid.sql").exists()
     assert list((tmp_path / "here" / "out" / "missing").glob("*.json"))
+    code, output = invoke("rfid", "--host", "local", "--folder", str(tmp_path / "here"))
+    assert code == 2
+    assert "not empty" in output
 
 
 def test_an_unknown_name_is_told_with_what_was_meant() -> None:

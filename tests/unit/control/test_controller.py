@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.control.controller import Controller
+from headrace.control.controller import Controller, Pace
 from headrace.elements.time import SECOND
+from headrace.graph.command import UseScheduler
 from headrace.graph.running import Running
 from headrace.graph.shedding import shedders_in
 from headrace.hosts.intake import Deployments
@@ -30,6 +31,7 @@ class Simulated:
         self.running, self.controller = running, Controller(directory)
         self.seen = Statistics(queries={query.query: QueryStatistics() for query in running.queries})
         self.now, self.planned = 0, 0
+        self.pace: Pace | None = None
         self.latencies: list[float] = []
         self.shares: list[float] = []
 
@@ -49,7 +51,9 @@ class Simulated:
                 query.latency_ms = latency * 1e3
             self.latencies.append(latency)
             self.shares.append(share)
-            for command in self.controller.after(self.seen, [self._report(busy)], self.running, self.now).commands:
+            guidance = self.controller.after(self.seen, [self._report(busy)], self.running, self.now)
+            self.pace = guidance.pace
+            for command in guidance.commands:
                 self.running = self.running.after(command)
 
     def _count(self, came: int, taken: int, busy: float) -> None:
@@ -100,3 +104,29 @@ def test_without_a_must_and_an_error_nothing_is_shed(tmp_path: Path, promise: st
     run = simulated(tmp_path, promise)
     run.run(1.5 * CORES / SERVICE, 10)
     assert not any(run.shares)
+
+
+def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp_path: Path) -> None:
+    for pinned in (False, True):
+        run = simulated(tmp_path / str(pinned), "WITH (force, memory '1 kB' BEST EFFORT)")
+        if pinned:
+            run.running = run.running.after(UseScheduler(None, "fifo"))
+        (vertex,) = (vertex.id for vertex in run.running.queries[0].graph if vertex.id.startswith("paneaggregate"))
+        run.seen.vertices[vertex] = VertexStatistics(state_bytes=5000)
+        run.run(0.1 * CORES / SERVICE, 5)
+        chosen = {choice.query: choice.scheduler for choice in run.running.schedulers}
+        assert chosen == ({None: "fifo"} if pinned else {"dear": "segment"})
+        assert bool(run.running.costs) is not pinned
+
+
+def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_first(tmp_path: Path) -> None:
+    lazy = "CREATE QUERY lazy AS SELECT auction, max(price) AS most FROM bids [RANGE 1 MINUTE] GROUP BY auction INTO MEMORY;"
+    with Session(tmp_path, host="local") as session:
+        session.execute(SCRIPT.format(promise="WITH (force, latency '500 ms' MUST)") + lazy)
+    deployments = Deployments(tmp_path)
+    run = Simulated(deployments.at(deployments.count()).running, tmp_path)
+    run.run(0.3 * CORES / SERVICE, 10)
+    assert run.pace is not None
+    assert (run.pace.budget or 0) > 0
+    assert {choice.scheduler for choice in run.running.schedulers} == {"edf"}
+    assert any("at a time" in decision.action for decision in run.controller.decisions.all())

@@ -1,3 +1,4 @@
+import msgspec
 import numpy as np
 import pytest
 
@@ -43,6 +44,7 @@ def test_a_tiny_run_gives_the_table() -> None:
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     assert verdicts["windows 2 : 1, 150 + 75 /s: delay, by formula"] == "confirmed"
     assert verdicts["windows 2 : 1, 150 + 75 /s: delay, printed theory"] == "not confirmed"  # the misprint
+    assert msgspec.json.encode(outcome)
     assert len(outcome.panels) == 2
 
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -42,6 +43,7 @@ def test_a_tiny_run_gives_the_tables() -> None:
     outcome = plan_latency.report(plan_latency.Size(2, 30), Trial("quick", 1))
     whats = [finding.what for finding in outcome.findings]
     assert {"hierarchical: plan", "global: O3", "exhaustive to gated: the plan"} <= set(whats)
+    assert msgspec.json.encode(outcome)
     assert len(outcome.panels) == 3
 
 

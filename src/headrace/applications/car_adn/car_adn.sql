@@ -24,12 +24,12 @@ CREATE VIEW cq_immobile AS
   GROUP BY carId, exp_way, dir, lane, segment
   HAVING count(*) = 1;
 
--- Slowing down: at least 30 % slower than three reports ago.
+-- Slowing down: at least 30 % slower than three reports ago. A change is measured by the new speed: (70 - 100) / 70 = -0.4286.
 CREATE VIEW cq_decrease AS
-  SELECT carId, last(exp_way) AS exp_way, last(dir) AS dir, last(lane) AS lane, last(segment) AS segment, first(speed) AS was, last(speed) AS speed
+  SELECT carId, exp_way, dir, lane, segment, OLD(speed) AS was, speed, WRDIFF(speed PSEUDO 0.01) AS change
   FROM car_seg [PARTITION BY carId ROWS 4 SLIDE 1]
   GROUP BY carId
-  HAVING last(speed) <= 0.7 * first(speed);
+  HAVING change <= -0.4286;
 
 CREATE EVENT immobile AS SELECT carId, exp_way, dir, lane, segment, xpos FROM cq_immobile;
 CREATE EVENT slowing  AS SELECT carId, exp_way, dir, lane, segment, was, speed FROM cq_decrease;

@@ -53,15 +53,14 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Car:
-    """A car that enters a lane at a mile and a time; if it stops, it does from `stops` to `goes`, and is then towed away or drives on."""
+    """A car that enters a lane at a mile and a time; it stands between some times, and is then towed away or drives on."""
 
     number: int
     lane: Lane
     enters: float
     mile: float
     cruise: float
-    stops: float = float("inf")
-    goes: float = float("inf")
+    stands: tuple[tuple[float, float], ...] = ()
     towed: bool = True
 
 
@@ -131,12 +130,12 @@ class _Staged:
         """A mile far enough in its segment that cars slow down in the same one, seen from either direction."""
         return SEGMENT * self._chance.choice(segments) + self._chance.uniform(2.5, 4.5)
 
-    def car(self, lane: Lane, *, enters: float, mile: float, stops: float = float("inf"), goes: float = float("inf"), towed: bool = True) -> None:
-        self.cars.append(Car(len(self.cars) + 1, lane, enters, mile, self._chance.uniform(52, 68), stops, goes, towed))
+    def car(self, lane: Lane, *, enters: float, mile: float, stands: tuple[tuple[float, float], ...] = (), towed: bool = True) -> None:
+        self.cars.append(Car(len(self.cars) + 1, lane, enters, mile, self._chance.uniform(52, 68), stands, towed))
 
     def stop(self, lane: Lane, mile: float, begin: float, minutes: float, *, towed: bool = True) -> None:
         """A car that comes to stand near a mile."""
-        self.car(lane, enters=begin - 180, mile=mile - 3.0, stops=begin, goes=begin + minutes * 60, towed=towed)
+        self.car(lane, enters=begin - 180, mile=mile - 3.0, stands=((begin, begin + minutes * 60),), towed=towed)
 
     def jam(self, lane: Lane, mile: float, begin: float, end: float, *, arrivals: int = 3) -> None:
         """A time in which cars creep, and some that come then."""
@@ -155,7 +154,7 @@ class _Staged:
         """What is no accident, one of each kind."""
         begin = self._chance.uniform(20, 30) * 60
         mile = self.somewhere(range(16, 19))  # no accident is there, so a neighbouring lane is free
-        alone, short, crowd, beside, later, across, before = lanes[:7]
+        alone, short, crowd, beside, later, across, before, twice = lanes[:8]
         self.stop(alone, mile, begin, 10)  # nobody slows down
         self.stop(short, mile, begin, 0.75, towed=False)  # on its way again after two reports
         self.jam(short, mile, begin, begin + 300)
@@ -169,13 +168,16 @@ class _Staged:
         self.jam(across._replace(dir=1), ROAD - mile, begin, begin + 480)
         self.jam(before, mile, begin - 480, begin - 240)  # first slow, then one that stands
         self.stop(before, mile, begin, 10)
+        again = begin + 240  # the same car stands, goes on a little and stops again: it is the only one that slows down
+        self.car(twice, enters=begin - 180, mile=mile - 5.0, stands=((begin, begin + 165), (again, again + 300)))
 
 
 def _drive(car: Car, slow: Sequence[Slow], chance: random.Random) -> Iterator[Report]:
     ahead = [zone for zone in slow if zone.lane == car.lane]
     at, mile = car.enters + chance.uniform(0, REPORT), car.mile
-    while at < MINUTES * 60 and mile < ROAD and not (car.towed and at >= car.goes):
-        if car.stops <= at < car.goes:
+    leaves = car.stands[-1][1] if car.stands and car.towed else MINUTES * 60
+    while at < min(MINUTES * 60, leaves) and mile < ROAD:
+        if any(begin <= at < end for begin, end in car.stands):
             speed = 0.0
         elif any(zone.begin <= at < zone.end and 0 < zone.mile - mile < SIGHT for zone in ahead):
             speed = CREEP

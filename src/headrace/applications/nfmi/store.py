@@ -47,9 +47,7 @@ class Store:
         try:
             import psycopg
         except ImportError as error:
-            raise RunError(
-                "PostgreSQL needs the package psycopg", hint="pip install -r requirements/postgres.txt, or keep alarms in a file"
-            ) from error
+            raise RunError("PostgreSQL needs the package psycopg", hint='pip install "psycopg[binary]", or keep alarms in a file') from error
         return psycopg.connect(self._place)
 
 

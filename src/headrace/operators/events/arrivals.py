@@ -35,14 +35,25 @@ class Arrivals:
         return found
 
 
-def arrivals(taken: Sequence[tuple[int, pl.DataFrame]], kept: Sequence[Sequence[str]], keys: Sequence[str]) -> Iterator[Arrivals]:
-    """Group the tuples of parts by their keys; `kept` are the columns of each part that are looked at. Of a part, tuples are in order of arrival."""
+def arrivals(
+    taken: Sequence[tuple[int, pl.DataFrame]], kept: Sequence[Sequence[str]], keys: Sequence[str], since: Sequence[pl.Expr | None], *, point: bool
+) -> Iterator[Arrivals]:
+    """Group the tuples of parts by their keys; of a part, tuples are in order of arrival.
+
+    `kept` are the columns of each part that are looked at; `since` says when its tuples began if not at their timestamps, which `point` hides.
+    """
     if not taken:
         return
     tuples: Occurrences = []
     for part, rows in taken:
         values: Sequence[tuple[Any, ...]] = rows.select(pl.col(kept[part]).to_physical()).rows() if kept[part] else [()] * rows.height
-        tuples += [Occurrence(ts, ts, ts, (Row(part, ts, row),)) for ts, row in zip(rows[TS].to_list(), values, strict=True)]
+        stamped, begin = rows[TS].to_list(), since[part]
+        if begin is None:
+            tuples += [Occurrence(ts, ts, ts, (Row(part, ts, row),)) for ts, row in zip(stamped, values, strict=True)]
+        else:
+            begun = rows.select(begin).to_series().to_list()
+            lasting = zip(stamped, begun, values, strict=True)
+            tuples += [Occurrence(ts if point else first, ts, first, (Row(part, ts, row),)) for ts, first, row in lasting]
     stamps = np.concatenate([rows[TS].to_numpy() for _, rows in taken])
     numbers = np.concatenate([np.full(rows.height, part) for part, rows in taken])
     named = pl.concat([rows.select(keys) for _, rows in taken]) if keys else None

@@ -19,6 +19,7 @@ from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
 from headrace.elements.time import END
 from headrace.operators.evaluate import compile_predicate
+from headrace.operators.events.admission import begins
 from headrace.operators.events.intake import Intake
 from headrace.operators.events.stage import BEGIN_TS, Stage
 from headrace.operators.hashing import hash_columns
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
 
 def is_chain(spec: Detect) -> bool:
-    """Whether an event is a sequence of tuples of different inputs that the chain can detect."""
+    """Whether an event is a sequence of tuples of different inputs that the chain can detect; only the first of them may be more than an instant."""
     parts = tuple(primitives(spec.event))
+    if any(part.start is not None for part in parts[1:]):
+        return False
     simple = spec.context.mode is not Mode.CUMULATIVE and not spec.context.retentions and len({part.port for part in parts}) == len(parts)
     return simple and len(parts) > 1 and _spans(spec.event, None) is not None
 
@@ -52,10 +55,13 @@ class Chain(Operator):
             last = max(names.index(name.partition(".")[0]) for name in columns(term))
             tests[max(last - 1, 0)].append(compile_predicate(term))
             read[max(last - 1, 0)] |= columns(term)
+        apart = self._intake.key_names if not self._is_exact else []
+        first = self._parts[0]  # what lasts need not end in the order in which it began
         self._stages = [
-            Stage(spec.context.mode, span, test, frozenset(named), self._intake.key_names if not self._is_exact else [], plain=not any(tests[:i]))
+            Stage(spec.context.mode, span, test, frozenset(named), apart, plain=first.start is None and not any(tests[:i]))
             for i, (span, test, named) in enumerate(zip(spans, tests, read, strict=True))
         ]
+        self._begin = begins(None if first.start is None else f"{first.name}.{first.start}").alias(BEGIN_TS)
         self._timed = {name for term in spec.conditions for name in columns(term) if name.endswith(f".{TS}")}
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
@@ -67,7 +73,7 @@ class Chain(Operator):
         if bound is None:
             return
         found = self._rows(0, bound)
-        found = None if found is None else found.with_columns(pl.col(TS).alias(BEGIN_TS))
+        found = None if found is None else found.with_columns(self._begin)
         for number, stage in enumerate(self._stages):
             found = stage.pair(found, self._rows(number + 1, bound), bound)
         if found is not None:

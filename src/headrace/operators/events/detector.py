@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headrace.elements.event_rewrite import own_names
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.time import BEGIN, END
-from headrace.operators.evaluate import compile_predicate
+from headrace.operators.events.admission import admissions, begins
 from headrace.operators.events.alarms import Alarms
 from headrace.operators.events.arrivals import Arrivals, arrivals
 from headrace.operators.events.compile import compile_event
@@ -36,10 +35,12 @@ class Detector(Operator):
         self._intake = Intake(spec)
         self._histories = Histories(stores, lambda memory: (self._timer(memory, END), death(self._root, memory)))
         self._results = Results(spec, self._parts)
+        self._begins = [None if part.start is None else begins(part.start) for part in self._parts.events]
+        self._point = spec.context.point
         shared = len({part.port for part in self._parts.events}) < len(self._parts.events)
         self._kept = [[field.name for field in fields] for fields in self._parts.kept]
         self._paths = [path(self._root, number) for number in range(len(self._parts.events))]
-        self._masks = [compile_predicate(own_names(part.mask)) if shared and part.mask is not None else None for part in self._parts.events]
+        self._tests = [test if shared else None for test in admissions(spec.event)]
         #: For each key when something happens by itself, and when all that is remembered will be of no use.
         self._timers, self._deaths = Alarms(), Alarms()
 
@@ -76,7 +77,7 @@ class Detector(Operator):
             self._set_times(key, memory, bound)
         waiting = dict.fromkeys(self._timers.below(bound))
         found: Occurrences = []
-        for each in arrivals(self._taken(bound), self._kept, self._intake.key_names):
+        for each in arrivals(self._taken(bound), self._kept, self._intake.key_names, self._begins, point=self._point):
             waiting.pop(each.key, None)
             found += self._replay(each, bound)
         for key in waiting:
@@ -128,8 +129,8 @@ class Detector(Operator):
         taken = {port: self._intake.take(port, bound) for port in sorted({part.port for part in self._parts.events})}
         found: list[tuple[int, pl.DataFrame]] = []
         for number, part in enumerate(self._parts.events):
-            rows, mask = taken[part.port], self._masks[number]
-            rows = rows if rows is None or mask is None else rows.filter(mask)
+            rows, test = taken[part.port], self._tests[number]
+            rows = rows if rows is None or test is None else rows.filter(test)
             if rows is not None and rows.height:
                 found.append((number, rows))
         return found

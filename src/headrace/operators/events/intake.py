@@ -12,7 +12,8 @@ from headrace.elements.expression import columns
 from headrace.elements.page import Page
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
-from headrace.operators.evaluate import compile_expr, compile_predicate
+from headrace.operators.evaluate import compile_expr
+from headrace.operators.events.admission import admissions
 from headrace.operators.operator import Frontier, State
 from headrace.operators.pending import Pending
 
@@ -24,7 +25,7 @@ KEYS = "__key{}"
 
 
 class Intake:
-    """For each port what waits: columns that somebody needs, and the keys; what no mask lets through and what has no whole key is dropped at once."""
+    """For each port what waits: columns that somebody needs, and the keys; what is no part's and what has no whole key is dropped at once."""
 
     def __init__(self, spec: Detect) -> None:
         ports = range(len(spec.schemas))
@@ -35,15 +36,18 @@ class Intake:
         self._frontier = Frontier(len(ports))
         self._bounds: pl.DataFrame | None = None
         self._read = [any(part.port == port for part in events) for port in ports]
-        self._masks: list[pl.Expr | None] = []
+        tests = dict(zip((part.name for part in events), admissions(spec.event), strict=True))
+        self._tests: list[pl.Expr | None] = []
         self._columns: list[list[pl.Expr]] = []
         for port in ports:
             mine = [part for part in events if part.port == port]
             masks = [own_names(part.mask) for part in mine if part.mask is not None]
-            self._masks.append(pl.any_horizontal(map(compile_predicate, masks)) if mine and len(masks) == len(mine) else None)
-            # A mask is asked again if not all parts of the port have the same.
+            admitted = [test for part in mine if (test := tests[part.name]) is not None]
+            self._tests.append(pl.any_horizontal(admitted) if mine and len(admitted) == len(mine) else None)
             read = {name.partition(".")[2] for part in mine for name in needed if name.partition(".")[0] == part.name}
+            # They are asked again if not all parts of the port have the same.
             read |= {name for mask in masks for name in columns(mask) if len(mine) > 1}
+            read |= {part.start for part in mine if part.start is not None}
             kept = [pl.col(field.name) for field in spec.schemas[port] if field.name in read]
             keys = [compile_expr(expr).alias(KEYS.format(i)) for i, expr in enumerate(spec.keys[port])]
             self._columns.append([*kept, pl.col(TS), *keys])
@@ -52,8 +56,8 @@ class Intake:
         """Take in a page."""
         if not self._read[port]:
             return
-        mask = self._masks[port]
-        rows = page.rows if mask is None else page.rows.filter(mask)
+        test = self._tests[port]
+        rows = page.rows if test is None else page.rows.filter(test)
         rows = rows.select(self._columns[port])
         if self.key_names:
             rows = rows.drop_nulls(self.key_names)

@@ -138,11 +138,12 @@ def _narrow_sequence(node: SequenceJoin, needed: Names) -> tuple[tuple[Names, ..
 
 
 def _narrow_detect(node: Detect, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
-    """What a detection tells, tests and divides by; its inputs are in order."""
+    """What a detection tells, tests and divides by, and what tells when its parts began; its inputs are in order."""
     outputs = tuple(output for output in node.outputs if output.name in needed) or node.outputs[-1:]
     masks = (part.mask for part in primitives(node.event) if part.mask is not None)
     read = _reads(frozenset(f"{output.part}.{output.column}" for output in outputs if isinstance(output, Pick)), (*node.conditions, *masks))
     read |= {f"{each.part}.{column}" for each in node.context.retentions for column in each.by}
+    read |= {f"{part.name}.{part.start}" for part in primitives(node.event) if part.start is not None}
     below: list[tuple[str, ...]] = []
     for port, part in enumerate(node.parts):
         names = {each.name for each in primitives(node.event) if each.port == port}

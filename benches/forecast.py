@@ -1,0 +1,98 @@
+"""Does EXPLAIN CAPACITY say what happens? Predicted latency beside what is measured on Spark, at half, 70 % and 85 % of what the machine can do.
+
+Probes are made at a rate and matched with the road points of their zone. A result is late by the time from its probe's timestamp, which is when it
+was made, until it is delivered. The rate for each load follows from the utilisation that was predicted at the rate before.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.parts.probes import ZONES, write_points
+
+from headrace.session import Message, Session
+
+POINTS = 40
+LOADS = (0.5, 0.7, 0.85)
+H = "pow(sin((y - py) / 2), 2) + cos(y) * cos(py) * pow(sin((x - px) / 2), 2)"
+#: The error of a forecast that is aimed for.
+TARGET = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One rate: what was predicted and what was seen."""
+
+    rate: float
+    utilisation: float
+    predicted: float
+    measured: float
+    results: int
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """A minute at each load (20 s if quick), after a run at a low rate that warms up and tells the first utilisation."""
+    seconds = 20.0 if quick else 60.0
+    figures: dict[str, Any] = {"bench": "forecast", "title": "Predicted latency beside measured latency", "cases": {}, "rows": [], "notes": []}
+    with tempfile.TemporaryDirectory(prefix="forecast-") as name:
+        folder = Path(name)
+        write_points(folder / "points.parquet", POINTS)
+        found = watch(folder, 5000.0, 15.0)
+        for load in LOADS:
+            for _ in range(2):  # the first comes near, the second nearer
+                rate = found.rate * load / found.utilisation
+                found = watch(folder, rate, seconds / 2)
+            found = watch(folder, found.rate * load / found.utilisation, seconds)
+            _add(load, found, figures)
+    figures["notes"].append("utilisation and latency are predicted at the end of each run, from its own counters")
+    return figures
+
+
+def _add(load: float, found: Run, figures: dict[str, Any]) -> None:
+    error = abs(found.predicted - found.measured) / found.measured
+    measured = {
+        "ours": found.predicted,
+        "peers": {"measured": found.measured},
+        "unit": "s",
+        "ratio": found.predicted / found.measured,
+        "target": None,
+    }
+    figures["cases"][f"load {load}"] = {**measured, "rate": found.rate, "utilisation": found.utilisation, "error": error, "results": found.results}
+    figures["rows"].append({"case": f"load {load:.0%}", **measured, "verdict": "met" if error <= TARGET else "missed"})
+    figures["notes"].append(
+        f"load {load:.0%}: {found.rate:,.0f} tuples/s, utilisation {found.utilisation:.2f} predicted; latency {found.predicted:.3f} s predicted, "
+        f"{found.measured:.3f} s measured over {found.results:,} results, {error:.0%} off"
+    )
+
+
+def watch(folder: Path, rate: float, seconds: float) -> Run:
+    """Run at a rate for so long; the first third does not count."""
+    delays: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory(prefix="forecast-") as name, Session(Path(name) / "checkpoint") as session:
+        session.execute(f"""
+            CREATE STREAM probes (at TIMESTAMP, zone INT, x DOUBLE, y DOUBLE) TIMESTAMP BY at
+              FROM GENERATOR (rate {rate:.0f}, process 'poisson', seed 3,
+                col.zone 'uniform(0, {ZONES - 1})', col.x 'uniform(0.0, 1.0)', col.y 'uniform(0.0, 1.0)');
+            CREATE TABLE points FROM FILES (path '{folder / "points.parquet"}', format 'parquet');
+            CREATE QUERY near AS SELECT at, zone FROM probes JOIN points ON zone = area WHERE {H} < 0.000002 INTO MEMORY;
+        """)
+
+        def take(batch: int, rows: list[dict[str, Any]]) -> None:
+            now = time.time()
+            delays.extend((now, now - row["at"].timestamp()) for row in rows)
+
+        session.subscribe("near", take)
+        began = time.time()
+        time.sleep(seconds)
+        (told,) = session.execute("EXPLAIN CAPACITY JSON near")
+        assert isinstance(told, Message)
+        report = json.loads(told.text)
+    late = [delay for at, delay in delays if at - began > seconds / 3]
+    (line,) = report["queries"]
+    return Run(rate, report["utilisation"], line["latency"], statistics.fmean(late) if late else float("inf"), len(late))
