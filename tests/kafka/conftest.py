@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
     """The address of a broker that lives as long as the tests."""
-    admin = pytest.importorskip("confluent_kafka.admin", reason="the Kafka client is not installed: pip install -r requirements/kafka.txt")
+    admin = pytest.importorskip("confluent_kafka.admin", reason="the Kafka client is not installed: tests/kafka/setup")
     if not (JARS / "stamp").exists():
         pytest.skip("no Kafka server here: run tests/kafka/setup")
     directory = tmp_path_factory.mktemp("kafka")
