@@ -23,6 +23,7 @@ from headrace.connectors.kafka import KafkaSource, check_kafka
 from headrace.connectors.kafka_client import Asked, Place, Records
 from headrace.connectors.kafka_cut import cut
 from headrace.connectors.kafka_keys import homes, murmur2
+from headrace.connectors.table import check_sink, check_source
 from headrace.elements.expression import Column
 from headrace.elements.match import Between, at_least, at_most, equal, less, more, unequal
 from headrace.elements.pattern import STAMP, Pattern, pattern
@@ -57,9 +58,8 @@ class FakeTopic:
             return len(self.records[partition])
         return next((at for at, record in enumerate(self.records[partition]) if record[2] >= asked), None)
 
-    def newest(self, partition: int) -> tuple[int, int] | None:
-        stamps = [record[2] for record in self.records[partition]]
-        return (stamps.index(max(stamps)), max(stamps)) if stamps else None
+    def newest(self, partitions: Sequence[int]) -> list[int | None]:
+        return [max((record[2] for record in self.records[partition]), default=None) for partition in partitions]
 
     def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
         self.reads.append((partition, begin, end))
@@ -369,3 +369,27 @@ def test_further_options_go_to_the_client() -> None:
     KafkaSource(stream, Path(), connect=lambda there: found.append(there) or topic).latest(None, now=0, limit=1)
     assert found[0].timeout == 2.0
     assert found[0].client()["security.protocol"] == "SSL"
+
+
+@pytest.mark.parametrize(
+    ("options", "fault", "message"),
+    [
+        ({"format": "csv"}, NameFault, "cannot write format 'csv'"),
+        ({"key": "segmnt"}, NameFault, "key names no column of the query"),
+        ({"key": "speed"}, TypeFault, "key 'speed' is DOUBLE"),
+        ({"record_time": "speed"}, TypeFault, "record_time 'speed' is DOUBLE"),
+        ({"key": "segment", "format": "arrow"}, QueryError, "many rows, so no key"),
+        ({"start": "latest"}, NameFault, "no option 'start'"),
+    ],
+)
+def test_wrong_options_of_a_sink_are_refused(options: dict[str, str], fault: type[Exception], message: str) -> None:
+    with pytest.raises(fault, match=message):
+        check_sink("q", Connector("KAFKA", {"bootstrap": "h:1", "topic": "t", **options}), SCHEMA)
+
+
+def test_both_ends_say_which_options_must_be_given() -> None:
+    for options, missing in (({"topic": "t"}, "bootstrap"), ({"bootstrap": "h:1"}, "topic")):
+        with pytest.raises(QueryError, match=f"KAFKA needs the option '{missing}'"):
+            check_sink("q", Connector("KAFKA", options), SCHEMA)
+        with pytest.raises(QueryError, match=f"KAFKA needs the option '{missing}'"):
+            check_source(Stream("s", SCHEMA, Connector("KAFKA", {**options, "format": "json"}), Timing.INTERNAL))
