@@ -26,7 +26,7 @@ PATIENCE = 120
 
 
 def test(context: typer.Context) -> None:
-    """Run style, type and layer checks, then the fast tests, then the tests on Spark. Works in a checkout only."""
+    """Run style, type and layer checks, then the fast tests, then the tests on Spark and Kafka. Works in a checkout only."""
     root = checkout()
     for script in sorted(root.glob("tests/*/setup")):
         if reason := obtain(script, patience=PATIENCE):
@@ -51,8 +51,10 @@ def sections(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         yield "tests", pytest
     else:
         # Spark's own tests run one at a time: they share a session
-        yield "fast tests", [*pytest, "-m", "not spark", "-n", str(min(4, os.cpu_count() or 1))]
-        yield "tests on Spark", [*pytest, "-m", "spark"]
+        yield "fast tests", [*pytest, "-m", "not spark and not kafka", "-n", str(min(4, os.cpu_count() or 1))]
+        yield "tests on Spark", [*pytest, "-m", "spark and not kafka"]
+        # and so do those that share a broker, on either host
+        yield "tests on Kafka", [*pytest, "-m", "kafka"]
 
 
 def obtain(script: Path, *, patience: float) -> str | None:
@@ -84,7 +86,7 @@ def checkout() -> Path:
 def _passes(title: str, command: list[str], root: Path) -> bool:
     out.rule(f"[bold]{title}", align="left")
     sys.stdout.flush()
-    if title == "tests on Spark":
+    if title in ("tests on Spark", "tests on Kafka"):
         try:
             java.prepare()
         except HostFault as error:

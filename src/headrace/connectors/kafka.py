@@ -114,7 +114,7 @@ class KafkaSource:
             return whole
         splits = {split[0]: split for split in self._pieces(start, whole)}
         counted = [partition in splits and counts(splits[partition]) for partition in partitions]
-        newest = max((found[1] for partition in partitions if (found := topic.newest(partition)) is not None), default=0)
+        newest = max((stamp for stamp in topic.newest(partitions) if stamp is not None), default=0)
 
         def at(moment: int) -> list[int]:
             return [end if found is None else found for found, end in zip(topic.offsets(moment, partitions), ends, strict=True)]
@@ -201,10 +201,10 @@ class KafkaSource:
     def _newest_before(self, partition: int, end: int, origin: int) -> int | None:
         """The greatest timestamp of the records before `end`; None if it is of a record that is not of the stream."""
         topic = self._open()
-        found = topic.newest(partition)
-        if found is None:
+        (newest,) = topic.newest([partition])
+        if newest is None:
             return None
-        low, high, middle = 0, found[1] + 1, found[1]  # from `high` on there is no record before the end; mostly the newest of all is before it
+        low, high, middle = 0, newest + 1, newest  # from `high` on there is no record before the end; mostly the newest of all is before it
         while high - low > 1:
             (at,) = topic.offsets(middle, [partition])
             low, high = (middle, high) if at is not None and at < end else (low, middle)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -90,8 +91,8 @@ class Topic(Protocol):
         """The first offset, the one after the last, or that of the first record from a moment on (None: there is none)."""
         ...
 
-    def newest(self, partition: int) -> tuple[int, int] | None:
-        """Offset and stamp of a record with the greatest stamp; None if there is none."""
+    def newest(self, partitions: Sequence[int]) -> list[int | None]:
+        """The greatest stamp; None if there is no record."""
         ...
 
     def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
@@ -125,9 +126,8 @@ class KafkaTopic:
                 spec = self._specs.for_timestamp(asked)
         return [None if found.offset < 0 else found.offset for found in self._list(spec, partitions)]
 
-    def newest(self, partition: int) -> tuple[int, int] | None:
-        (found,) = self._list(self._specs.max_timestamp(), [partition])
-        return None if found.offset < 0 else (found.offset, found.timestamp)
+    def newest(self, partitions: Sequence[int]) -> list[int | None]:
+        return [None if found.offset < 0 else found.timestamp for found in self._list(self._specs.max_timestamp(), partitions)]
 
     def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
         settings = {
@@ -141,35 +141,35 @@ class KafkaTopic:
         consumer = self._made(lambda: self._kafka.Consumer(self._there.client(**settings), logger=_LOG))
         try:
             consumer.assign([self._kafka.TopicPartition(self._there.topic, partition, begin)])
+            patience = time.monotonic() + self._there.timeout
             while begin < end:
-                found = consumer.consume(min(end - begin, PIECE), self._there.timeout)
-                if not found:
-                    raise SourceFault(f"{self._there}: nothing came of partition {partition} from {begin} on", hint=_REACHABLE)
-                messages, begin = self._checked(found, partition, begin, end)
+                before, problem = begin, None
+                messages = []
+                for message in consumer.consume(min(end - begin, PIECE), max(0.0, patience - time.monotonic())):
+                    if message.error() is None:
+                        begin = message.offset() + 1
+                        messages += [message] if begin <= end else []
+                    elif message.error().code() == self._kafka.KafkaError._PARTITION_EOF:
+                        begin = max(begin, message.offset())  # the marks of transactions are not handed out, but have offsets
+                    else:
+                        problem = message.error()
+                        self._check_present(problem, partition, begin)
                 if messages:
                     yield _records(messages)
+                if begin > before:
+                    patience = time.monotonic() + self._there.timeout
+                elif time.monotonic() >= patience:  # until then the client tries again whatever went wrong
+                    why = "nothing came" if problem is None else problem.str()
+                    raise SourceFault(f"{self._there}: {why} (partition {partition} from {begin} on)", hint=_REACHABLE)
         finally:
             consumer.close()
 
-    def _checked(self, found: list[Any], partition: int, begin: int, end: int) -> tuple[list[Any], int]:
-        """The messages below `end`, and the offset to go on from."""
-        messages = []
-        for message in found:
-            error = message.error()
-            if error is None:
-                begin = message.offset() + 1
-                if begin <= end:
-                    messages.append(message)
-            elif error.code() == self._kafka.KafkaError._PARTITION_EOF:
-                begin = max(begin, message.offset())  # control records at the end are not handed out, but have offsets
-            elif error.code() in (self._kafka.KafkaError._AUTO_OFFSET_RESET, self._kafka.KafkaError.OFFSET_OUT_OF_RANGE):
-                raise SourceFault(
-                    f"{self._there}: record {begin} of partition {partition} is gone before it was read",
-                    hint="the topic keeps records too short a time (retention.ms); start with a new checkpoint to read what is there",
-                )
-            elif not error.retriable():
-                raise self._fault(error)
-        return messages, begin
+    def _check_present(self, problem: Any, partition: int, at: int) -> None:
+        if problem.code() in (self._kafka.KafkaError._AUTO_OFFSET_RESET, self._kafka.KafkaError.OFFSET_OUT_OF_RANGE):
+            raise SourceFault(
+                f"{self._there}: record {at} of partition {partition} is gone before it was read",
+                hint="the topic keeps records too short a time (retention.ms); start with a new checkpoint to read what is there",
+            )
 
     def _list(self, spec: Any, partitions: Sequence[int]) -> list[Any]:
         asked = {self._kafka.TopicPartition(self._there.topic, partition): spec for partition in partitions}
