@@ -113,3 +113,25 @@ def test_explain_says_how_an_event_is_detected() -> None:
         shown = session.explain(f"{MISSING}; EXPLAIN missing")
     assert shown.splitlines()[1] == "Detect NOT (ups) [downs, '5 s'] BY host = host CONTEXT RECENT"
     assert "receive by hash of host" in shown
+
+
+def test_explain_says_what_tells_when_a_named_event_began() -> None:
+    with Session(host="local") as session:
+        session.execute(STREAMS)
+        session.execute("CREATE EVENT back AS downs SEQUENCE ups WHERE downs.host = ups.host")
+        shown = session.explain("CREATE EVENT again AS back SEQUENCE downs WHERE back.host = downs.host; EXPLAIN again")
+    assert shown.splitlines()[1] == "Detect back {since event_start} SEQUENCE downs BY host = host CONTEXT RECENT"
+
+
+def test_a_rule_sees_a_named_event_as_its_context_says() -> None:
+    with Session(host="local") as session:
+        session.execute(STREAMS + "CREATE STREAM alarms (at TIMESTAMP, level INT) TIMESTAMP BY at FROM MEMORY")
+        session.execute("CREATE EVENT back AS downs SEQUENCE ups; CREATE EVENT foreseen AS alarms SEQUENCE back")
+        session.execute("CREATE RULE as_intervals ON foreseen DO INSERT INTO MEMORY")
+        session.execute("CREATE RULE as_points ON foreseen CONTEXT RECENT POINT DO INSERT INTO MEMORY")
+        for stream, second, more in (("downs", 1, {"host": "a"}), ("alarms", 2, {"level": 3}), ("ups", 3, {"host": "a"})):
+            session.push(stream, [{"at": NEW_YEAR + datetime.timedelta(seconds=second), **more}])
+        session.drain(60)
+        assert session.results("as_intervals") == []
+        (row,) = session.results("as_points")
+        assert (row["level"], row["event_start"]) == (3, NEW_YEAR + datetime.timedelta(seconds=1))
