@@ -162,6 +162,58 @@ def test_a_chain_on_columns_gives_what_its_definition_gives(mode: Mode, data: st
     assert is_chain(spec)
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(data=st.data())
+def test_an_event_with_a_name_within_another_is_what_its_expression_is_in_its_place(mode: Mode, shape: str, data: st.DataObject) -> None:
+    context, span = Context(mode, point=data.draw(st.booleans())), data.draw(st.integers(1, 6))
+    inner: Event = SHAPES[data.draw(st.sampled_from(sorted(SHAPES)))](*(Primitive(name, NAMES.index(name)) for name in "def"), span)
+    limit, more = data.draw(st.none() | st.integers(0, 8)), data.draw(st.none() | st.integers(0, 8))
+    inner = inner if limit is None else Within(inner, limit)
+    place = data.draw(st.integers(0, 2))
+
+    def around(part: Event) -> Event:
+        parts = [part if i == place else Primitive(name, i) for i, name in enumerate("abc")]
+        made: Event = SHAPES[shape](*parts, span)
+        # a shorter WITHIN around the whole would hold inside as well, of which a name knows nothing
+        return made if limit is None or more is None else Within(made, limit + more)
+
+    tuples = [(port, ts, None, 0) for port, ts, *_ in data.draw(histories(6))]
+    ends: list[tuple[int, Element]] = [(port, Punctuation(UNTIL)) for port in range(len(NAMES))]
+    pages = [(port, page_of(SCHEMA, [{"id": number}], [ts])) for number, (port, ts, *_) in enumerate(tuples)]
+    whole, outer = around(inner), around(Primitive("x", 3, start="began"))
+    # of several the newest is shown, which is not that of the newest
+    single = mode is not Mode.CUMULATIVE and shape not in ("times", "aperiodic star") and any(part.name == "x" for part in primitives(outer))
+    inside = [part.name for part in primitives(inner)] if single else []
+    first = detection(inner, context, (SCHEMA,) * len(NAMES), *(Pick(name, name, "id") for name in inside))
+    found = [(3, page) for page in emitted(first, [*pages, *ends])]
+    second = detection(outer, context, (*(SCHEMA,) * 3, *(first.schema,) * 3), *(Pick(name, "x", name) for name in inside))
+    named = emitted(second, [*(each for each in pages if each[0] < 3), *found, *ends])
+    written = detection(whole, context, (SCHEMA,) * len(NAMES), *(Pick(name, name, "id") for name in inside))
+    assert told(named) == told(emitted(written, [*pages, *ends]))
+
+
+def detection(event: Event, context: Context, schemas: tuple[Schema, ...], *more: Output) -> Detect:
+    """Without keys and conditions, showing when it began and which and how many tuples of a, b and c it has."""
+    names = [part.name for part in primitives(event) if part.name in "abc"]
+    outputs: list[Output] = [output for name in names for output in (Pick(name, name, "id"), Count(f"{name}s", name))]
+    return Detect(event, context, schemas, ((),) * len(schemas), (), (*outputs, *more, Started("began")))
+
+
+def emitted(spec: Detect, elements: list[tuple[int, Element]]) -> list[Page]:
+    operator = spec.build()
+    found: list[Page] = []
+    for port, element in elements:
+        out = operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
+        found += [each for each in out if isinstance(each, Page)]
+    return found
+
+
+def told(pages: list[Page]) -> Counter[Any]:
+    return Counter(tuple(sorted(row.items())) for page in pages for row in page.rows.iter_rows(named=True))
+
+
 def check(event: Event, context: Context, terms: tuple[Expr, ...], tuples: Tuples, keyed: bool, *, texts: bool = False) -> Detect:
     """The operator's results are the oracle's."""
     names = [part.name for part in primitives(event)]

@@ -45,11 +45,13 @@ def event(rng: random.Random) -> str:
 def test_events_on_spark_agree_with_the_oracle(spark, buckets, page, number, tmp_path):
     rng = random.Random(number)
     texts = [event(rng) for _ in range(14)]
+    texts += ["c SEQUENCE pair WITHIN 20 SECONDS WHERE c.k = pair.k", "pair SEQUENCE c WITHIN 20 SECONDS CONTEXT CHRONICLE"]
     tuples = {name: [(rng.randrange(60), rng.choice((0, 1, 2, None)), rng.randrange(4)) for _ in range(40)] for name in "abc"}
     rows = {name: sorted(each, key=lambda row: row[0] + rng.choice((0, 0, 2))) for name, each in tuples.items()}
     found = {}
     with Session(tmp_path, buckets=buckets, page=page) as session:
         streams = [f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 5 SECONDS FROM MEMORY" for name in "abc"]
+        streams.append("CREATE EVENT pair AS a SEQUENCE b WITHIN 9 SECONDS WHERE a.k = b.k CONTEXT CONTINUOUS")
         events = [f"CREATE EVENT e{i} AS {text}; CREATE QUERY q{i} AS SELECT * FROM e{i} INTO MEMORY" for i, text in enumerate(texts)]
         session.execute(";\n".join([*streams, *events]))
         plans = {}

@@ -285,3 +285,31 @@ def test_feedback_that_makes_no_sense_is_refused(session, text, error, complaint
     with pytest.raises(error, match=complaint) as refused:
         session.execute(text)
     assert "^" in refused.value.render(text)
+
+
+@pytest.mark.parametrize("assumed", [False, True])
+def test_histories_of_an_event_that_nobody_needs_are_not_sent_and_the_others_are_whole(assumed):
+    with Session(host="local", buckets=3) as session:
+        for name in "ab":
+            session.execute(f"CREATE STREAM {name} (at TIMESTAMP, k INT, {name}v INT) TIMESTAMP BY at FROM MEMORY")
+        session.execute("CREATE EVENT pair AS a SEQUENCE b WITHIN 9 SECONDS WHERE a.k = b.k CONTEXT RECENT")
+        session.execute("CREATE QUERY pairs AS SELECT k, av, bv, rowtime AS ended FROM pair INTO MEMORY")
+
+        def happen(seconds):
+            for name, step in (("a", 0), ("b", 0.5)):
+                rows = [(EPOCH + dt.timedelta(seconds=second + step), key) for second in seconds for key in range(4)]
+                session.push(name, [{"at": at, "k": key, f"{name}v": at.second} for at, key in rows])
+            while session.deployment.step():
+                pass
+
+        happen(range(10))
+        if assumed:
+            session.execute("ASSUME pairs WHERE k > 0 FOR 1 HOUR")
+        happen(range(10, 30))
+        session.drain()
+        needed = sorted((row["av"], row["bv"]) for row in session.results("pairs") if row["k"] == 0)
+        others = [row for row in session.results("pairs") if row["k"] > 0 and row["ended"] > EPOCH + dt.timedelta(seconds=11)]
+        met = sum(seen.tuples_in for name, seen in session.statistics().vertices.items() if name.startswith("detect"))
+    assert needed == [(second, second) for second in range(30)]
+    assert bool(others) == (not assumed)
+    assert met <= 2 * 4 * 10 + 2 * 20 if assumed else met == 2 * 4 * 30

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headrace.elements.event_output import key_columns
 from headrace.elements.expression import Column, Expr
 from headrace.elements.match import Between
 from headrace.elements.pattern import STAMP, Pattern
 from headrace.elements.schema import TS
+from headrace.operators.feedback.detect_response import detect_inputs
 from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.join_response import join_inputs, sequence_inputs, table_input
 from headrace.operators.feedback.pane_response import group_input, pane_input, partial_input, watches
@@ -81,10 +81,8 @@ def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
             return Response(join_inputs(spec, wanted))
         case SequenceJoin():
             return Response(sequence_inputs(spec, wanted))
-        case Detect(keys=keys):
-            # a whole history is on its own; anything else that is left out might have prevented or replaced something
-            places = key_columns(spec.event, keys, spec.outputs)
-            return Response(tuple(group_input(wanted, {name: own[place] for name, place in places.items()}) for own in keys))
+        case Detect():
+            return Response(detect_inputs(spec, wanted))
         case Suppress(by=by):  # a group is on its own; of a group, what is left out would not count
             return Response((group_input(wanted, {expr.name: expr for expr in by if isinstance(expr, Column)}),))
         case PartialAggregate():

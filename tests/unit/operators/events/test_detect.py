@@ -163,6 +163,51 @@ def test_what_the_latest_replaced_does_not_come_back_when_it_is_used_up() -> Non
     assert found(Within(Sequence(A, B), 100), Mode.PROXIMAL, "a1@1 a2@2 b1@3 b2@4", ports=2, key="car") == ["a2 b1"]
 
 
+@pytest.mark.parametrize("event", [And(A, B), AnyOf(2, (A, B))], ids=["and", "any"])
+def test_proximal_uses_up_the_newer_of_a_pair_as_well(event: Event) -> None:
+    assert found(event, Mode.PROXIMAL, "a1@1 b1@2 a2@3 b2@4 b3@5", ports=2) == ["a1 b1", "a2 b2"]
+    assert found(event, Mode.PROXIMAL, "b1@1 a1@2 b2@3", ports=2) == ["a1 b1"]
+    # a2 is used up by b1 that waits, and a1, which it replaced, does not come back for b2
+    same = equals("a.segment", "b.segment")
+    assert found(event, Mode.PROXIMAL, "a1@1/1/7 b1@2/1/8 a2@3/1/8 b2@4/1/7 b3@5/1/8", ports=2, conditions=(same,)) == ["a2 b1"]
+
+
+def test_proximal_any_uses_up_all_that_it_took() -> None:
+    assert found(AnyOf(3, (A, B, C)), Mode.PROXIMAL, "a1@1 b1@2 c1@3 a2@4 b2@5 c2@6") == ["a1 b1 c1", "a2 b2 c2"]
+    assert found(AnyOf(2, (A, B, C)), Mode.PROXIMAL, "a1@1 b1@2 c1@3 a2@4") == ["a1 b1", "a2 c1"]
+
+
+def test_a_part_that_lasts_counts_from_its_beginning() -> None:
+    """A tuple's `since` is when it began: b1 is [3, 6] here, a1 [1, 2]."""
+    schema = Schema.of(id=Type.STRING, since=Type.TIMESTAMP)
+    a, b = (Primitive(name, port, start="since") for port, name in enumerate("ab"))
+
+    def told(event: Event, *, point: bool, b_since: int) -> list[tuple[int, int]]:
+        detect = Detect(event, Context(Mode.CHRONICLE, point=point), (schema,) * 2, ((),) * 2, (), (Started("started"),))
+        tuples = [(0, "a1", 1, 2), (1, "b1", b_since, 6)]
+        script = [(port, page_of(schema, [{"id": id_, "since": since}], [ts])) for port, id_, since, ts in tuples]
+        return [(row.values["started"], row.ts) for row in check_operator(detect, script, ports=2)]
+
+    assert told(Sequence(a, b), point=False, b_since=3) == [(1, 6)]
+    assert told(Sequence(a, b), point=False, b_since=2) == []
+    assert told(Sequence(a, b), point=True, b_since=2) == [(1, 6)]
+    assert told(And(a, b), point=False, b_since=0) == [(0, 6)]
+    assert told(Within(And(a, b), 5), point=False, b_since=0) == []
+    assert told(Within(And(a, b), 5), point=True, b_since=0) == []
+    assert told(Within(Sequence(a, Primitive("b", 1)), 5), point=False, b_since=0) == [(1, 6)]  # on columns
+    assert told(Within(Sequence(a, Primitive("b", 1)), 4), point=False, b_since=0) == []
+
+
+def test_what_lasted_too_long_replaces_nothing() -> None:
+    schema = Schema.of(id=Type.STRING, since=Type.TIMESTAMP)
+    a, b = Primitive("a", 0, start="since"), Primitive("b", 1)
+    tuples = [(0, "a1", 4, 4), (0, "a2", 0, 5), (1, "b1", 6, 6)]
+    script = [(port, page_of(schema, [{"id": id_, "since": since}], [ts])) for port, id_, since, ts in tuples]
+    for event in (Within(Sequence(a, b), 3), Within(And(a, b), 3)):
+        detect = Detect(event, Context(Mode.RECENT), (schema,) * 2, ((),) * 2, (), (Pick("id", "a", "id"),))
+        assert [row.values["id"] for row in check_operator(detect, script, ports=2)] == ["a1"]
+
+
 def test_an_occurrence_lasts_from_its_first_constituent_to_its_last() -> None:
     (row,) = rows(spec(Sequence(A, B), Mode.RECENT, ports=2), "a1@600 b1@660")
     assert (row.ts, row.values["started"], row.values["ended"]) == (660, 600, 660)
