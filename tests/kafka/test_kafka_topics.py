@@ -102,11 +102,13 @@ def until(condition, seconds=60.0):
 def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp_path):
     topics.make("whole", 4)
     topics.make("results", 2)
+    topics.make("copies", 1)
     topics.send("whole", readings(0, 30))
     topics.send("whole", [(3, 29_950, "{oops"), (4, 29_950, '{"segment": 5}')])
     sink = f"KAFKA (bootstrap '{topics.address}', topic 'results', key 'segment', record_time 'window_end')"
+    another = f"KAFKA (bootstrap '{topics.address}', topic 'copies')"
     with Session(tmp_path / "checkpoint", host="local", limit=300) as session:
-        session.execute(statements(topics.address, "whole", tmp_path / "out", sink))
+        session.execute(statements(topics.address, "whole", tmp_path / "out", sink, another))
         session.execute("CREATE QUERY wrong AS SELECT * FROM probes.bad INTO MEMORY")
         while session.deployment.step():
             pass
@@ -125,6 +127,7 @@ def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp
         (f"{end.isoformat()}.000000", segment, n) for end, segment, n, _ in expected(40)
     ]
     assert len({(partition, key) for partition, key, _ in sent}) == SEGMENTS, "each key is in one partition"
+    assert len(topics.values("copies", 1)) == len(sent)
     with Session(tmp_path / "other", host="local") as session:  # transactions leave gaps in the numbers of records, also at the end
         session.execute(f"""
             CREATE STREAM back (window_end TIMESTAMP, segment INT, n BIGINT) TIMESTAMP BY window_end

@@ -141,11 +141,13 @@ class KafkaTopic:
         consumer = self._made(lambda: self._kafka.Consumer(self._there.client(**settings), logger=_LOG))
         try:
             consumer.assign([self._kafka.TopicPartition(self._there.topic, partition, begin)])
+            messages: list[Any] = []
             patience = time.monotonic() + self._there.timeout
             while begin < end:
+                # what is here, else wait for one: there may be fewer records than numbers, so no count can be waited for
+                found = consumer.consume(PIECE - len(messages), 0) or consumer.consume(1, max(0.0, patience - time.monotonic()))
                 before, problem = begin, None
-                messages = []
-                for message in consumer.consume(min(end - begin, PIECE), max(0.0, patience - time.monotonic())):
+                for message in found:
                     if message.error() is None:
                         begin = message.offset() + 1
                         messages += [message] if begin <= end else []
@@ -154,13 +156,16 @@ class KafkaTopic:
                     else:
                         problem = message.error()
                         self._check_present(problem, partition, begin)
-                if messages:
+                if len(messages) == PIECE:
                     yield _records(messages)
+                    messages = []
                 if begin > before:
                     patience = time.monotonic() + self._there.timeout
                 elif time.monotonic() >= patience:  # until then the client tries again whatever went wrong
                     why = "nothing came" if problem is None else problem.str()
                     raise SourceFault(f"{self._there}: {why} (partition {partition} from {begin} on)", hint=_REACHABLE)
+            if messages:
+                yield _records(messages)
         finally:
             consumer.close()
 

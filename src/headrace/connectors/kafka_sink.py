@@ -78,7 +78,8 @@ class KafkaSink:
     def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
         self._target, self._schema = target(connector, schema), schema
         self._kafka = library()
-        self._name = f"headrace-{query}-{_identity(Path(checkpoint) / 'sinks' / f'{query}.kafka')}"
+        # two sinks of a query must not take each other for an earlier process
+        self._name = f"headrace-{query}-{self._target.place.topic}-{_identity(Path(checkpoint) / 'sinks' / 'kafka')}"
         self._producer: Any = None
         self._next = 0  # the first micro-batch that is not in the topic
 
@@ -151,7 +152,7 @@ class KafkaSink:
 
 
 def _identity(path: Path) -> str:
-    """The name that a query of this checkpoint has for ever."""
+    """A name that a checkpoint has for ever, and no other has."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, lambda file: file.write(uuid.uuid4().hex.encode()))

@@ -64,8 +64,8 @@ def test_right_sources_pass_and_touch_nothing(tmp_path: Path, monkeypatch: pytes
     check_source(stream("SPARK", format="rate", rowsPerSecond=5))
     check_sink("q", Connector("FILES", {"path": "out"}), SCHEMA)
     assert list(tmp_path.iterdir()) == []
-    assert set(SOURCES) == {"FILES", "GENERATOR", "SOCKET", "MEMORY", "SPARK", "CLOCK", "RAISED", "FAILURES", "SYSTEM"}
-    assert set(SINKS) == {"FILES", "CONSOLE", "MEMORY", "SPARK"}
+    assert set(SOURCES) == {"FILES", "GENERATOR", "KAFKA", "SOCKET", "MEMORY", "SPARK", "CLOCK", "RAISED", "FAILURES", "SYSTEM"}
+    assert set(SINKS) == {"FILES", "CONSOLE", "KAFKA", "MEMORY", "SPARK"}
 
 
 @pytest.mark.parametrize(
