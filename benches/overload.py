@@ -186,7 +186,9 @@ def measure_capacity(folder: Path, statements: Statements, seconds: float) -> fl
         sizes = {limit: _batch_seconds(folder / f"capacity-{attempt}-{limit}", folder, statements, rate, limit) for limit in _sizes(rate, seconds)}
         (small, quick), (large, slow) = sorted(sizes.items())
         each = max(1e-9, (slow - quick) / (large - small))
-        rate = max(1000.0, (seconds - max(0.0, quick - small * each)) / (seconds * each))
+        fitted = (seconds - max(0.0, quick - small * each)) / (seconds * each)
+        seen = large / slow  # what the fit says cannot be far from what was seen
+        rate = min(max(fitted, 0.5 * seen), 1.5 * seen)
     return rate
 
 
