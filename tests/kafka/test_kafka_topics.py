@@ -3,7 +3,12 @@
 import datetime as dt
 import itertools
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -219,3 +224,28 @@ def test_spark_skips_partitions_that_nobody_needs_also_after_a_restart(spark, to
     assert written(tmp_path / "out") == results
     sent = [row for _, _, row in topics.values("speeds", 1)]
     assert sorted((dt.datetime.fromisoformat(row["window_end"]), row["segment"], row["n"], row["speed"]) for row in sent) == results
+
+
+@pytest.mark.spark
+def test_killed_between_results_a_topic_is_read_and_written_exactly_once(topics, tmp_path):
+    topics.make("read", 3)
+    topics.make("written", 2)
+    topics.send("read", readings(0, 50))
+    script, out = tmp_path / "script.sql", tmp_path / "out"
+    script.write_text(statements(topics.address, "read", out, f"KAFKA (bootstrap '{topics.address}', topic 'written', key 'segment')"))
+    child = Path(__file__).parents[1] / "spark" / "crash_child.py"
+
+    def start():
+        with (tmp_path / "child.log").open("ab") as log:
+            command = [sys.executable, str(child), str(tmp_path / "checkpoint"), str(script), "400"]
+            return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log)
+
+    process = start()
+    # results of a window are written to one sink after the other: this is somewhere in between, or shortly after
+    until(lambda: len(list(out.glob("part-*"))) >= 2 or process.poll() is not None, 120)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "it was killed before its end"
+    assert start().wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]
+    assert written(out) == expected(50)
+    sent = [(dt.datetime.fromisoformat(row["window_end"]), row["segment"], row["n"], row["speed"]) for _, _, row in topics.values("written", 2)]
+    assert sorted(sent) == expected(50)
