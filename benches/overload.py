@@ -25,6 +25,8 @@ from headrace.session import Session
 
 PROMISE_S, ERROR = 2.0, 0.35
 QUICK_S = 0.5
+#: A probe is in a file so long after its time at most; a result could have been there so long after its window's end.
+SKEW_S = 0.3
 POINTS = 40  # of each zone
 NEAR = 0.05
 #: A micro-batch may take this share of the promise: a tuple waits for one and is in the next.
@@ -149,7 +151,7 @@ def both_statements(source: Path, folder: Path, promise: str) -> str:
     """A count that is cheap, and one over pairs that is not."""
     quick, lazy = (f"WITH (force, latency '{QUICK_S} s' MUST)", "WITH (force, latency '1 minute' DONT CARE)") if promise else ("", "")
     return f"""
-        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at FROM FILES (path '{source}', format 'parquet');
+        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at SKEW {SKEW_S} SECONDS FROM FILES (path '{source}', format 'parquet');
         CREATE QUERY quick {quick} AS SELECT zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] GROUP BY zone INTO MEMORY;
         CREATE QUERY lazy {lazy} AS SELECT a.zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] AS a JOIN probes [RANGE 1 SECOND] AS b
           ON a.zone = b.zone AND a.x < b.y GROUP BY a.zone INTO MEMORY;
@@ -243,7 +245,7 @@ def spark(spot: Path, folder: Path, phases: Sequence[Phase]) -> Seen:
     seen = Seen()
     session = spark_session()
     points = session.read.parquet(str(folder / "points.parquet"))
-    stream = session.readStream.schema(COLUMNS).parquet(str(source)).withWatermark("at", "0 seconds")
+    stream = session.readStream.schema(COLUMNS).parquet(str(source)).withWatermark("at", f"{SKEW_S} seconds")
     near = stream.join(points, col("zone") == col("area")).where(expr(f"{H} < {NEAR * NEAR}"))
     counts = near.groupBy(window("at", "1 second"), "zone").count()
     begin_us = _begin()
@@ -279,7 +281,7 @@ def counted(folder: Path, phases: Sequence[Phase]) -> dict[tuple[int, int], int]
 
 def near_statements(source: Path, folder: Path, promise: str) -> str:
     return f"""
-        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at FROM FILES (path '{source}', format 'parquet');
+        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at SKEW {SKEW_S} SECONDS FROM FILES (path '{source}', format 'parquet');
         CREATE TABLE points FROM FILES (path '{folder / "points.parquet"}', format 'parquet');
         CREATE QUERY near {promise} AS SELECT zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] JOIN points ON zone = area
           WHERE {H} < {NEAR * NEAR} GROUP BY zone INTO MEMORY;
@@ -293,7 +295,7 @@ def _begin() -> int:
 
 def _note(seen: Seen, zone: int, end: float, count: int, begin_us: int, now: float) -> None:
     after = round(end - begin_us / 1e6)
-    seen.delays.setdefault(float(after), now - end)
+    seen.delays.setdefault(float(after), now - end - SKEW_S)
     seen.counts[zone, after] = count
 
 
