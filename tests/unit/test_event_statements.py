@@ -135,3 +135,19 @@ def test_a_rule_sees_a_named_event_as_its_context_says() -> None:
         assert session.results("as_intervals") == []
         (row,) = session.results("as_points")
         assert (row["level"], row["event_start"]) == (3, NEW_YEAR + datetime.timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(("mode", "pairs"), [("UNRESTRICTED", [(0, 2), (0, 3), (1, 2), (1, 3)]), ("CHRONICLE", [(0, 2), (1, 3)])])
+def test_a_mode_that_nothing_bounds_runs_with_a_warning(mode: str, pairs: list[tuple[int, int]]) -> None:
+    start = datetime.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+    with Session(host="local") as session:
+        session.execute("""
+            CREATE STREAM downs (at TIMESTAMP, n INT) TIMESTAMP BY at FROM MEMORY;
+            CREATE STREAM ups (at TIMESTAMP, n INT) TIMESTAMP BY at FROM MEMORY;""")
+        (said,) = session.execute(f"CREATE EVENT outage AS downs SEQUENCE ups CONTEXT {mode}")
+        assert f"warning: CONTEXT {mode} keeps every downs" in str(said)
+        session.execute("CREATE QUERY found AS SELECT * FROM outage INTO MEMORY")
+        for number, stream in enumerate(("downs", "downs", "ups", "ups")):
+            session.push(stream, [{"at": start + datetime.timedelta(days=number), "n": number}])
+        session.drain()
+        assert sorted((row["n"], row["n_1"]) for row in session.results("found")) == pairs

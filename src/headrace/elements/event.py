@@ -261,21 +261,6 @@ def spans(event: Event, span: int | None = None) -> Iterator[tuple[Primitive, in
         yield from spans(operand, reach)
 
 
-def unbounded(event: Event, context: Context) -> str | None:
-    """Why the state of a detection would grow for ever, as a phrase that names what is kept; None if it does not.
-
-    What is kept of each key, or of each value of BY, is not counted.
-    """
-    if context.mode not in (Mode.UNRESTRICTED, Mode.CHRONICLE):
-        return None
-    for each in waiting(event):
-        retention = context.retention(each.name) if isinstance(each, Primitive) else None
-        if retention is None or (retention.keep is None and retention.age is None):
-            names = " and ".join(part.name for part in constituents(each))
-            return f"{context.mode.value} keeps every {names} for ever"
-    return None
-
-
 def waiting(event: Event, span: int | None = None) -> Iterator[Event]:
     """The operands that wait for others without a bound on how long."""
     if span is None:

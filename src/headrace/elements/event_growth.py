@@ -1,4 +1,4 @@
-"""What of a detection's state no bound limits, although it does not grow for ever by design: worth a warning."""
+"""What of a detection's state no bound limits: worth a warning."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ def growing(event: Event, context: Context) -> tuple[str, ...]:
 
 
 def _open_starts(event: Event, context: Context) -> Iterator[str]:
-    """In these modes what waits is used up by an end, but nothing says that one comes."""
-    if context.mode not in (Mode.CONTINUOUS, Mode.CUMULATIVE):
-        return
+    """In some modes what waits is used up by an end, but nothing says that one comes; in UNRESTRICTED it never is."""
+    match context.mode:
+        case Mode.RECENT | Mode.PROXIMAL:
+            return
+        case Mode.UNRESTRICTED:
+            how_long = "for ever"
+        case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE:
+            how_long = "until it is used"
     for each in waiting(event):
         retention = context.retention(each.name) if isinstance(each, Primitive) else None
         if retention is None or (retention.keep is None and retention.age is None):
             names = " and ".join(part.name for part in constituents(each))
-            yield f"CONTEXT {context.mode.value} keeps every {names} until it is used; WITHIN, KEEP or AGE would bound it"
+            yield f"CONTEXT {context.mode.value} keeps every {names} {how_long}; WITHIN, KEEP or AGE would bound it"
 
 
 def _values(event: Event, context: Context) -> Iterator[str]:

@@ -21,15 +21,13 @@ from headrace.elements.event import (
     constituents,
     operands,
     primitives,
-    unbounded,
 )
 from headrace.elements.event_output import Count, Output, Pick, Started
 from headrace.elements.event_rewrite import own_names, rebuild
-from headrace.elements.event_text import format_event
 from headrace.elements.expression import Call, Column, Expr, columns, conjunction, conjuncts
 from headrace.elements.schema import TS
 from headrace.elements.types import Type
-from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
+from headrace.errors import NameFault, NotSupported, Span
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Detection, Name
 from headrace.plan.bind_expression import ExpressionBinder
@@ -135,10 +133,6 @@ def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[tuple[str, 
 
 
 def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:
-    reason = unbounded(event, detection.context)
-    if reason is not None:
-        hint = "add WITHIN 10 MINUTES, KEEP or AGE to the context, or take another mode"
-        raise UnboundedStateFault(f"{reason}, in {format_event(event)}", span=detection.span, hint=hint)
     for part in _walk(event):
         if isinstance(part, Aperiodic):
             middles, ends = ({each.name for each in primitives(side)} for side in (part.middle, part.end))

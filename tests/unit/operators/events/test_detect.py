@@ -27,8 +27,8 @@ from headrace.elements.event import (
     Times,
     Within,
     primitives,
-    unbounded,
 )
+from headrace.elements.event_growth import growing
 from headrace.elements.event_output import Count, Ended, Output, Pick, Started
 from headrace.elements.expression import Call, Column, Expr, Literal
 from headrace.elements.page import Page, Punctuation, page_of
@@ -356,14 +356,17 @@ def test_keys_divide_the_history_and_null_belongs_to_no_part_of_it() -> None:
     assert check_operator(spec(Within(Sequence(A, B), 9), Mode.RECENT, key="car", ports=2), script, ports=2) == []
 
 
-def test_modes_whose_state_grows_for_ever_are_named() -> None:
-    assert unbounded(Sequence(A, B), Context(Mode.RECENT)) is None
-    assert unbounded(Sequence(A, B), Context(Mode.UNRESTRICTED)) == "UNRESTRICTED keeps every a for ever"
-    assert unbounded(And(A, Sequence(B, C)), Context(Mode.CHRONICLE)) == "CHRONICLE keeps every a for ever"
-    assert unbounded(Within(And(A, Sequence(B, C)), 5), Context(Mode.CHRONICLE)) is None
-    assert unbounded(Within(Plus(Sequence(A, B), 3), 5), Context(Mode.CHRONICLE)) == "CHRONICLE keeps every a for ever"
-    assert unbounded(Sequence(A, B), Context(Mode.CHRONICLE, (Retention("a", keep=3),))) is None
-    assert unbounded(Or(A, Times(3, B)), Context(Mode.UNRESTRICTED)) is None
+def test_a_warning_names_what_no_bound_limits() -> None:
+    def warned(event: Event, context: Context) -> list[str]:
+        return [text.split(";")[0] for text in growing(event, context)]
+
+    assert warned(Sequence(A, B), Context(Mode.RECENT)) == []
+    assert warned(Sequence(A, B), Context(Mode.UNRESTRICTED)) == ["CONTEXT UNRESTRICTED keeps every a for ever"]
+    assert warned(And(A, Sequence(B, C)), Context(Mode.CHRONICLE))[0] == "CONTEXT CHRONICLE keeps every a until it is used"
+    assert warned(Within(And(A, Sequence(B, C)), 5), Context(Mode.CHRONICLE)) == []
+    assert warned(Within(Plus(Sequence(A, B), 3), 5), Context(Mode.CHRONICLE)) == ["CONTEXT CHRONICLE keeps every a until it is used"]
+    assert warned(Sequence(A, B), Context(Mode.CHRONICLE, (Retention("a", keep=3),))) == []
+    assert warned(Or(A, Times(3, B)), Context(Mode.UNRESTRICTED)) == []
 
 
 def test_a_spec_can_be_written_and_read() -> None:
