@@ -1,0 +1,63 @@
+"""Rules that act on the outside, turn queries on and off, and go by the clock, on Spark."""
+
+import http.server
+import json
+import threading
+import time
+
+from headrace.session import Session
+
+SCRIPT = """
+CREATE STREAM immobile (carId INT) FROM MEMORY;
+CREATE STREAM cars (n INT) FROM MEMORY;
+CREATE QUERY detour AS SELECT n FROM cars INTO MEMORY;
+STOP QUERY detour;
+CREATE EVENT tick AS AT '*:*:*';
+CREATE QUERY ticks AS SELECT * FROM tick INTO MEMORY;
+CREATE RULE begin ON immobile WHEN carId > 0 DO START QUERY detour, CALL webhook('{url}');
+CREATE RULE finish ON immobile WHEN carId < 0 DO STOP QUERY detour;
+"""
+
+
+class Police(http.server.BaseHTTPRequestHandler):
+    told: list = []
+
+    def do_POST(self):
+        Police.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Nothing: the test looks at what was told."""
+
+
+def until(session, what, seconds=100):
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert session.wait(0.05) is False
+        assert time.monotonic() < deadline, "it never came to hold"
+
+
+def state(session):
+    (shown,) = session.execute("SHOW QUERIES")
+    return {row[0]: row[-1] for row in shown.rows}["detour"]
+
+
+def test_a_rule_turns_a_query_on_and_off_and_tells_a_webhook_while_the_clock_strikes(spark, tmp_path):
+    Police.told = []
+    with http.server.HTTPServer(("127.0.0.1", 0), Police) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        with Session(tmp_path) as session:
+            session.execute(SCRIPT.format(url=f"http://127.0.0.1:{server.server_port}/police"))
+            off = state(session)
+            session.push("immobile", [{"carId": 7}])
+            until(session, lambda: state(session) != off)
+            session.push("cars", [{"n": 2}])
+            until(session, lambda: session.results("detour") == [{"n": 2}])
+            until(session, lambda: Police.told and len(session.results("ticks")) > 1)
+            session.push("immobile", [{"carId": -1}])
+            until(session, lambda: state(session) == off)
+        server.shutdown()
+        thread.join()
+    assert [(each["rule"], each["detection"]["carId"]) for each in Police.told] == [("begin", 7)]
