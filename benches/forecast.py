@@ -23,6 +23,8 @@ LOADS = (0.5, 0.7, 0.85)
 H = "pow(sin((y - py) / 2), 2) + cos(y) * cos(py) * pow(sin((x - px) / 2), 2)"
 #: The error of a forecast that is aimed for.
 TARGET = 0.15
+#: A rate is searched for in at most so many runs of so many seconds, until the utilisation is so near to the load.
+SEARCHES, SEARCH_S, NEAR = 4, 15.0, 0.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +39,26 @@ class Run:
 
 
 def main(quick: bool) -> dict[str, Any]:
-    """A minute at each load (20 s if quick), after a run at a low rate that warms up and tells the first utilisation."""
-    seconds = 20.0 if quick else 60.0
+    """A minute at each load (40 s if quick), after a run at a low rate that warms up and tells the first utilisation."""
+    seconds = 40.0 if quick else 60.0
     figures: dict[str, Any] = {"bench": "forecast", "title": "Predicted latency beside measured latency", "cases": {}, "rows": [], "notes": []}
     with tempfile.TemporaryDirectory(prefix="forecast-") as name:
         folder = Path(name)
         write_points(folder / "points.parquet", POINTS)
-        found = watch(folder, 5000.0, 15.0)
+        found = watch(folder, 40_000.0, 20.0)
         for load in LOADS:
-            for _ in range(2):  # the first comes near, the second nearer
-                found = watch(folder, _next(found, load), seconds / 2)
-            found = watch(folder, _next(found, load), seconds)
-            _add(load, found, figures)
+            for _ in range(SEARCHES):
+                found = watch(folder, _next(found, load), SEARCH_S)
+                if abs(found.utilisation - load) <= NEAR:
+                    break
+            _add(load, watch(folder, _next(found, load), seconds), figures)
     figures["notes"].append("utilisation and latency are predicted at the end of each run, from its own counters")
     return figures
 
 
 def _next(found: Run, load: float) -> float:
     """The rate at which the utilisation should be `load`; in steps, since what a tuple costs depends on the rate."""
-    return found.rate * min(3.0, max(0.3, load / max(found.utilisation, 1e-3)))
+    return found.rate * min(2.0, max(0.5, load / max(found.utilisation, 1e-3)))
 
 
 def _add(load: float, found: Run, figures: dict[str, Any]) -> None:
@@ -76,7 +79,7 @@ def _add(load: float, found: Run, figures: dict[str, Any]) -> None:
 
 
 def watch(folder: Path, rate: float, seconds: float) -> Run:
-    """Run at a rate for so long; the first third does not count."""
+    """Run at a rate for so long; the first half does not count, in which what came during the start is worked off."""
     delays: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(prefix="forecast-") as name, Session(Path(name) / "checkpoint") as session:
         session.execute(f"""
@@ -97,7 +100,7 @@ def watch(folder: Path, rate: float, seconds: float) -> Run:
         (told,) = session.execute("EXPLAIN CAPACITY JSON near")
         assert isinstance(told, Message)
         report = json.loads(told.text)
-    late = [delay for at, delay in delays if at - began > seconds / 3]
+    late = [delay for at, delay in delays if at - began > seconds / 2]
     (line,) = report["queries"]
     came = report["streams"]["probes"]  # of a stream that comes faster than it can be read, what was read
     return Run(came, report["utilisation"], line["latency"], statistics.fmean(late) if late else float("inf"), len(late))

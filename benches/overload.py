@@ -9,19 +9,22 @@ And two queries of one stream at 1.2 times what both need, nothing shed: one mus
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from benches.parts.probes import COLUMNS, FILE_S, Phase, probes, release, write, write_points
+from benches.parts.probes import COLUMNS, FILE_S, ZONES, Phase, probes, release, write_points
 
+from headrace.errors import HostFault
+from headrace.experiments.experiment import Panel, Series
 from headrace.session import Session
 
 PROMISE_S, ERROR = 2.0, 0.35
@@ -33,6 +36,8 @@ NEAR = 0.05
 #: A micro-batch may take this share of the promise: a tuple waits for one and is in the next.
 SHARE = 0.4
 OVERLOAD, AFTER = 1.5, 0.5
+#: To measure the capacity, the rate grows by this factor after so many seconds, at most so often.
+GROWTH, STEP_S, STEPS = 1.3, 8.0, 16
 #: Results of the first seconds do not count: the load has to be noticed.
 FIRST_S = 15.0
 #: How long a run may take to bring what is left when the input has ended.
@@ -69,7 +74,7 @@ def main(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="overload-") as name:
         folder = Path(name)
         write_points(folder / "points.parquet", POINTS)
-        capacity = measure_capacity(folder, near_statements, SHARE * PROMISE_S)
+        capacity = measure_capacity(folder, near_statements, 20_000.0, SHARE * PROMISE_S)
         phases = [Phase(OVERLOAD * capacity, seconds), Phase(AFTER * capacity, seconds / 2)]
         runs: dict[str, Callable[[], Seen]] = {
             "ours, promise kept by shedding": lambda: ours(
@@ -85,8 +90,28 @@ def main(quick: bool) -> dict[str, Any]:
         _add(case, found, seconds, truth, figures)
     with tempfile.TemporaryDirectory(prefix="urgency-") as name:
         _add_urgency(Path(name), seconds / 2, figures)
-    figures["series"] = {case: sorted(found.delays.items()) for case, found in seen.items()}
+    figures["panels"] = [_latencies(seen, seconds), _counts(seen["ours, promise kept by shedding"], truth)]
     return figures
+
+
+def _latencies(seen: Mapping[str, Seen], seconds: float) -> Panel:
+    curves = tuple(Series(case, tuple(sorted(found.delays.items()))) for case, found in seen.items())
+    bounds = Series("promise", ((0.0, PROMISE_S),), "level"), Series("the overload ends", ((seconds, 0.0), (seconds, PROMISE_S)), "dashed")
+    return Panel("How late the results of a window are", "end of the window (s)", "seconds", (*curves, *bounds))
+
+
+def _counts(found: Seen, truth: Mapping[tuple[int, int], int]) -> Panel:
+    """All zones together: what there was and what was estimated."""
+    real, told = (
+        tuple((float(end), float(sum(each.get((zone, end), 0) for zone in range(ZONES)))) for end in sorted({end for _, end in truth}))
+        for each in (truth, found.counts)
+    )
+    return Panel(
+        "Probes near a road, a second",
+        "end of the window (s)",
+        "count",
+        (Series("all", real), Series("estimated from what was kept", told, "dashed")),
+    )
 
 
 def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], int], figures: dict[str, Any]) -> None:
@@ -111,7 +136,7 @@ def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], in
 
 def _add_urgency(folder: Path, seconds: float, figures: dict[str, Any]) -> None:
     """Both queries for so long at 1.2 times the capacity, then as long at a third of it, in which the second catches up."""
-    capacity = measure_capacity(folder, both_statements, 1.0)
+    capacity = measure_capacity(folder, both_statements, 2_000.0, 1.0)
     phases = [Phase(1.2 * capacity, seconds), Phase(capacity / 3, seconds)]
     source = folder / "both" / "probes"
     source.mkdir(parents=True)
@@ -168,39 +193,40 @@ def at_once(source: Path, folder: Path) -> dict[str, dict[tuple[int, float], int
         return {query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)} for query in ("quick", "lazy")}
 
 
-def measure_capacity(folder: Path, statements: Statements, seconds: float) -> float:
-    """Tuples a second that ours works off in micro-batches that take so long, by how long those of two sizes take; the first runs warm the JVM."""
-    rate = 10_000.0
-    for attempt in range(4):
-        sizes = {limit: _batch_seconds(folder / f"capacity-{attempt}-{limit}", folder, statements, rate, limit) for limit in _sizes(rate, seconds)}
-        (small, quick), (large, slow) = sorted(sizes.items())
-        each = max(1e-9, (slow - quick) / (large - small))
-        fitted = (seconds - max(0.0, quick - small * each)) / (seconds * each)
-        seen = large / slow  # what the fit says cannot be far from what was seen
-        rate = math.sqrt(rate * min(max(fitted, 0.5 * seen), 1.5 * seen))  # halfway: what a tuple of a join costs grows with the rate
-    return rate
-
-
-def _sizes(rate: float, seconds: float) -> tuple[int, int]:
-    return int(rate * seconds / 3), int(rate * seconds)
-
-
-def _batch_seconds(spot: Path, folder: Path, statements: Statements, rate: float, limit: int) -> float:
-    """How long a micro-batch of so many tuples takes if all are there at once."""
-    source = spot / "probes"
+def measure_capacity(folder: Path, statements: Statements, first: float, seconds: float) -> float:
+    """The rate at which micro-batches take so long: it grows step by step from the `first` until they do."""
+    steps = [first * GROWTH**number for number in range(STEPS)]
+    source = folder / "capacity" / "probes"
     source.mkdir(parents=True)
-    phases = [Phase(rate, 8 * limit / rate)]  # eight micro-batches
-    number = 0
-    while (rows := probes(phases, number, 1_767_225_600_000_000)) is not None:
-        write(source, number, rows)
-        number += 1
-    with Session(spot / "checkpoint", limit=limit) as session:
+    with Session(folder / "capacity" / "checkpoint") as session:
         session.execute(statements(source, folder, ""))
-        running = session.deployment.query  # type: ignore[attr-defined]
-        session.drain()
-        took = [float(each.durationMs["triggerExecution"]) / 1e3 for each in running.recentProgress]
-    # the first is slow; the others, the few without tuples too, have brought all the rest
-    return sum(took[1:]) / 7
+        begin_us = _begin()
+        process = release(source, [Phase(rate, STEP_S) for rate in steps], begin_us)
+        try:
+            found = [math.inf] * 2  # the first two warm up
+            while found[-1] > 1 / seconds and len(found) < STEPS:
+                found.append(1 / _batch_seconds(session, begin_us / 1e6 + len(found) * STEP_S))
+        finally:
+            process.terminate()
+            process.wait()
+    if found[-1] > 1 / seconds:
+        raise HostFault(f"micro-batches stay short up to {steps[-1]:,.0f} tuples a second", hint="make the query of this benchmark dearer")
+    # how many there are in a second falls in proportion to the rate
+    above, below, rate = found[-2], found[-1], steps[len(found) - 1]
+    part = (above - 1 / seconds) / (above - below) if math.isfinite(above) else 1.0
+    return rate / GROWTH + part * (rate - rate / GROWTH)
+
+
+def _batch_seconds(session: Session, begin: float) -> float:
+    """How long a micro-batch takes in the second half of a step that begins then (seconds of the clock)."""
+    time.sleep(max(0.0, begin + STEP_S - time.time()))
+    running = session.deployment.query  # type: ignore[attr-defined]
+    took = []
+    for each in running.recentProgress:
+        seconds, start = each.durationMs["triggerExecution"] / 1e3, dt.datetime.fromisoformat(each.timestamp).timestamp()
+        if start + seconds > begin + STEP_S / 2:
+            took.append(seconds)
+    return statistics.median(took) if took else STEP_S  # none has ended
 
 
 def ours(spot: Path, folder: Path, phases: Sequence[Phase], promise: str) -> Seen:

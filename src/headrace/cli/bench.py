@@ -1,7 +1,8 @@
 """`headrace bench`: run a benchmark of a checkout and print ours next to the peers'.
 
 A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`. The dict has `title`, `rows` and perhaps `notes`; a row has `case`,
-`ours`, `peers` (numbers by name), `unit`, and perhaps `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
+`ours`, `peers` (numbers by name), `unit`, and perhaps `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...). It may have
+`panels`, which are drawn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rich.table import Table
 from headrace.cli import java
 from headrace.cli.report import RUN_FAILED, err, faults, out
 from headrace.cli.test import checkout
+from headrace.experiments.drawing import draw
 
 EXAMPLES = "Examples:\n\nheadrace bench core --quick   (a few minutes)\n\nheadrace bench core --json figures.json   (in full, figures to a file)"
 _GOOD = ("met", "ok", "pass", "passed")
@@ -27,6 +29,7 @@ def bench(
     name: str = typer.Argument(..., help="A file of benches/ without its .py, such as core."),
     quick: bool = typer.Option(False, "--quick", help="Smaller inputs and fewer runs: figures are rough."),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
+    pictures: Path = typer.Option(Path("figures"), "--figures", file_okay=False, help="Where what is drawn goes, if the benchmark draws anything."),
 ) -> None:
     """Measure Headrace, and the peers where they are installed. Works in a checkout only."""
     folder = checkout() / "benches"
@@ -38,9 +41,12 @@ def bench(
     with faults():
         java.prepare()
         figures = load(file).main(quick=quick)
+    panels = figures.pop("panels", ())
     out.print(table(figures))
     for note in figures.get("notes", ()):
         out.print(note, markup=False, style="dim")
+    if panels:
+        out.print(f"figure: {draw(name, figures['title'], panels, pictures)[0]}", markup=False)
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(figures, indent=1) + "\n")

@@ -11,9 +11,9 @@ from headrace.analysis.facts import Facts, VertexFacts
 from headrace.analysis.shed_decision import ShedPlan, decide
 from headrace.analysis.shedding_plan import shedding_plan
 from headrace.control.journal import Decision, Decisions
-from headrace.control.monitor import Monitor, Observation, VertexCost
+from headrace.control.monitor import STARTING, Monitor, Observation, VertexCost
 from headrace.control.observation import Standing, standings, stretch
-from headrace.control.policies.budget import budget
+from headrace.control.policies.budget import LEAST_NS, budget
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.control.sampling import Sampling
@@ -38,8 +38,6 @@ FIRST_SAMPLING = Sampling(SECOND // 2, 8 * SECOND, 2 * SECOND)
 DIFFERENT = 0.3
 #: What a tuple is taken to occupy.
 TUPLE_BYTES = 64.0
-#: Rates and costs are not known before this many micro-batches.
-FIRST = 3
 
 
 class Pace(Struct, frozen=True):
@@ -74,19 +72,19 @@ class Controller:
         self._due: dict[str, int] = {}  # when each query is judged again
         self._told: dict[VertexId, Cost] = {}
         self._told_at = -EVERY
-        self._looks = 0
 
-    def after(self, seen: Statistics, reports: Sequence[Report], running: Running, now: int) -> Guidance:
-        """What to do after a micro-batch that has just been delivered."""
+    def after(self, seen: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int) -> Guidance:
+        """What to do after a micro-batch that has just been delivered; `cores` tasks run side by side."""
         promised = {query.query: query.qos for query in running.queries}
         self._began = {name: self._began.get(name, now) for name in promised}
-        self.seen = observation = self._monitor.look(seen, reports, running, now)
-        self._looks += 1
-        if running.draining or self._looks < FIRST:
-            return Guidance()
+        self.seen = observation = self._monitor.look(seen, reports, running, now, cores)
+        if running.draining:
+            return Guidance(pace=Pace())  # nothing comes any more that could be quick
         found = {name: standings(qos, observation.queries[name], now - self._began[name], LOOKAHEAD) for name, qos in promised.items()}
         pace = self._pace(observation, running, len(reports))
-        commands = [*self._order_work(observation, running, found, pace), *self._shed(observation, running, found)]
+        commands = self._order_work(observation, running, found, pace)
+        if self._monitor.looks > STARTING:
+            commands += self._shed(observation, running, found)
         return Guidance(tuple(commands), pace)
 
     def _pace(self, seen: Observation, running: Running, buckets: int) -> Pace | None:
@@ -94,6 +92,8 @@ class Controller:
         promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
         ingest = ingest_work(seen, running)
         wanted = budget(promises, seen.machine, ingest, max(1, buckets))
+        if wanted is not None and not self._told:
+            wanted = LEAST_NS  # nobody knows yet what work costs
         if wanted is None and self._budget is None:
             return None
         if (wanted is None) != (self._budget is None):

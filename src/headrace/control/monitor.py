@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from headrace.control.machine import Machine
+from headrace.control.machine import Machine, Work, work_of
 from headrace.control.observation import QueryObservation
 from headrace.elements.time import SECOND
 from headrace.graph.graph import VertexId
@@ -14,10 +14,14 @@ from headrace.graph.running import Running
 from headrace.runtime.statistics import Statistics
 from headrace.runtime.wire import Report
 
-#: Rates are means over this time (microseconds); at least two looks are kept.
-_WINDOW = 2 * SECOND
+#: The first micro-batches start processes and read what came before; nothing is learned from how long they take.
+STARTING = 3
+#: Rates are means over this time (microseconds), and what is usual over that; at least two looks are kept.
+_RECENT, _USUAL = 2 * SECOND, 30 * SECOND
 #: How much the newest micro-batch counts in what operators cost, and how many tuples it must have had.
 _NEWEST, _FEW = 0.2, 50
+#: The shortest time between two micro-batches counts the less the longer ago it was.
+_FADING = 1.05
 #: Bytes of a tuple that waits before an operator.
 _WAITING = 64
 
@@ -29,8 +33,17 @@ class VertexCost(Struct, frozen=True):
     selectivity: float
 
 
+class Usual(Struct, frozen=True):
+    """Means of the last half minute, for forecasts. Rates are of side streams too; `fixed` is what a micro-batch takes whatever it does."""
+
+    rates: Mapping[str, float]
+    costs: Mapping[VertexId, VertexCost]
+    reading: float
+    fixed: float
+
+
 class Observation(Struct, frozen=True):
-    """What is known after a micro-batch. Rates are tuples a second, `work` the busy seconds a second that all tasks spent."""
+    """What is known after a micro-batch. Rates are tuples a second."""
 
     time: int
     machine: Machine
@@ -38,13 +51,26 @@ class Observation(Struct, frozen=True):
     costs: Mapping[VertexId, VertexCost]
     reading: float  # seconds to read and route a tuple
     queries: Mapping[str, QueryObservation]
-    unread: int = 0
+    unread: int
+    usual: Usual
+
+
+class _Batches(Struct, frozen=True):
+    """All micro-batches so far: how many, how long, what their tasks needed side by side, how long they read and how many tuples."""
+
+    number: int = 0
+    seconds: float = 0.0
+    span: float = 0.0
+    reading: float = 0.0
+    tuples: int = 0
 
 
 class _Look(Struct, frozen=True):
     time: int
-    streams: dict[str, int]
+    streams: dict[str, int]  # side streams too
     results: dict[str, int]
+    vertices: dict[VertexId, tuple[int, int, int]]  # tuples in and out, busy nanoseconds
+    batches: _Batches
 
 
 class Monitor:
@@ -52,51 +78,108 @@ class Monitor:
 
     def __init__(self) -> None:
         self.machine = Machine()
-        self._looks: list[_Look] = []
+        self.looks = 0
+        self._batches = _Batches()
+        self._ended = 0  # when the last micro-batch was delivered
+        self._between = 0.05  # seconds from one micro-batch to the next that has something to read
+        self._recent: list[_Look] = []
+        self._older: list[_Look] = []  # a second apart
         self._costs: dict[VertexId, VertexCost] = {}
         self._counts: dict[VertexId, tuple[int, int, int]] = {}
         self._reading = 0.0
 
-    def look(self, seen: Statistics, reports: Sequence[Report], running: Running, now: int) -> Observation:
+    def look(self, seen: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int) -> Observation:
         """After a micro-batch that was planned when its reports say, and delivered now."""
-        planned = max((report.time for report in reports), default=now)
-        busy = sum(report.busy_ns + report.ingest_ns for report in reports) / 1e9
-        self.machine = self.machine.after(max(0.0, (now - planned) / SECOND), busy)
-        self._cost(seen)
-        self._read(reports)
-        look = _Look(now, {name: counts.tuples for name, counts in seen.streams.items()}, {name: q.results for name, q in seen.queries.items()})
-        self._looks.append(look)
-        while len(self._looks) > 2 and now - self._looks[1].time >= _WINDOW:
-            self._looks.pop(0)
-        first = self._looks[0]
-        rates = _per_second(first.streams, look.streams, now - first.time)
-        results = _per_second(first.results, look.results, now - first.time)
+        self.looks += 1
+        self._batch(reports, now, cores)
+        latest = _look(seen, now, self._batches)
+        self._cost(latest)
+        _remember(self._recent, latest, _RECENT)
+        if self.looks > STARTING and (not self._older or now - self._older[-1].time >= SECOND):
+            _remember(self._older, latest, _USUAL)
+        first = self._recent[0]
+        rates = _per_second(first.streams, latest.streams, now - first.time)
+        results = _per_second(first.results, latest.results, now - first.time)
         queries = {query.query: _query(query.query, running, seen, results) for query in running.queries}
         unread = sum(counts.queued for counts in seen.vertices.values())
-        return Observation(now, self.machine, rates, dict(self._costs), self._reading, queries, unread)
+        return Observation(now, self.machine, rates, dict(self._costs), self._reading, queries, unread, self._usual(rates))
 
-    def _cost(self, seen: Statistics) -> None:
-        for name, counts in seen.vertices.items():
-            before = self._counts.get(name, (0, 0, 0))
-            taken, made, busy = counts.tuples_in - before[0], counts.tuples_out - before[1], counts.busy_ns - before[2]
-            if taken < _FEW:
+    def _batch(self, reports: Sequence[Report], now: int, cores: int) -> None:
+        """Learn from how long a micro-batch took."""
+        planned = max((report.time for report in reports), default=now)
+        self._between = min(max(0.0, (planned - self._ended) / SECOND), self._between * _FADING)
+        self._ended = now
+        seconds = max(0.0, (now - planned) / SECOND) + self._between
+        work = _work(reports, cores)
+        if self.looks > STARTING:
+            self.machine = self.machine.after(seconds, work)
+        tuples = sum(counts.tuples for report in reports for streams in report.streams for counts in streams.values())
+        operators = sum(counts.busy_ns for report in reports for vertices in report.ingest for counts in vertices.values())
+        reading = max(0, sum(sum(report.ingest_ns) for report in reports) - operators) / 1e9
+        if tuples >= _FEW:
+            self._reading = self._reading + _NEWEST * (reading / tuples - self._reading) if self._reading else reading / tuples
+        so_far = self._batches
+        self._batches = _Batches(
+            so_far.number + 1, so_far.seconds + seconds, so_far.span + work.span, so_far.reading + reading, so_far.tuples + tuples
+        )
+
+    def _usual(self, rates: Mapping[str, float]) -> Usual:
+        """Over the longest time that is remembered; what is recent, if there is no more."""
+        if len(self._older) < 2:
+            return Usual(rates, dict(self._costs), self._reading, self.machine.fixed)
+        first, latest = self._older[0], self._older[-1]
+        costs = {name: _from_to(first.vertices.get(name, (0, 0, 0)), counts) for name, counts in latest.vertices.items()}
+        found = {name: cost for name, cost in costs.items() if cost is not None}
+        before, after = first.batches, latest.batches
+        number, tuples = after.number - before.number, after.tuples - before.tuples
+        seconds, span = after.seconds - before.seconds, after.span - before.span
+        return Usual(
+            _per_second(first.streams, latest.streams, latest.time - first.time),
+            self._costs | found,
+            (after.reading - before.reading) / tuples if tuples >= _FEW else self._reading,
+            max(0.0, seconds - self.machine.cost * span) / number,
+        )
+
+    def _cost(self, latest: _Look) -> None:
+        for name, counts in latest.vertices.items():
+            fresh, old = _from_to(self._counts.get(name, (0, 0, 0)), counts), self._costs.get(name)
+            if fresh is None:
                 continue
-            self._counts[name] = counts.tuples_in, counts.tuples_out, counts.busy_ns
-            fresh, old = VertexCost(busy / 1e9 / taken, made / taken), self._costs.get(name)
+            self._counts[name] = counts
             if old is None:
                 self._costs[name] = fresh
             else:
                 service = old.service + _NEWEST * (fresh.service - old.service)
                 self._costs[name] = VertexCost(service, old.selectivity + _NEWEST * (fresh.selectivity - old.selectivity))
-        self._costs = {name: cost for name, cost in self._costs.items() if name in seen.vertices}
+        self._costs = {name: cost for name, cost in self._costs.items() if name in latest.vertices}
 
-    def _read(self, reports: Sequence[Report]) -> None:
-        tuples = sum(counts.tuples for report in reports for streams in report.streams for counts in streams.values())
-        if tuples < _FEW:
-            return
-        operators = sum(counts.busy_ns for report in reports for vertices in report.ingest for counts in vertices.values())
-        fresh = max(0, sum(report.ingest_ns for report in reports) - operators) / 1e9 / tuples
-        self._reading = self._reading + _NEWEST * (fresh - self._reading) if self._reading else fresh
+
+def _work(reports: Sequence[Report], cores: int) -> Work:
+    """What reading and operators did. What a bucket does beside them (state, promises, reports) it does in every micro-batch."""
+    ingest = [nanoseconds / 1e9 for report in reports for nanoseconds in report.ingest_ns]
+    buckets = [sum(counts.busy_ns for counts in report.vertices.values()) / 1e9 for report in reports]
+    return work_of((ingest, buckets), cores)
+
+
+def _look(seen: Statistics, now: int, batches: _Batches) -> _Look:
+    streams: dict[str, int] = {}
+    for name, counts in seen.streams.items():
+        streams |= {name: counts.tuples, f"{name}.late": counts.late, f"{name}.bad": counts.bad} if counts.tuples else {}
+    results = {name: query.results for name, query in seen.queries.items()}
+    vertices = {name: (each.tuples_in, each.tuples_out, each.busy_ns) for name, each in seen.vertices.items()}
+    return _Look(now, streams, results, vertices, batches)
+
+
+def _remember(looks: list[_Look], latest: _Look, window: int) -> None:
+    looks.append(latest)
+    while len(looks) > 2 and latest.time - looks[1].time >= window:
+        looks.pop(0)
+
+
+def _from_to(before: tuple[int, int, int], after: tuple[int, int, int]) -> VertexCost | None:
+    """What a tuple took from one look to another; None if there were too few to tell."""
+    taken, made, busy = (new - old for old, new in zip(before, after, strict=True))
+    return None if taken < _FEW else VertexCost(busy / 1e9 / taken, made / taken)
 
 
 def _per_second(before: Mapping[str, int], after: Mapping[str, int], elapsed: int) -> dict[str, float]:

@@ -113,7 +113,7 @@ class LocalDeployment:
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
         relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-        guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now())
+        guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now(), self.cores)
         turned = [] if self.ended else switches(self.delivery.reports, deployed.running)
         for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
             self.send(command)

@@ -308,7 +308,7 @@ class Bucket:
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
-            ingest_ns=sum(control.busy_ns for control in controls),
+            ingest_ns=[control.busy_ns for control in controls if control.busy_ns],
             shed=[*self.engine.shedders.take_counts(), *(seen for control in controls for seen in control.shed or ())],
             unread=unread,
             waiting=waiting,

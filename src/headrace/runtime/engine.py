@@ -34,7 +34,7 @@ from headrace.runtime.scheduled import Scheduled, Share, Turns
 from headrace.runtime.schedulers.fairness import Fairness
 from headrace.runtime.shedders.shedders import Shedders
 from headrace.runtime.statistics import VertexStatistics
-from headrace.runtime.units import assumed_cost
+from headrace.runtime.units import assumed_cost, costs_with_all_behind
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import ends_behind, next_wakeup, upstream_sources, waits
 from headrace.runtime.wishes import Wish, leading_to, move_forward, results_now
@@ -85,6 +85,7 @@ class Engine:
         self.network = Network(absorb=absorb, keep_late=keep_late, relaxed=relaxed, folds=folds)
         self.time = BEGIN  # when what enters now arrived
         self.costs: dict[VertexId, Cost] = {}
+        self._costs_with_all_behind: dict[VertexId, float] = {}
         self._registers = registers
         self._unread = Unread()
         self._strategy = strategy_named(strategy)
@@ -194,6 +195,7 @@ class Engine:
     def use_costs(self, costs: Mapping[VertexId, Cost]) -> None:
         """Charge executions by these costs, and where there is none by what is assumed of the kind of operator."""
         self.costs = {vertex.id: costs.get(vertex.id) or assumed_cost(vertex) for vertex in self.graph}
+        self._costs_with_all_behind = costs_with_all_behind(self.graph, self.costs, self.ends)
 
     def use_schedulers(self, shares: Sequence[Share], fairness: Fairness) -> None:
         """Let schedulers choose who runs, until the graph changes; without any, the cycle does."""
@@ -398,7 +400,8 @@ class Engine:
         self.network.use(self.graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
 
     def _cut(self, visit: Visit, budget: float) -> Visit:
-        fits = int(budget / max(self.costs[visit.vertex].service_ns, 1e-3))
+        """Take no more than can go on to the end: the pairs of a join, for one, would else all be stored."""
+        fits = int(budget / max(self._costs_with_all_behind[visit.vertex], 1e-3))
         return Visit(visit.vertex, _least(visit.limit, max(1, fits)))
 
     def _rebuild(self) -> None:

@@ -167,12 +167,14 @@ class Network:
         return 0 if port is None else port
 
     def take(self, name: VertexId, limit: int | None) -> tuple[int, Element]:
-        """Remove what a vertex may take next, of a page at most `limit` tuples."""
+        """Remove what a vertex may take next, of a page at most `limit` tuples.
+
+        If the rest has to wait, inputs keep pace by timestamp: a join that had read far ahead on one would then find all of its pairs at once.
+        """
         found = self.registers.get(name)
         if found is None:
-            port = 0
-            while (name, port) not in self.ready:
-                port += 1
+            ready = [port for port in self.ports[name] if (name, port) in self.ready]
+            port = ready[0] if limit is None or len(ready) == 1 else min(ready, key=lambda port: self._next_time((name, port)))
         else:
             chosen = found.port()
             assert chosen is not None
@@ -186,6 +188,16 @@ class Network:
             self.refresh(name)
             self.arrival = arrived
         return port, element
+
+    def _next_time(self, arc: Arc) -> int:
+        """The timestamp of what is next on an arc that is ready."""
+        buffer, cursor = self._cursors[arc]
+        head = buffer.head(cursor)
+        assert head is not None
+        element, taken = head
+        if isinstance(element, Punctuation):
+            return element.bound
+        return int(element.rows[TS][taken]) if len(element) else BEGIN
 
     def refresh(self, name: VertexId) -> None:
         """Let the registers of a merging vertex see the heads of its inputs; tuples below their register are late and go aside."""

@@ -64,6 +64,16 @@ def assumed_cost(vertex: Vertex) -> Cost:
     return Cost(SERVICE.get(kind_of(vertex.spec), _SERVICE) * 1e9, selectivity, _SIZE, _SIZE)
 
 
+def costs_with_all_behind(graph: Graph, costs: Mapping[VertexId, Cost], ends: Collection[VertexId]) -> dict[VertexId, float]:
+    """Nanoseconds that a tuple costs at each vertex together with what comes of it up to the ends, which cost nothing."""
+    found: dict[VertexId, float] = {}
+    readers = graph.readers()
+    for vertex in reversed(graph.vertices):
+        behind = sum(found[reader] for reader, _ in readers[vertex.id])
+        found[vertex.id] = 0.0 if vertex.id in ends else costs[vertex.id].service_ns + costs[vertex.id].selectivity * behind
+    return found
+
+
 def units_of(kinds: Iterable[UnitKind], part: Part) -> tuple[Unit, ...]:
     """All units of these kinds, in an order that depends on the graph alone."""
     costs = {vertex.id: part.costs.get(vertex.id) or assumed_cost(vertex) for vertex in part.graph if vertex.id in part.vertices}

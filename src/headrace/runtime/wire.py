@@ -102,7 +102,7 @@ class Report(Struct, frozen=True, kw_only=True):
     chunks: int = 0
     restored: bool = False
     busy_ns: int = 0
-    ingest_ns: int = 0  # of the ingest tasks that told this bucket
+    ingest_ns: list[int] = []  # of each ingest task that told this bucket of its counts
     unread: int = 0  # tuples that could be taken if the budget had sufficed
     waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
     shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that told it

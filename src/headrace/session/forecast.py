@@ -9,20 +9,19 @@ from headrace.analysis.facts import GROUPS, Facts, VertexFacts
 from headrace.analysis.model import model
 from headrace.analysis.report import CapacityReport, report
 from headrace.catalog.definitions import Stream
-from headrace.control.monitor import Observation
+from headrace.control.monitor import Observation, VertexCost
 from headrace.elements.time import SECOND
 from headrace.graph.command import AddQuery
 from headrace.graph.graph import merge
 from headrace.runtime.statistics import Statistics, VertexStatistics
 
-_ENOUGH = 100  # tuples that a vertex must have served before its figures count
 
-
-def measured(seen: Statistics, rates: Mapping[str, float], latest: Observation | None, streams: Iterable[Stream]) -> Facts:
-    """What a deployment's counters say, with what was learned of its micro-batches."""
-    vertices = {name: _vertex(counts) for name, counts in list(seen.vertices.items())}
-    known = replace(_facts(streams, rates), vertices=vertices)
-    return known if latest is None else replace(known, reading=latest.reading or None, elsewhere=latest.machine.fixed)
+def measured(seen: Statistics, latest: Observation | None, streams: Iterable[Stream]) -> Facts:
+    """What is usual in a deployment, and what it holds; nothing before its first micro-batch."""
+    if latest is None:
+        return _facts(streams, {})
+    vertices = {name: _vertex(counts, latest.usual.costs.get(name)) for name, counts in list(seen.vertices.items())}
+    return replace(_facts(streams, latest.usual.rates), vertices=vertices, reading=latest.usual.reading or None, elsewhere=latest.usual.fixed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,5 @@ def _facts(streams: Iterable[Stream], rates: Mapping[str, float]) -> Facts:
     return Facts(rates, schemas={stream.name: stream.schema for stream in known}, skews=skews)
 
 
-def _vertex(counts: VertexStatistics) -> VertexFacts:
-    if counts.tuples_in < _ENOUGH or counts.service_us is None:
-        return VertexFacts()
-    return VertexFacts(counts.service_us / 1e6, counts.selectivity, float(counts.held), float(counts.state_bytes))
+def _vertex(counts: VertexStatistics, cost: VertexCost | None) -> VertexFacts:
+    return VertexFacts() if cost is None else VertexFacts(cost.service, cost.selectivity, float(counts.held), float(counts.state_bytes))

@@ -71,7 +71,6 @@ from headrace.session.compile import (
 from headrace.session.feedback import tell
 from headrace.session.flexible import by_name, switched, turned_off, turned_on
 from headrace.session.forecast import Stated, declared_rate, foretell, measured
-from headrace.session.gauge import Gauge
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises
 from headrace.session.rules import stage_declared, stage_rule, stage_sink, stage_switch
@@ -107,7 +106,6 @@ class Session:
         self.deployment = self._deployment(host, buckets, limit, page, interval)
         self.deployment.delivery.reactions.switch = self._switch
         self._started = False
-        self._gauge: Gauge | None = None
         self._deployments = Deployments(self.directory)
         self._replay()
 
@@ -202,7 +200,6 @@ class Session:
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
-            self._gauge = Gauge(time.monotonic())
 
     def drain(self, timeout: float | None = None) -> None:
         """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
@@ -372,13 +369,11 @@ class Session:
     def _speed(self) -> float:
         """How many busy seconds pass in a second of a micro-batch: as many as there are cores, until more is known."""
         seen = self.deployment.controller.seen
-        return float(self.deployment.cores) if seen is None else 1 / seen.machine.cost
+        return float(self.deployment.cores) if seen is None else seen.machine.speed
 
     def _measured(self, staged: Staged) -> Facts:
         """What the deployment's counters say now."""
-        seen = self.statistics()
-        rates = {} if self._gauge is None else self._gauge.look(time.monotonic(), seen)
-        return measured(seen, rates, self.deployment.controller.seen, staged.catalog.streams())
+        return measured(self.statistics(), self.deployment.controller.seen, staged.catalog.streams())
 
     def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
         """Tell a query what its readers need; a demand is answered with what there is."""

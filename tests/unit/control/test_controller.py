@@ -51,7 +51,7 @@ class Simulated:
                 query.latency_ms = latency * 1e3
             self.latencies.append(latency)
             self.shares.append(share)
-            guidance = self.controller.after(self.seen, [self._report(busy)], self.running, self.now)
+            guidance = self.controller.after(self.seen, self._reports(busy), self.running, self.now, CORES)
             self.pace = guidance.pace
             for command in guidance.commands:
                 self.running = self.running.after(command)
@@ -65,8 +65,9 @@ class Simulated:
             if vertex.startswith("filter"):
                 counts.busy_ns += round(busy * 1e9)
 
-    def _report(self, busy: float) -> Report:
-        return Report(bucket=0, time=self.planned, busy_ns=round(busy * 1e9))
+    def _reports(self, busy: float) -> list[Report]:
+        each = VertexStatistics(busy_ns=round(busy / CORES * 1e9))
+        return [Report(bucket=number, time=self.planned, vertices={"filter": each}) for number in range(CORES)]
 
 
 def simulated(directory: Path, promise: str) -> Simulated:

@@ -166,7 +166,8 @@ class SparkDeployment:
             if done:
                 self.drained.set()
             relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-            guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.delivery.clock.now())
+            now = self.delivery.clock.now()
+            guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, now, self.cores)
             turned = [] if done else switches(self.delivery.reports, deployed.running)
             for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
                 self.deployments.log.append(command)
