@@ -13,7 +13,7 @@ from headrace.analysis.shedding_plan import shedding_plan
 from headrace.control.journal import Decision, Decisions
 from headrace.control.monitor import STARTING, Monitor, Observation, VertexCost
 from headrace.control.observation import Standing, standings, stretch
-from headrace.control.policies.budget import LEAST_NS, budget
+from headrace.control.policies.budget import LEAST_NS, budget, is_strict, left_unread
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.control.sampling import Sampling
@@ -67,6 +67,7 @@ class Controller:
         self._changed = 0  # when shedders were changed last
         self._short = False
         self._budget: int | None = None
+        self._unread: frozenset[str] = frozenset()  # streams that are not read
         self._past: dict[str, Past] = {}
         self._samplings: dict[str, Sampling] = {}
         self._due: dict[str, int] = {}  # when each query is judged again
@@ -100,7 +101,23 @@ class Controller:
             what = "do all at once" if wanted is None else f"do about {wanted / 1e6:.0f} ms of work in a bucket at a time"
             self.decisions.add(Decision(seen.time, None, what, "queries differ in how quick they must be" if wanted else "none must be quicker"))
         self._budget = wanted
-        return Pace(wanted)
+        return Pace(wanted, dict.fromkeys(self._left_unread(seen, running), 0))
+
+    def _left_unread(self, seen: Observation, running: Running) -> frozenset[str]:
+        """What may wait can wait unread, once there is enough of it."""
+        readers: dict[str, frozenset[str]] = {}
+        for query in running.queries:
+            for stream in query.streams:
+                readers[stream.name] = readers.get(stream.name, frozenset()) | {query.query}
+        may_wait = frozenset(query.query for query in running.queries if self._budget is not None and not is_strict(query.qos))
+        waiting = {name: each.waiting for name, each in seen.queries.items()}
+        found, before = left_unread(readers, waiting, may_wait, self._unread), self._unread
+        for name in sorted(found ^ before):
+            most = max((waiting.get(query, 0) for query in readers.get(name, ())), default=0)
+            what = f"leave {name} unread" if name in found else f"read {name} again"
+            self.decisions.add(Decision(seen.time, None, what, f"{most:,} tuples wait for those who read it, and they may wait"))
+        self._unread = found
+        return found
 
     def _order_work(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None) -> list[Command]:
         """Choose who runs first, unless users have."""

@@ -191,4 +191,4 @@ def _query(name: str, running: Running, seen: Statistics, results: Mapping[str, 
     vertices = [seen.vertices[vertex] for vertex in running.own(name) if vertex in seen.vertices]
     memory = float(sum(counts.state_bytes + counts.queued * _WAITING for counts in vertices))
     latency = None if known is None or known.latency_ms is None else known.latency_ms / 1e3
-    return QueryObservation(name, latency, memory, results.get(name))
+    return QueryObservation(name, latency, memory, results.get(name), sum(counts.queued for counts in vertices))

@@ -11,12 +11,13 @@ from headrace.elements.promise import Promise, Qos, Strictness
 
 
 class QueryObservation(Struct, frozen=True):
-    """How a query does now: seconds that its slowest result took, bytes that it holds, results a second; None where nothing was seen."""
+    """How a query does now: seconds that its slowest result took, bytes that it holds, results a second, tuples that wait; None: nothing was seen."""
 
     query: str
     latency: float | None = None
     memory: float | None = None
     throughput: float | None = None
+    waiting: int = 0
 
     def value(self, measure: Measure) -> float | None:
         match measure:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pytest
+
+from headrace.control.policies import budget
+from headrace.control.policies.budget import MOST_WAITING, left_unread
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.progress import guide, read_progress
 from headrace.session import Session
@@ -46,3 +50,45 @@ def test_what_must_be_quick_waits_for_nothing_and_what_may_wait_loses_nothing() 
         session.drain()
         assert sum(row["n"] for row in session.results("quick")) == sum(number % 6 < 3 for number in range(2000))
         assert sum(row["n"] for row in session.results("lazy")) == 2000
+
+
+ONE, BOTH = frozenset({"lazy"}), frozenset({"lazy", "quick"})
+
+
+def test_a_stream_is_left_unread_if_all_who_read_it_may_wait_and_have_enough() -> None:
+    readers = {"a": ONE, "b": BOTH}
+    assert left_unread(readers, {"lazy": MOST_WAITING + 1}, ONE, frozenset()) == {"a"}
+    assert left_unread(readers, {"lazy": MOST_WAITING}, ONE, frozenset()) == frozenset()
+    assert left_unread(readers, {"lazy": MOST_WAITING}, ONE, frozenset({"a"})) == {"a"}  # until half of them are gone
+    assert left_unread(readers, {"lazy": MOST_WAITING // 2}, ONE, frozenset({"a"})) == frozenset()
+    assert left_unread(readers, {"lazy": 2 * MOST_WAITING}, frozenset(), frozenset({"a"})) == frozenset()
+
+
+def test_what_may_wait_waits_unread_and_comes_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MOST_WAITING", 200)
+    with Session(host="local") as session:
+        deployment = session.deployment
+        assert isinstance(deployment, LocalDeployment)
+        deployment.clock = deployment.delivery.clock = clock = VirtualClock()
+        session.execute("""
+            CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
+            CREATE STREAM asks (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
+            CREATE QUERY quick WITH (force, latency '500 ms' MUST) AS
+              SELECT item, count(*) AS n FROM bids [SESSION 1 SECONDS] GROUP BY item INTO MEMORY;
+            CREATE QUERY lazy WITH (force, latency '5 s' DONT CARE) AS
+              SELECT item, count(*) AS n FROM asks [SESSION 2 SECONDS] GROUP BY item INTO MEMORY;
+        """)
+        read = []
+        for batch in range(30):
+            session.push("bids", rows(10 * batch, 10))
+            session.push("asks", rows(1000 * batch, 1000) if batch < 10 else [])
+            clock.advance(100_000)
+            deployment.step()
+            guide(session.directory, 100 * 700, read_progress(session.directory).limits)
+            read.append(session.statistics().streams["asks"].tuples if "asks" in session.statistics().streams else 0)
+        assert read[10] == read[12] < 10_000
+        decided = [each.action for each in deployment.controller.decisions.all()]
+        assert "leave asks unread" in decided
+        session.drain()
+        assert sum(row["n"] for row in session.results("lazy")) == 10_000
+        assert sum(row["n"] for row in session.results("quick")) == 300

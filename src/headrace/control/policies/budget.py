@@ -1,4 +1,4 @@
-"""How much work a micro-batch may do, so that what must be quick does not wait for what may wait."""
+"""How much a micro-batch may do and read, so that what must be quick does not wait for what may wait."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ from headrace.elements.time import SECOND
 SHARE_OF_PROMISE = 0.55
 #: A bucket may always do so much (nanoseconds), or nothing that waits would ever be done.
 LEAST_NS = 2_000_000
+#: Streams are left unread while more tuples than this wait for those who read them, and are read again when half of them are gone.
+MOST_WAITING = 500_000
+
+
+def is_strict(qos: Qos) -> bool:
+    """Whether anybody cares how late a query's results are."""
+    return qos.latency is not None and qos.latency.strictness is not Strictness.DONT_CARE
 
 
 def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
@@ -22,10 +29,20 @@ def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
 
 def budget(promises: Mapping[str, tuple[Qos, int]], machine: Machine, ingest: float, buckets: int) -> int | None:
     """Nanoseconds of work for each bucket, if anything may wait for something else; `ingest` are the busy seconds a second that reading takes."""
-    given = [(qos.latency, elapsed) for qos, elapsed in promises.values() if qos.latency is not None]
-    strict = [latency.curve.at(elapsed) for latency, elapsed in given if latency.strictness is not Strictness.DONT_CARE]
+    strict = [qos.latency.curve.at(elapsed) for qos, elapsed in promises.values() if qos.latency is not None and is_strict(qos)]
     if not strict or len(classes(qos for qos, _ in promises.values())) < 2:
         return None
     seconds = max(SHARE_OF_PROMISE * min(strict) / SECOND, LEAST * machine.fixed)
     room = machine.room(seconds) - ingest * seconds
     return max(LEAST_NS, round(room / buckets * 1e9))
+
+
+def left_unread(
+    readers: Mapping[str, frozenset[str]], waiting: Mapping[str, int], may_wait: frozenset[str], before: frozenset[str]
+) -> frozenset[str]:
+    """Streams that are better left where they are: all who read them may wait, and one has more than enough already."""
+    return frozenset(
+        stream
+        for stream, queries in readers.items()
+        if queries <= may_wait and max(waiting.get(query, 0) for query in queries) > (MOST_WAITING / 2 if stream in before else MOST_WAITING)
+    )

@@ -1,0 +1,108 @@
+"""What the controller does by itself on Spark: it sheds for a latency that cannot be kept, and lets what nobody waits for wait."""
+
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.hosts.progress import read_progress
+from headrace.session import Session
+
+pytestmark = pytest.mark.spark
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+ROWS = 1000
+STREAM = "CREATE STREAM t (at TIMESTAMP, k INT) TIMESTAMP BY at FROM FILES (path '{folder}/data', format 'parquet');"
+#: No micro-batch takes so little, on no machine.
+SHED = """
+CREATE QUERY near WITH (force, latency '1 ms' MUST, error 0.3) AS SELECT k, count(*) AS n, shed_error() AS e FROM t [RANGE 1 SECOND] GROUP BY k
+  INTO FILES (path '{folder}/near', format 'parquet');
+CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO FILES (path '{folder}/told', format 'parquet');
+"""
+WAIT = """
+CREATE QUERY quick WITH (force, latency '1 ms' MUST) AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k
+  INTO FILES (path '{folder}/quick', format 'parquet');
+CREATE QUERY lazy WITH (force, latency '1 hour' DONT CARE) AS SELECT a.k, count(*) AS n FROM t [NOW] AS a JOIN t [NOW] AS b ON a.k = b.k GROUP BY a.k
+  INTO FILES (path '{folder}/lazy', format 'parquet');
+"""
+
+
+def write(folder: Path, number: int) -> None:
+    """A second of tuples, a thousand."""
+    rows = [{"at": START + dt.timedelta(seconds=number, milliseconds=i), "k": i * 7 % 10} for i in range(ROWS)]
+    hidden = folder / "data" / f".{number}.parquet"
+    pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "k": pl.Int32}).write_parquet(hidden)
+    hidden.rename(folder / "data" / f"{number:03d}.parquet")
+
+
+def results(folder: Path, query: str) -> pl.DataFrame:
+    files = [path for path in sorted((folder / query).glob("*.parquet")) if not path.name.startswith(".")]
+    return pl.concat([pl.read_parquet(path) for path in files]) if files else pl.DataFrame()
+
+
+def until(condition, step, seconds=200.0):
+    """Do a step again and again until it has happened."""
+    deadline, number = time.monotonic() + seconds, 0
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        step(number)
+        number += 1
+        time.sleep(0.2)
+    return number
+
+
+@pytest.mark.timeout(600)
+def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_told_to_the_tuple(spark, tmp_path):
+    (tmp_path / "data").mkdir()
+    with Session(tmp_path / "checkpoint", buckets=2) as session:
+        session.execute(STREAM.format(folder=tmp_path) + SHED.format(folder=tmp_path))
+        shares = lambda: {shed.dropped for shed in session.statistics().shed.values()}  # noqa: E731
+        written = until(lambda: max(shares(), default=0) > 3 * ROWS, lambda number: write(tmp_path, number))
+        decided = [row[2] for row in session.execute("SHOW DECISIONS")[0].rows]
+        assert any("shed 30%" in action for action in decided), decided
+        session.execute("ALTER QUERY near SET (latency '1 hour' MUST)")
+        until(lambda: not session.execute("SHOW SHEDDING")[0].rows, lambda number: write(tmp_path, written + number))
+        session.drain(200)
+        seen = session.statistics()
+    read = seen.streams["t"].tuples
+    taken = sum(counts.tuples_in for name, counts in seen.vertices.items() if name.startswith("partialaggregate"))
+    told, near = results(tmp_path, "told"), results(tmp_path, "near")
+    assert told["dropped"].sum() == read - taken > 3 * ROWS
+    assert set(near.filter(pl.col("e") == 0)["n"]) == {ROWS // 10}
+    estimated = near.filter(pl.col("e") > 0)["n"]
+    assert estimated.mean() == pytest.approx(ROWS // 10, rel=0.15)
+    assert near["n"].sum() == pytest.approx(read, rel=0.15)
+
+
+@pytest.mark.timeout(600)
+def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp_path):
+    (tmp_path / "data").mkdir()
+    script = STREAM.format(folder=tmp_path) + WAIT.format(folder=tmp_path)
+    child = subprocess.Popen([sys.executable, __file__, str(tmp_path / "checkpoint"), script], start_new_session=True)
+    try:
+        left = lambda: (tmp_path / "checkpoint").exists() and read_progress(tmp_path / "checkpoint").unread > ROWS  # noqa: E731
+        written = until(left, lambda number: write(tmp_path, number))
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    with Session(tmp_path / "checkpoint") as session:
+        session.start()
+        write(tmp_path, written)
+        decided = [row[2] for row in session.execute("SHOW DECISIONS")[0].rows]
+        assert "schedule by edf" in decided
+        session.drain(200)
+    expected = Counter({(k, ROWS // 10): written + 1 for k in range(10)})
+    assert Counter(results(tmp_path, "quick").select("k", "n").rows()) == expected
+    assert results(tmp_path, "lazy")["n"].sum() == (written + 1) * ROWS
+
+
+if __name__ == "__main__":
+    with Session(Path(sys.argv[1]), buckets=2) as endless:
+        endless.execute(sys.argv[2])
+        time.sleep(600)
