@@ -103,7 +103,7 @@ def _latencies(seen: Mapping[str, Seen], seconds: float) -> Panel:
 def _counts(found: Seen, truth: Mapping[tuple[int, int], int]) -> Panel:
     """All zones together: what there was and what was estimated."""
     real, told = (
-        tuple((float(end), float(sum(each.get((zone, end), 0) for zone in range(ZONES)))) for end in sorted({end for _, end in truth}))
+        tuple((float(end), float(sum(each.get((zone, end), 0) for zone in range(ZONES)))) for end in sorted({end for _, end in found.counts}))
         for each in (truth, found.counts)
     )
     return Panel(

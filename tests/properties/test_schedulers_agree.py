@@ -35,16 +35,18 @@ BUDGETS = st.none() | st.sampled_from([0, 30, 1000, 5000, 50_000])
 
 @dataclass(frozen=True)
 class Turn:
-    """What happens before a micro-batch: a budget, perhaps another scheduler (for all, or for one query), perhaps a restart."""
+    """What happens before a micro-batch: a budget, perhaps another scheduler (for all, or for one query), who is worth a turn, perhaps a restart."""
 
     budget: int | None
     scheduler: str | None
     query: int | None
     forgets: bool
     push: int
+    eligibility: str | None
 
 
-CHANGES = st.builds(Turn, BUDGETS, st.none() | NAMES, st.sampled_from([None, 0, 1]), st.booleans(), st.integers(0, 4))
+ELIGIBILITIES = st.none() | st.sampled_from(["none", "1 tuple or 1 second", "3 tuples or 1 ms"])
+CHANGES = st.builds(Turn, BUDGETS, st.none() | NAMES, st.sampled_from([None, 0, 1]), st.booleans(), st.integers(0, 4), ELIGIBILITIES)
 TURNS = st.lists(CHANGES, min_size=1, max_size=12)
 
 
@@ -71,6 +73,8 @@ def run_session(
             if turn.scheduler is not None:
                 target = "SYSTEM" if turn.query is None or turn.query >= len(texts) else f"QUERY q{turn.query}"
                 session.execute(f"ALTER {target} SET scheduler = '{turn.scheduler}'")
+            if turn.eligibility is not None:
+                session.execute(f"ALTER SYSTEM SET eligibility = '{turn.eligibility}'")
             deployment.forgetful = turn.forgets
             for name, rows in left.items():
                 if turn.push and rows:

@@ -179,3 +179,13 @@ def test_a_query_may_be_called_capacity() -> None:
         session.execute(FILE + "CREATE QUERY capacity AS SELECT item FROM bids INTO MEMORY;")
         assert "plan" in told(session, "EXPLAIN capacity")
         assert "processor" in told(session, "EXPLAIN CAPACITY capacity")
+
+
+def test_an_error_that_comes_after_the_plan_is_said_not_to_scale() -> None:
+    with Session(host="local") as session:
+        session.execute(FILE)
+        session.execute("CREATE QUERY n AS SELECT count(*) AS n FROM bids [RANGE 1 SECOND]")
+        session.execute("CREATE QUERY m WITH (error 0.1) AS SELECT count(*) AS n FROM bids [RANGE 1 SECOND]")
+        assert "not scaled up" in told(session, "ALTER QUERY n SET (error 0.2)")
+        assert "not scaled up" not in told(session, "ALTER QUERY n SET (error NONE)")
+        assert "not scaled up" not in told(session, "ALTER QUERY m SET (error 0.2)")

@@ -78,18 +78,22 @@ def walk(expr: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
-def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Rebuild bottom-up, passing every rebuilt part through `change`."""
+def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The same expression with its direct parts changed."""
     match expr:
         case Column() | Literal():
-            return change(expr)
+            return expr
         case Call(function=function, args=args, type=type_):
-            return change(Call(function, tuple(transform(arg, change) for arg in args), type_))
+            return Call(function, tuple(map(change, args)), type_)
         case Cast(arg=arg, type=type_):
-            return change(Cast(transform(arg, change), type_))
+            return Cast(change(arg), type_)
         case Case(branches=branches, default=default, type=type_):
-            rebuilt = tuple((transform(when, change), transform(then, change)) for when, then in branches)
-            return change(Case(rebuilt, None if default is None else transform(default, change), type_))
+            return Case(tuple((change(when), change(then)) for when, then in branches), None if default is None else change(default), type_)
+
+
+def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild bottom-up, passing every rebuilt part through `change`."""
+    return change(rebuilt(expr, lambda part: transform(part, change)))
 
 
 def columns(expr: Expr) -> frozenset[str]:

@@ -118,6 +118,13 @@ class UseFairness(Struct, frozen=True, tag="use_fairness"):
     auto: bool = False  # chosen to keep promises, not by a user
 
 
+class UseEligibility(Struct, frozen=True, tag="use_eligibility"):
+    """Who is worth a turn: who has more than so many tuples waiting for each of its operators, or has waited so long (microseconds); 0: everybody."""
+
+    tuples: int = 0
+    waited: int = 0
+
+
 class Cost(Struct, frozen=True):
     """What a tuple costs at a vertex (nanoseconds), how many come out for it, and the bytes of both."""
 
@@ -221,6 +228,7 @@ Command: TypeAlias = (
     | UseStrategy
     | UseScheduler
     | UseFairness
+    | UseEligibility
     | UseCapacities
     | UseBreaks
     | UseEts

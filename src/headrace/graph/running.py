@@ -25,6 +25,7 @@ from headrace.graph.command import (
     Tell,
     UseBreaks,
     UseCapacities,
+    UseEligibility,
     UseEts,
     UseFairness,
     UseFeedback,
@@ -66,6 +67,7 @@ class Running(Struct, frozen=True):
     shedding: tuple[SetShedding, ...] = ()  # by hand, at most one for each query
     schedulers: tuple[UseScheduler, ...] = ()  # likewise
     fairness: UseFairness = UseFairness()
+    eligibility: UseEligibility = UseEligibility()
     costs: dict[VertexId, Cost] = {}
 
     def after(self, command: Command) -> Running:
@@ -114,6 +116,8 @@ class Running(Struct, frozen=True):
                 return msgspec.structs.replace(taken, schedulers=(*schedulers, command))
             case UseFairness():
                 return msgspec.structs.replace(taken, fairness=command)
+            case UseEligibility():
+                return msgspec.structs.replace(taken, eligibility=command)
             case UseCapacities(stages=stages):
                 return msgspec.structs.replace(taken, costs=stages)
             case UseEts():

@@ -22,6 +22,7 @@ from headrace.graph.command import (
     StopQuery,
     Tell,
     UseCapacities,
+    UseEligibility,
     UseFairness,
     UseRelays,
     UseScheduler,
@@ -48,7 +49,7 @@ from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, 
 
 _running = msgspec.json.Decoder(Running)
 #: Commands that change nothing of the graph.
-_GRAPH_STAYS = (Tell, UseRelays, UseShedders, SetShedding, SetPromises, UseCapacities, UseScheduler, UseFairness)
+_GRAPH_STAYS = (Tell, UseRelays, UseShedders, SetShedding, SetPromises, UseCapacities, UseScheduler, UseFairness, UseEligibility)
 
 
 class Bucket:
@@ -216,7 +217,7 @@ class Bucket:
     def _schedule(self) -> None:
         """Let those run first whom the schedulers in force choose, by what executions are said to cost."""
         self.engine.use_costs(self.running.costs)
-        self.engine.use_schedulers(shares_of(self.running, self.engine.graph), fairness_of(self.running.fairness))
+        self.engine.use_schedulers(shares_of(self.running, self.engine.graph), fairness_of(self.running))
 
     def _advance_bounds(self, controls: list[Control]) -> None:
         for control in controls:

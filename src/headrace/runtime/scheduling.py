@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from headrace.elements.promise import Qos, Strictness
-from headrace.graph.command import UseFairness
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.running import Running
 from headrace.operators.specs import Exchange, Output
 from headrace.runtime.scheduled import Share
 from headrace.runtime.schedulers import NONE, SCHEDULERS, scheduler_named
-from headrace.runtime.schedulers.fairness import Fairness
+from headrace.runtime.schedulers.fairness import Eligibility, Fairness
 from headrace.runtime.units import Part, Standing
 
 #: What runs the queries without a scheduler beside those that have one.
@@ -40,9 +39,10 @@ def shares_of(running: Running, graph: Graph) -> tuple[Share, ...]:
     return tuple(found)
 
 
-def fairness_of(said: UseFairness) -> Fairness:
-    """What keeps schedulers from starving anybody."""
-    return Fairness(None if said.mode == "none" else float(said.period), said.mode == "dynamic")
+def fairness_of(running: Running) -> Fairness:
+    """Who may have a turn, and what keeps schedulers from starving anybody."""
+    said, may = running.fairness, running.eligibility
+    return Fairness(None if said.mode == "none" else float(said.period), said.mode == "dynamic", Eligibility(may.tuples, may.waited))
 
 
 def standings_of(running: Running) -> dict[VertexId, Standing]:

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from headrace.analysis.facts import kind_of
 from headrace.catalog.definitions import Stream
 from headrace.elements.promise import OPTIONS, Qos, qos_of
+from headrace.elements.schema import WEIGHT
 from headrace.errors import NameFault, QueryError, Span, TypeFault
 from headrace.graph.command import AddQuery, SetPromises, SetShedding
 from headrace.graph.shedding import parts_of, share_of_each
 from headrace.language.names import did_you_mean
 from headrace.language.options import NONE
 from headrace.language.syntax import AlterPromises
+from headrace.operators.specs import Scan
 
 
 def promises_of(statement: AlterPromises, query: AddQuery) -> SetPromises:
@@ -22,6 +25,15 @@ def promises_of(statement: AlterPromises, query: AddQuery) -> SetPromises:
     check_promises(given, query.streams, statement.option_spans)
     named = {name: getattr(given, name) for name in OPTIONS if name in statement.options}
     return SetPromises(query.query, msgspec.structs.replace(query.qos, **named))
+
+
+def caution(qos: Qos, query: AddQuery) -> str:
+    """What to say of an error that a query did not have when it was planned."""
+    aggregates = any(kind_of(vertex.spec).endswith("aggregate") for vertex in query.graph)
+    weighs = any(isinstance(vertex.spec, Scan) and WEIGHT in vertex.spec.columns for vertex in query.graph)
+    if not qos.error or not aggregates or weighs or (qos.shed is not None and qos.shed.attribute is not None):
+        return ""
+    return "; its aggregates are of what is kept, not scaled up, since it was created without an error"
 
 
 def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span]) -> None:

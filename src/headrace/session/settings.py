@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from headrace.elements.promise import OPTIONS
 from headrace.elements.time import MILLISECOND, parse_duration
 from headrace.errors import NameFault, QueryError
-from headrace.graph.command import Command, SetShedding, UseBreaks, UseEts, UseFairness, UseFeedback, UseScheduler, UseStrategy
+from headrace.graph.command import Command, SetShedding, UseBreaks, UseEligibility, UseEts, UseFairness, UseFeedback, UseScheduler, UseStrategy
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import Alter
 from headrace.operators.feedback.reach import REACHES
@@ -56,6 +57,23 @@ def _fairness(statement: Alter) -> UseFairness:
                 raise QueryError(str(error)) from error
         case _:
             raise NameFault(f"no fairness {statement.value.text!r}", hint="choose 'oldest', 'oldest 50 ms' (or so), 'dynamic' or 'none'")
+
+
+def _eligibility(statement: Alter) -> UseEligibility:
+    if statement.query is not None:
+        raise QueryError("who may have a turn is the same for all", span=statement.query.span, hint="write ALTER SYSTEM SET eligibility = ...")
+    text = statement.value.text.lower()
+    if text == "none":
+        return UseEligibility()
+    found = re.fullmatch(r"(\d+) tuples?,? or (.+)", text)
+    if found is None or not int(found[1]):
+        raise NameFault(
+            f"no eligibility {statement.value.text!r}", hint="choose '100 tuples or 500 ms' (or so), which counts for each operator, or 'none'"
+        )
+    try:
+        return UseEligibility(int(found[1]), parse_duration(found[2]))
+    except ValueError as error:
+        raise QueryError(str(error)) from error
 
 
 def _breaks(statement: Alter) -> UseBreaks:
@@ -112,6 +130,7 @@ SETTINGS: Mapping[str, Callable[[Alter], Command]] = {
     "strategy": _strategy,
     "scheduler": _scheduler,
     "fairness": _fairness,
+    "eligibility": _eligibility,
     "breaks": _breaks,
     "ets": _ets,
     "feedback": _feedback,

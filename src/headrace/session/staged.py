@@ -31,7 +31,7 @@ from headrace.language.syntax import (
 )
 from headrace.session.flexible import turned_off, turned_on
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import check_shedding, promises_of
+from headrace.session.promises import caution, check_shedding, promises_of
 from headrace.session.settings import command_of
 
 Create: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent | DeclareEvent | CreateSink
@@ -111,7 +111,8 @@ class Staged:
         self.commands.append(command)
         self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
         said = ", ".join(f"{name} {value}" for name, value in format_qos(command.qos)) or "nothing"
-        self.outcomes.append(lambda: Message(f"{query.query} promises {said}"))
+        but = caution(command.qos, query)
+        self.outcomes.append(lambda: Message(f"{query.query} promises {said}{but}"))
 
     def _check_running(self, query: Name) -> None:
         if query.text not in self.running:

@@ -137,13 +137,17 @@ def _splits_windows(window: Window, key: Expr) -> bool:
 
 
 def _push_into_table_join(node: TableJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
-    """The input is preserved by a left join, so terms above it may go down, those of the join's own condition not."""
+    """The input is preserved by a left join, so terms above it may go down, those of the join's own condition not.
+
+    What an inner join need not make, it had better not make: terms that read the table become part of its condition.
+    """
     visible = frozenset((*node.input.schema.names, TS))  # a result has the timestamp of its tuple
-    down, kept = _split(terms, lambda term: columns(term) <= visible)
-    if node.kind == "left" or node.residual is None:
+    if node.kind == "left":
+        down, kept = _split(terms, lambda term: columns(term) <= visible)
         return (down,), _keep(node, kept)
-    own_down, own_kept = _split(conjuncts(node.residual), lambda term: columns(term) <= visible)
-    return ((*own_down, *down),), _keep(replace(node, residual=conjunction(own_kept)) if own_down else node, kept)
+    own: Terms = () if node.residual is None else conjuncts(node.residual)
+    down, kept = _split((*own, *terms), lambda term: columns(term) <= visible)
+    return (down,), _keep(node if kept == own else replace(node, residual=conjunction(kept)), ())
 
 
 def _push_into_join(node: Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
