@@ -13,11 +13,11 @@ from headrace.analysis.shedding_plan import shedding_plan
 from headrace.control.journal import Decision, Decisions
 from headrace.control.monitor import STARTING, Monitor, Observation, VertexCost
 from headrace.control.observation import Standing, standings, stretch
-from headrace.control.policies.budget import LEAST_NS, budget, is_strict, left_unread
+from headrace.control.policies.budget import LEAST_NS, SLACK, budget, is_strict, left_unread
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.control.sampling import Sampling
-from headrace.elements.promise import Qos
+from headrace.elements.promise import Qos, Strictness
 from headrace.elements.time import SECOND
 from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseFairness, UseScheduler, UseShedders
 from headrace.graph.graph import VertexId
@@ -63,7 +63,8 @@ class Controller:
         self._monitor = Monitor()
         self._began: dict[str, int] = {}  # when each query was first seen
         self._plan = ShedPlan()
-        self._pressure = Pressure()
+        self._pressure = Pressure()  # to shed
+        self._haste = Pressure(slack=SLACK)  # to let what may wait wait
         self._changed = 0  # when shedders were changed last
         self._short = False
         self._budget: int | None = None
@@ -82,17 +83,18 @@ class Controller:
         if running.draining:
             return Guidance(pace=Pace())  # nothing comes any more that could be quick
         found = {name: standings(qos, observation.queries[name], now - self._began[name], LOOKAHEAD) for name, qos in promised.items()}
-        pace = self._pace(observation, running, len(reports))
+        pace = self._pace(observation, running, found, len(reports))
         commands = self._order_work(observation, running, found, pace)
         if self._monitor.looks > STARTING:
             commands += self._shed(observation, running, found)
         return Guidance(tuple(commands), pace)
 
-    def _pace(self, seen: Observation, running: Running, buckets: int) -> Pace | None:
+    def _pace(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], buckets: int) -> Pace | None:
         """How much is done at a time: all of it, unless something may wait for something else that is more urgent."""
         promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
         ingest = ingest_work(seen, running)
-        wanted = budget(promises, seen.machine, ingest, max(1, buckets))
+        self._haste = _pressed(self._haste, found, Strictness.MUST, Strictness.BEST_EFFORT)
+        wanted = budget(promises, seen.machine, ingest, max(1, buckets), pressure=self._haste.value)
         if wanted is not None and not self._told:
             wanted = LEAST_NS  # nobody knows yet what work costs
         if wanted is None and self._budget is None:
@@ -176,7 +178,7 @@ class Controller:
         seconds = target(promises, seen.machine.fixed)
         if seconds is None or not any(qos.error for qos, _ in promises):
             return self._order((), seen, running, "no latency must hold") if running.shedders else []
-        self._press(found)
+        self._pressure = _pressed(self._pressure, found, Strictness.MUST)
         room = max(seen.machine.room(seconds) / seconds, 1e-6)
         could = shedding_plan(running, facts_of(seen, running), speed=room)
         load = could.load * (1.0 + self._pressure.value)
@@ -189,11 +191,6 @@ class Controller:
         )
         pressed = f", corrected by {self._pressure.value:+.0%}" if self._pressure.value else ""
         return self._order(wanted, seen, running, f"load {load:.2f} of what micro-batches of {seconds * 1e3:.0f} ms can do{pressed}")
-
-    def _press(self, found: dict[str, tuple[Standing, ...]]) -> None:
-        must = [each for standing in found.values() for each in standing if each.measure == "latency" and each.strictness.value == "MUST"]
-        if must:
-            self._pressure = self._pressure.after(is_broken=any(not each.is_kept for each in must), slack=min(each.slack for each in must))
 
     def _order(self, wanted: tuple[ShedAt, ...], seen: Observation, running: Running, reason: str) -> list[Command]:
         before = {one.arc: one for one in running.shedders}
@@ -253,6 +250,12 @@ def _differs(told: Cost | None, now: Cost) -> bool:
     return (
         abs(now.service_ns - told.service_ns) > DIFFERENT * told.service_ns or abs(now.selectivity - told.selectivity) > DIFFERENT * told.selectivity
     )
+
+
+def _pressed(pressure: Pressure, found: dict[str, tuple[Standing, ...]], *classes: Strictness) -> Pressure:
+    """What latencies of these classes say."""
+    seen = [each for standing in found.values() for each in standing if each.measure == "latency" and each.strictness in classes]
+    return pressure.after(is_broken=any(not each.is_kept for each in seen), slack=min(each.slack for each in seen)) if seen else pressure
 
 
 def _share(shedder: ShedAt | None) -> float:

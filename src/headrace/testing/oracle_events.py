@@ -155,6 +155,7 @@ class _Oracle:
     def _paired(self, left: Event, lefts: list[Found], rights: list[Found], fit: Fit) -> list[tuple[Found, list[Found]]]:
         """Which lefts go with which right, group by group."""
         before = {right: [one for one in lefts if one.end < right.end] for right in rights}
+        waiting = _Waiting(lambda waiting: self._kept(left, waiting), lefts)
         used: set[Found] = set()
         pairs: list[tuple[Found, list[Found]]] = []
         match self.mode:
@@ -167,8 +168,8 @@ class _Oracle:
                     pairs += [(right, first)] if first else []
             case Mode.PROXIMAL:
                 for right in rights:
-                    last = [one for one in self._kept(left, before[right]) if one not in used and fit(one, right)][-1:]
-                    used |= set(last)
+                    last = [one for one in waiting.before(right.end) if fit(one, right)][-1:]
+                    waiting.end(last)
                     pairs += [(right, last)] if last else []
             case Mode.CONTINUOUS | Mode.CUMULATIVE:
                 for right in rights:
@@ -181,15 +182,13 @@ class _Oracle:
         arrivals = _arrivals([self.all(event.left, span), self.all(event.right, span)])
         sides = (event.left, event.right)
         found: list[Found] = []
-        used: set[Found] = set()
-        for place, (side, new) in enumerate(arrivals):
-            earlier = [each for other, each in arrivals[:place] if other != side]
-            if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL):
-                earlier = self._kept(sides[1 - side], earlier)
-            fits = [
-                each for each in earlier
-                if each not in used and self._usable(sides[1 - side], each, new.end, span) and self._hold(event, [each, new])
-            ]  # fmt: skip
+        waiting: tuple[list[Found], list[Found]] = ([], [])
+        for side, new in arrivals:
+            fits = [each for each in waiting[1 - side] if self._usable(sides[1 - side], each, new.end, span) and self._hold(event, [each, new])]
+            if not fits or self.mode in (Mode.UNRESTRICTED, Mode.RECENT):
+                waiting[side].append(new)
+                if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL):
+                    waiting[side][:] = self._kept(sides[side], waiting[side])
             if not fits:
                 continue
             match self.mode:
@@ -203,11 +202,10 @@ class _Oracle:
                 case Mode.CONTINUOUS:
                     pass
                 case Mode.CUMULATIVE:
-                    found.append(self._union([*fits, new], new.end))
-                    used |= {*fits, new}
-                    continue
-            found += [self._union([each, new], new.end) for each in fits]
-            used |= {*fits, new}
+                    pass
+            waiting[1 - side][:] = [each for each in waiting[1 - side] if each not in fits]
+            groups = [fits] if self.mode is Mode.CUMULATIVE else [[each] for each in fits]
+            found += [self._union([*group, new], new.end) for group in groups]
         return found
 
     # Many operands
@@ -302,15 +300,12 @@ class _Oracle:
     ) -> list[Found]:
         """Each end closes the starts it fits, in CHRONICLE the oldest; each with what is inside comes out, unless that is None."""
         found: list[Found] = []
-        closed: set[Found] = set()
+        waiting = self._open(start, starts)
         for end in ends:
-            before = [one for one in starts if one.end < end.end]
-            if self.mode in (Mode.RECENT, Mode.PROXIMAL, Mode.UNRESTRICTED):
-                before = self._kept(start, before)
-            fits = [one for one in before if one not in closed and fit(one, end)]
+            fits = [one for one in waiting.before(end.end) if fit(one, end)]
             fits = fits[:1] if self.mode is Mode.CHRONICLE else fits
             if self.mode is not Mode.UNRESTRICTED:
-                closed |= set(fits)
+                waiting.end(fits)
             filled = [(one, parts) for one in fits if (parts := inside(one, end)) is not None]
             if self.mode is Mode.PROXIMAL:
                 filled = filled[-1:]
@@ -323,46 +318,49 @@ class _Oracle:
 
     def _absent(self, event: Absent, span: int | None) -> list[Found]:
         starts, middles = self.all(event.start, span), self.all(event.middle, None)
-        found = []
-        for place, one in enumerate(starts):
-            at = one.end + event.span
-            met = [each for each in middles if one.end <= each.start and each.end <= at and self._hold(event, [one, each])]
-            later = [each for each in starts[place + 1 :] if each.end < at]
-            if not met and not self._replaced(event.start, one, later) and self._usable(event.start, one, at, span):
-                found.append(self._union([one], at))
+        waiting = _Waiting(lambda waiting: self._kept(event.start, waiting), starts)
+
+        def prevented(middle: Found, open_: list[Found]) -> list[Found]:
+            return [one for one in open_ if one.end <= middle.start and self._hold(event, [one, middle])]
+
+        found: list[Found] = []
+        for at in sorted({at for one in starts for at in (one.end, one.end + event.span)} | {each.end for each in middles}):
+            met = [each for each in middles if each.end == at]
+            for middle in met:
+                waiting.end(prevented(middle, waiting.before(at)))
+            due = [one for one in waiting.before(at) if one.end + event.span <= at]
+            waiting.end(due)
+            found += [self._union([one], at) for one in due if self._usable(event.start, one, at, span)]
+            for middle in met:  # what came at the same instant, too
+                waiting.end(prevented(middle, waiting.before(at + 1)))
         return found
 
     def _aperiodic(self, event: Aperiodic, span: int | None) -> list[Found]:
-        starts, middles = self.all(event.start, span), self.all(event.middle, span)
-        closed = self._closings(event, starts, self.all(event.end, None), span)
+        middles = self.all(event.middle, span)
+        waiting = self._open(event.start, self.all(event.start, span))
 
         def fit(one: Found, other: Found) -> bool:
-            return (
-                one.end < other.start
-                and self._usable(event.start, one, other.end, span)
-                and closed.get(one, other.end + 1) > other.end
-                and self._hold(event, [one, other], without=event.end)
-            )  # fmt: skip
+            return one.end < other.start and self._usable(event.start, one, other.end, span) and self._hold(event, [one, other], without=event.end)
 
         found: list[Found] = []
-        used: set[Found] = set()
-        for middle in middles:
-            before = [one for one in starts if one.end < middle.end]
-            if self.mode in (Mode.RECENT, Mode.PROXIMAL, Mode.UNRESTRICTED):
-                before = self._kept(event.start, before)
-            fits = [one for one in before if one not in used and fit(one, middle)]
+        # at the same instant, ends come before middles
+        for is_middle, one in sorted([*((False, end) for end in self.all(event.end, None)), *((True, each) for each in middles)], key=_instant):
+            if not is_middle:
+                self._close(event, waiting, one, span)
+                continue
+            fits = [start for start in waiting.before(one.end) if fit(start, one)]
             match self.mode:
                 case Mode.CHRONICLE:
                     fits = fits[:1]
                 case Mode.PROXIMAL:
                     fits = fits[-1:]
-                    used |= set(fits)
+                    waiting.end(fits)
                 case Mode.CUMULATIVE:
-                    found += [self._union([*fits, middle], middle.end)] if fits else []
+                    found += [self._union([*fits, one], one.end)] if fits else []
                     continue
                 case Mode.UNRESTRICTED | Mode.RECENT | Mode.CONTINUOUS:
                     pass
-            found += [self._union([one, middle], middle.end) for one in fits]
+            found += [self._union([start, one], one.end) for start in fits]
         return found
 
     def _aperiodic_star(self, event: AperiodicStar, span: int | None) -> list[Found]:
@@ -389,29 +387,37 @@ class _Oracle:
             return self._closed(start, starts, ends, fit, inside)
         # the newest start alone, even if nothing comes of it
         found: list[Found] = []
-        closed: set[Found] = set()
+        waiting = self._open(start, starts)
         for end in ends:
-            fits = [one for one in self._kept(start, [one for one in starts if one.end < end.end]) if one not in closed and fit(one, end)]
-            closed |= set(fits)
+            fits = [one for one in waiting.before(end.end) if fit(one, end)]
+            waiting.end(fits)
             for one in fits[-1:]:
                 parts = inside(one, end)
                 found += [] if parts is None else [self._union([one, *parts, end], end.end)]
         return found
 
     def _periodic(self, event: Periodic, span: int | None) -> list[Found]:
-        starts = self.all(event.start, span)
-        closed = self._closings(event, starts, self.all(event.end, None), span)
-        ticks: dict[int, list[Found]] = {}
-        for place, one in enumerate(starts):
-            for number, at in enumerate(range(one.end + event.span, self.until, event.span)):
-                later = [each for each in starts[place + 1 :] if each.end < at]
-                over = closed.get(one, self.until) <= at or self._replaced(event.start, one, later) or not self._usable(event.start, one, at, span)
-                if over or (number and self.mode is Mode.PROXIMAL):
-                    break
-                ticks.setdefault(at, []).append(one)
-        if self.mode is Mode.CUMULATIVE:
-            return [self._union(mine, at) for at, mine in ticks.items()]
-        return [self._union([one], at) for at, mine in ticks.items() for one in mine]
+        starts, ends = self.all(event.start, span), self.all(event.end, None)
+        waiting = self._open(event.start, starts)
+        ticked: set[Found] = set()
+        found: list[Found] = []
+        for at in range(min((one.end for one in starts), default=self.until), self.until):
+            open_ = waiting.before(at)
+            if not waiting.coming and not any(self._usable(event.start, one, at, span) for one in open_):
+                break
+            for end in ends:
+                if end.end == at:
+                    self._close(event, waiting, end, span)
+            mine = [
+                one for one in open_
+                if one in waiting.waiting and (at - one.end) % event.span == 0 and self._usable(event.start, one, at, span)
+                and not (one in ticked and self.mode is Mode.PROXIMAL)
+            ]  # fmt: skip
+            ticked |= set(mine)
+            if self.mode is Mode.PROXIMAL:
+                waiting.end(mine)
+            found += [self._union(group, at) for group in ([mine] if self.mode is Mode.CUMULATIVE and mine else [[one] for one in mine])]
+        return found
 
     def _periodic_star(self, event: PeriodicStar, span: int | None) -> list[Found]:
         starts, ends = self.all(event.start, span), self.all(event.end, span)
@@ -421,18 +427,18 @@ class _Oracle:
 
         return self._closed_by(event.start, starts, ends, fit, lambda one, other: [] if one.end + event.span < other.end else None)
 
-    def _closings(self, event: Aperiodic | Periodic, starts: list[Found], ends: list[Found], span: int | None) -> dict[Found, int]:
-        """When each start is closed by an end that is no constituent."""
-        closed: dict[Found, int] = {}
-        for end in ends:
-            fits = [
-                one for one in starts
-                if one not in closed and one.end < end.start and self._usable(event.start, one, end.end, span)
-                and self._hold(event, [one, end], with_=event.end)
-            ]  # fmt: skip
-            for one in fits[:1] if self.mode is Mode.CHRONICLE else fits:
-                closed[one] = end.end
-        return closed
+    def _close(self, event: Aperiodic | Periodic, waiting: _Waiting, end: Found, span: int | None) -> None:
+        """Let an end that is no constituent close the starts that it fits, in CHRONICLE the oldest."""
+        fits = [
+            one for one in waiting.before(end.end)
+            if one.end < end.start and self._usable(event.start, one, end.end, span) and self._hold(event, [one, end], with_=event.end)
+        ]  # fmt: skip
+        waiting.end(fits[:1] if self.mode is Mode.CHRONICLE else fits)
+
+    def _open(self, start: Event, starts: list[Found]) -> _Waiting:
+        """Starts that wait for an end."""
+        limited = self.mode in (Mode.RECENT, Mode.PROXIMAL, Mode.UNRESTRICTED)
+        return _Waiting(lambda waiting: self._kept(start, waiting) if limited else waiting, starts)
 
     # What all share
 
@@ -477,6 +483,30 @@ class _Oracle:
         kinds = [(part.name, self.context.retention(part.name)) for part in primitives(operand)]
         rows = [(one.newest(name), column) for name, retention in kinds if retention is not None for column in retention.by]
         return [None if row is None else row.values[column] for row, column in rows]
+
+
+class _Waiting:
+    """Those that wait for others, in the order in which they came; `keep` says who of them is kept when one more comes. Who has gone makes room."""
+
+    def __init__(self, keep: Callable[[list[Found]], list[Found]], coming: list[Found]) -> None:
+        self._keep, self.coming = keep, coming
+        self.waiting: list[Found] = []
+
+    def before(self, instant: int) -> list[Found]:
+        """Who waits at an instant, of those that came earlier."""
+        come = [one for one in self.coming if one.end < instant]
+        self.coming = [one for one in self.coming if one.end >= instant]
+        for one in come:
+            self.waiting = self._keep([*self.waiting, one])
+        return list(self.waiting)
+
+    def end(self, gone: list[Found]) -> None:
+        """These do not wait any more."""
+        self.waiting = [one for one in self.waiting if one not in gone]
+
+
+def _instant(arrival: tuple[bool, Found]) -> tuple[int, bool]:
+    return arrival[1].end, arrival[0]
 
 
 def _arrivals(operands: Sequence[list[Found]]) -> list[tuple[int, Found]]:

@@ -11,6 +11,8 @@ from headrace.elements.time import SECOND
 
 #: The mean result is one and a half micro-batches late; with this share of the promise for one, it keeps its promise.
 SHARE_OF_PROMISE = 0.55
+#: While promises are kept with this share to spare, what may wait gets more again.
+SLACK = 0.1
 #: A bucket may always do so much (nanoseconds), or nothing that waits would ever be done.
 LEAST_NS = 2_000_000
 #: Streams are left unread while more tuples than this wait for those who read them, and are read again when half of them are gone.
@@ -27,14 +29,17 @@ def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
     return {None if qos.latency is None else qos.latency.strictness for qos in promises}
 
 
-def budget(promises: Mapping[str, tuple[Qos, int]], machine: Machine, ingest: float, buckets: int) -> int | None:
-    """Nanoseconds of work for each bucket, if anything may wait for something else; `ingest` are the busy seconds a second that reading takes."""
+def budget(promises: Mapping[str, tuple[Qos, int]], machine: Machine, ingest: float, buckets: int, *, pressure: float = 0.0) -> int | None:
+    """Nanoseconds of work for each bucket, if anything may wait for something else.
+
+    `ingest` are the busy seconds a second that reading takes, `pressure` by which share micro-batches took longer than they were meant to.
+    """
     strict = [qos.latency.curve.at(elapsed) for qos, elapsed in promises.values() if qos.latency is not None and is_strict(qos)]
     if not strict or len(classes(qos for qos, _ in promises.values())) < 2:
         return None
     seconds = max(SHARE_OF_PROMISE * min(strict) / SECOND, LEAST * machine.fixed)
     room = machine.room(seconds) - ingest * seconds
-    return max(LEAST_NS, round(room / buckets * 1e9))
+    return max(LEAST_NS, round(room * (1.0 - pressure) / buckets * 1e9))
 
 
 def left_unread(

@@ -20,14 +20,15 @@ GRAIN = 0.02
 
 
 class Pressure(Struct, frozen=True):
-    """By which share the load seems higher than it is computed, since promises are broken all the same."""
+    """By which share the load seems higher than it is computed, since promises are broken all the same; `slack` is how much of them must be left."""
 
     value: float = 0.0
+    slack: float = SLACK
 
     def after(self, *, is_broken: bool, slack: float) -> Pressure:
         if is_broken:
-            return Pressure(min(MOST, self.value + RAISE))
-        return Pressure(max(0.0, self.value - LOWER)) if slack > SLACK else self
+            return Pressure(min(MOST, self.value + RAISE), self.slack)
+        return Pressure(max(0.0, self.value - LOWER), self.slack) if slack > self.slack else self
 
 
 def target(promises: Iterable[tuple[Qos, int]], fixed: float) -> float | None:
