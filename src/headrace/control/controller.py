@@ -124,7 +124,7 @@ class Controller:
     def _order_work(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None) -> list[Command]:
         """Choose who runs first, unless users have."""
         if any(not choice.auto for choice in running.schedulers):
-            return []
+            return self._tell_costs(seen)
         commands: list[Command] = []
         if pace is not None and pace.budget is not None:
             commands += self._use(None, "edf", seen.time, running, "what must be quick comes first")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.control.controller import Controller, Pace
+from headrace.control.policies.budget import LEAST_NS
 from headrace.elements.time import SECOND
 from headrace.graph.command import UseScheduler
 from headrace.graph.running import Running
@@ -117,17 +118,20 @@ def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp
         run.run(0.1 * CORES / SERVICE, 5)
         chosen = {choice.query: choice.scheduler for choice in run.running.schedulers}
         assert chosen == ({None: "fifo"} if pinned else {"dear": "segment"})
-        assert bool(run.running.costs) is not pinned
+        assert run.running.costs
 
 
-def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheduler", [None, "fifo"])
+def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_first(tmp_path: Path, scheduler: str | None) -> None:
     lazy = "CREATE QUERY lazy AS SELECT auction, max(price) AS most FROM bids [RANGE 1 MINUTE] GROUP BY auction INTO MEMORY;"
     with Session(tmp_path, host="local") as session:
-        session.execute(SCRIPT.format(promise="WITH (force, latency '500 ms' MUST)") + lazy)
+        session.execute(SCRIPT.format(promise="WITH (force, latency '1 s' MUST)") + lazy)
     deployments = Deployments(tmp_path)
     run = Simulated(deployments.at(deployments.count()).running, tmp_path)
+    if scheduler is not None:
+        run.running = run.running.after(UseScheduler(None, scheduler))
     run.run(0.3 * CORES / SERVICE, 10)
     assert run.pace is not None
-    assert (run.pace.budget or 0) > 0
-    assert {choice.scheduler for choice in run.running.schedulers} == {"edf"}
+    assert (run.pace.budget or 0) > LEAST_NS
+    assert {choice.scheduler for choice in run.running.schedulers} == {scheduler or "edf"}
     assert any("at a time" in decision.action for decision in run.controller.decisions.all())
