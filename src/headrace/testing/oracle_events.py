@@ -185,26 +185,26 @@ class _Oracle:
         waiting: tuple[list[Found], list[Found]] = ([], [])
         for side, new in arrivals:
             fits = [each for each in waiting[1 - side] if self._usable(sides[1 - side], each, new.end, span) and self._hold(event, [each, new])]
-            if not fits or self.mode in (Mode.UNRESTRICTED, Mode.RECENT):
+            if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL):
+                waiting[side][:] = self._kept(sides[side], [*waiting[side], new])
+            elif not fits:
                 waiting[side].append(new)
-                if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL):
-                    waiting[side][:] = self._kept(sides[side], waiting[side])
-            if not fits:
-                continue
+            groups = [[each] for each in fits]
             match self.mode:
                 case Mode.UNRESTRICTED | Mode.RECENT:
-                    found += [self._union([each, new], new.end) for each in fits]
-                    continue
+                    fits = []  # nothing is used up
                 case Mode.CHRONICLE:
-                    fits = fits[:1]
+                    groups = groups[:1]
                 case Mode.PROXIMAL:
-                    fits = fits[-1:]
+                    groups = groups[-1:]
+                    fits = [*fits[-1:], new] if fits else []  # even if it has replaced others
+                case Mode.CUMULATIVE:
+                    groups = [fits] if fits else []
                 case Mode.CONTINUOUS:
                     pass
-                case Mode.CUMULATIVE:
-                    pass
-            waiting[1 - side][:] = [each for each in waiting[1 - side] if each not in fits]
-            groups = [fits] if self.mode is Mode.CUMULATIVE else [[each] for each in fits]
+            gone = fits[:1] if self.mode is Mode.CHRONICLE else fits
+            for each in waiting:
+                each[:] = [one for one in each if one not in gone]
             found += [self._union([*group, new], new.end) for group in groups]
         return found
 
