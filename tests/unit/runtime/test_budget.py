@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headrace.control.controller import Controller
 from headrace.elements.page import Page
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.progress import guide, read_progress
@@ -25,6 +26,12 @@ SERVICE = 700
 
 def rows(count: int, first: int = 0) -> list[dict[str, Any]]:
     return [{"at": START + dt.timedelta(milliseconds=10 * number), "item": number % 3} for number in range(first, first + count)]
+
+
+@pytest.fixture(autouse=True)
+def _assumed_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuple costs what is assumed of its operator, not what is measured."""
+    monkeypatch.setattr(Controller, "_tell_costs", lambda controller, seen: [])
 
 
 def local(**options: Any) -> tuple[Session, LocalDeployment]:
