@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.elements.expression import Call, Column, Expr, Literal
+from headrace.elements.expression import Call, Cast, Column, Expr, Literal
 from headrace.elements.page import Page, page_of
 from headrace.elements.schema import SEQ, TS, Schema
 from headrace.elements.types import Type
@@ -112,3 +112,15 @@ def test_any_table_and_page_give_what_nested_loops_give(collide: bool, monkeypat
         assert joined(join, stream) == want
 
     check()
+
+
+def test_parts_of_the_residual_that_read_one_side_are_computed_of_it() -> None:
+    def times(column: Expr, by: int) -> Expr:
+        return Call("*", (Cast(column, Type.BIGINT), Literal(by, Type.BIGINT)), Type.BIGINT)
+
+    both = Call("+", (times(A, 2), times(Column("t_a", Type.BIGINT), 3)), Type.BIGINT)
+    residual = Call(">", (both, Literal(9, Type.BIGINT)), Type.BOOLEAN)
+    found = joined(spec("inner", residual, on=()), [(1, "x"), (None, "y"), (3, "z")])
+    assert found == [(1, "x", 4, None, 0), (3, "z", 2, "two", 2), (3, "z", 2, "zwei", 2), (3, "z", 4, None, 2)]
+    of_the_table = Call("=", (NAME, Literal("two", Type.STRING)), Type.BOOLEAN)
+    assert joined(spec("inner", of_the_table), [(2, "x"), (1, "y")]) == [(2, "x", 2, "two", 0)]

@@ -177,3 +177,22 @@ def test_an_offset_of_an_earlier_version_is_understood() -> None:
         session.push("bids", rows(5, 5))
         deployment.step()
         assert session.statistics().streams["bids"].tuples == 10
+
+
+def test_the_inputs_of_a_join_keep_pace_and_its_pairs_do_not_wait() -> None:
+    session, deployment = local()
+    with session:
+        session.execute("""
+            CREATE QUERY pairs AS SELECT a.item, count(*) AS n FROM bids [NOW] AS a JOIN bids [NOW] AS b ON a.item = b.item GROUP BY a.item
+              INTO MEMORY""")
+        guide(session.directory, 100_000, {})  # some tens of tuples
+        session.push("bids", rows(1000))
+        for _ in range(10):
+            deployment.step()
+            (join,) = (counts for name, counts in session.statistics().vertices.items() if name.startswith("join-"))
+            others = sum(counts.queued for name, counts in session.statistics().vertices.items() if not name.startswith("join-"))
+            assert abs(join.tuples_in - 2 * join.tuples_out) <= 110, "one input was read far ahead"
+            assert others <= 10
+        assert 0 < join.tuples_in < 2000
+        session.drain()
+        assert sum(row["n"] for row in session.results("pairs")) == 1000

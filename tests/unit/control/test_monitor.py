@@ -1,0 +1,61 @@
+"""What is told from counters that only grow."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.control.monitor import STARTING, Monitor, Observation
+from headrace.elements.time import SECOND
+from headrace.graph.running import Running
+from headrace.runtime.statistics import Statistics, StreamStatistics, VertexStatistics
+from headrace.runtime.wire import Report
+
+FIXED, SERVICE = 0.2, 1e-4
+
+
+class Deployment:
+    """Micro-batches one after the other, each of so many tuples, on one core."""
+
+    def __init__(self) -> None:
+        self.monitor, self.seen, self.now = Monitor(), Statistics(), 0
+        self.seen.streams["bids"], self.seen.vertices["filter"] = StreamStatistics(), VertexStatistics()
+
+    def batch(self, tuples: int, *, late: int = 0, longer: float = 0.0) -> Observation:
+        planned, busy = self.now, round(tuples * SERVICE * 1e9)
+        self.now += round((FIXED + longer + busy / 1e9) * SECOND)
+        stream, vertex = self.seen.streams["bids"], self.seen.vertices["filter"]
+        stream.tuples, stream.late = stream.tuples + tuples, stream.late + late
+        vertex.tuples_in, vertex.tuples_out, vertex.busy_ns = vertex.tuples_in + tuples, vertex.tuples_out + tuples // 2, vertex.busy_ns + busy
+        report = Report(bucket=0, time=planned, vertices={"filter": VertexStatistics(busy_ns=busy)})
+        return self.monitor.look(self.seen, [report], Running(), self.now, 1)
+
+
+def test_what_is_usual_is_that_of_half_a_minute_without_the_start() -> None:
+    deployment = Deployment()
+    for _ in range(STARTING):
+        deployment.batch(100_000, longer=10.0)
+    for _ in range(50):
+        seen = deployment.batch(3000, late=30)
+    assert seen.usual.rates["bids"] == pytest.approx(6000, rel=0.01)
+    assert seen.usual.rates["bids.late"] == pytest.approx(60, rel=0.01)
+    assert (seen.usual.costs["filter"].service, seen.usual.costs["filter"].selectivity) == pytest.approx((SERVICE, 0.5))
+    assert (seen.usual.fixed, seen.machine.fixed) == pytest.approx((FIXED, FIXED))
+
+
+def test_rates_follow_at_once_and_what_is_usual_later() -> None:
+    deployment = Deployment()
+    for _ in range(80):
+        deployment.batch(1000)
+    for _ in range(8):
+        seen = deployment.batch(3000)
+    assert seen.rates["bids"] == pytest.approx(6000, rel=0.05)
+    assert 3400 < seen.usual.rates["bids"] < 4500
+
+
+def test_a_forecast_of_what_happens_now_is_what_happens_now() -> None:
+    """The fixed part and the work of a second say together how long a micro-batch takes, whatever a busy second is thought to cost."""
+    deployment = Deployment()
+    for _ in range(40):
+        seen = deployment.batch(3000)
+    load = seen.usual.rates["bids"] * seen.usual.costs["filter"].service / seen.machine.speed
+    assert seen.usual.fixed / (1 - load) == pytest.approx(FIXED + 3000 * SERVICE, rel=0.02)
