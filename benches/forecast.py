@@ -16,6 +16,7 @@ from typing import Any
 
 from benches.parts.probes import ZONES, write_points
 
+from headrace.cli.report import err
 from headrace.session import Message, Session
 
 POINTS = 40
@@ -47,6 +48,7 @@ def main(quick: bool) -> dict[str, Any]:
         write_points(folder / "points.parquet", POINTS)
         found = watch(folder, 40_000.0, 20.0)
         for load in LOADS:
+            err.print(f"load {load:.0%}", style="dim")
             for _ in range(SEARCHES):
                 found = watch(folder, _next(found, load), SEARCH_S)
                 if abs(found.utilisation - load) <= NEAR:

@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 from benches.parts.probes import COLUMNS, FILE_S, ZONES, Phase, probes, release, write_points
 
+from headrace.cli.report import err
 from headrace.errors import HostFault
 from headrace.experiments.experiment import Panel, Series
 from headrace.session import Session
@@ -74,6 +75,7 @@ def main(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="overload-") as name:
         folder = Path(name)
         write_points(folder / "points.parquet", POINTS)
+        err.print("how much can it do? The rate grows until micro-batches are too long", style="dim")
         capacity = measure_capacity(folder, near_statements, 20_000.0, SHARE * PROMISE_S)
         phases = [Phase(OVERLOAD * capacity, seconds), Phase(AFTER * capacity, seconds / 2)]
         runs: dict[str, Callable[[], Seen]] = {
@@ -83,11 +85,15 @@ def main(quick: bool) -> dict[str, Any]:
             "ours, nothing shed": lambda: ours(folder / "plain", folder, phases, ""),
             "plain Spark": lambda: spark(folder / "spark", folder, phases),
         }
-        seen = {case: run() for case, run in runs.items()}
+        seen: dict[str, Seen] = {}
+        for case, run in runs.items():
+            err.print(f"{case}: {phases[0].rate:,.0f} tuples/s for {seconds:.0f} s", style="dim")
+            seen[case] = run()
         truth = counted(folder, phases)
     figures["notes"].append(f"capacity {capacity:,.0f} tuples/s in micro-batches of {SHARE * PROMISE_S:.1f} s")
     for case, found in seen.items():
         _add(case, found, seconds, truth, figures)
+    err.print("two queries, one of which must be quick", style="dim")
     with tempfile.TemporaryDirectory(prefix="urgency-") as name:
         _add_urgency(Path(name), seconds / 2, figures)
     figures["panels"] = [_latencies(seen, seconds), _counts(seen["ours, promise kept by shedding"], truth)]
