@@ -37,8 +37,10 @@ NEAR = 0.05
 #: A micro-batch may take this share of the promise: a tuple waits for one and is in the next.
 SHARE = 0.4
 OVERLOAD, AFTER = 1.5, 0.5
-#: To measure the capacity, the rate grows by this factor after so many seconds, at most so often.
-GROWTH, STEP_S, STEPS = 1.3, 8.0, 16
+#: To measure the capacity, the rate grows by this factor after so many seconds: first fast, then slowly from this share of what was found.
+FAST, SLOW, FROM = (1.3, 8.0), (1.06, 20.0), 0.75
+#: It grows at most so often.
+STEPS = 16
 #: Results of the first seconds do not count: the load has to be noticed.
 FIRST_S = 15.0
 #: How long a run may take to bring what is left when the input has ended.
@@ -200,18 +202,25 @@ def at_once(source: Path, folder: Path) -> dict[str, dict[tuple[int, float], int
 
 
 def measure_capacity(folder: Path, statements: Statements, first: float, seconds: float) -> float:
-    """The rate at which micro-batches take so long: it grows step by step from the `first` until they do."""
-    steps = [first * GROWTH**number for number in range(STEPS)]
-    source = folder / "capacity" / "probes"
+    """The rate at which micro-batches take so long. They need a while to get as long as they will, so the second time the rate grows slowly."""
+    rough = _grow(folder / "rough", lambda source, promise: statements(source, folder, promise), first, *FAST, seconds)
+    err.print(f"about {rough:,.0f} tuples/s; once more, slowly", style="dim")
+    return _grow(folder / "capacity", lambda source, promise: statements(source, folder, promise), FROM * rough, *SLOW, seconds)
+
+
+def _grow(spot: Path, statements: Callable[[Path, str], str], first: float, growth: float, step_s: float, seconds: float) -> float:
+    """The rate at which micro-batches take so long, where it grows by a factor, step by step."""
+    steps = [first * growth**number for number in range(STEPS)]
+    source = spot / "probes"
     source.mkdir(parents=True)
-    with Session(folder / "capacity" / "checkpoint") as session:
-        session.execute(statements(source, folder, ""))
+    with Session(spot / "checkpoint") as session:
+        session.execute(statements(source, ""))
         begin_us = _begin()
-        process = release(source, [Phase(rate, STEP_S) for rate in steps], begin_us)
+        process = release(source, [Phase(rate, step_s) for rate in steps], begin_us)
         try:
             found = [math.inf] * 2  # the first two warm up
             while found[-1] > 1 / seconds and len(found) < STEPS:
-                found.append(1 / _batch_seconds(session, begin_us / 1e6 + len(found) * STEP_S))
+                found.append(1 / _batch_seconds(session, begin_us / 1e6 + len(found) * step_s, step_s))
         finally:
             process.terminate()
             process.wait()
@@ -220,19 +229,19 @@ def measure_capacity(folder: Path, statements: Statements, first: float, seconds
     # how many there are in a second falls in proportion to the rate
     above, below, rate = found[-2], found[-1], steps[len(found) - 1]
     part = (above - 1 / seconds) / (above - below) if math.isfinite(above) else 1.0
-    return rate / GROWTH + part * (rate - rate / GROWTH)
+    return rate / growth + part * (rate - rate / growth)
 
 
-def _batch_seconds(session: Session, begin: float) -> float:
+def _batch_seconds(session: Session, begin: float, step_s: float) -> float:
     """How long a micro-batch takes in the second half of a step that begins then (seconds of the clock)."""
-    time.sleep(max(0.0, begin + STEP_S - time.time()))
+    time.sleep(max(0.0, begin + step_s - time.time()))
     running = session.deployment.query  # type: ignore[attr-defined]
     took = []
     for each in running.recentProgress:
         seconds, start = each.durationMs["triggerExecution"] / 1e3, dt.datetime.fromisoformat(each.timestamp).timestamp()
-        if start + seconds > begin + STEP_S / 2:
+        if start + seconds > begin + step_s / 2:
             took.append(seconds)
-    return statistics.median(took) if took else STEP_S  # none has ended
+    return statistics.median(took) if took else step_s  # none has ended
 
 
 def ours(spot: Path, folder: Path, phases: Sequence[Phase], promise: str) -> Seen:

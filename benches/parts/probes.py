@@ -55,7 +55,7 @@ def probes(phases: Sequence[Phase], number: int, begin_us: int) -> pl.DataFrame 
 def write(folder: Path, number: int, rows: pl.DataFrame) -> None:
     """Put a file there at once and whole."""
     hidden = folder / f".{number:06d}.parquet"
-    pq.write_table(rows.to_arrow().cast(_SCHEMA), hidden, compression="none")
+    pq.write_table(rows.to_arrow().cast(_SCHEMA), hidden, compression="none", use_dictionary=False, write_statistics=False)
     hidden.rename(folder / f"{number:06d}.parquet")
 
 
