@@ -24,8 +24,10 @@ LOADS = (0.5, 0.7, 0.85)
 H = "pow(sin((y - py) / 2), 2) + cos(y) * cos(py) * pow(sin((x - px) / 2), 2)"
 #: The error of a forecast that is aimed for.
 TARGET = 0.15
-#: A rate is searched for in at most so many runs of so many seconds, until the utilisation is so near to the load.
-SEARCHES, SEARCH_S, NEAR = 4, 15.0, 0.06
+#: A rate is searched for in runs of so many seconds until the utilisation is so near to the load, then measured in long ones until it is there, too.
+SEARCH_S, NEAR = 15.0, 0.04
+#: At most so many runs.
+RUNS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,23 @@ def main(quick: bool) -> dict[str, Any]:
         found = watch(folder, 40_000.0, 20.0)
         for load in LOADS:
             err.print(f"load {load:.0%}", style="dim")
-            for _ in range(SEARCHES):
-                found = watch(folder, _next(found, load), SEARCH_S)
-                if abs(found.utilisation - load) <= NEAR:
-                    break
-            _add(load, watch(folder, _next(found, load), seconds), figures)
+            found = at_load(folder, load, found, seconds)
+            _add(load, found, figures)
     figures["notes"].append("utilisation and latency are predicted at the end of each run, from its own counters")
     return figures
+
+
+def at_load(folder: Path, load: float, found: Run, seconds: float) -> Run:
+    """A run of so many seconds whose utilisation is near to the load, or the last that was tried."""
+    is_long = False
+    for number in range(RUNS):
+        is_long |= number == RUNS - 1
+        found = watch(folder, _next(found, load), seconds if is_long else SEARCH_S)
+        if abs(found.utilisation - load) <= NEAR:
+            if is_long:
+                break
+            is_long = True
+    return found
 
 
 def _next(found: Run, load: float) -> float:

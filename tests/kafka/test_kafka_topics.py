@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +14,7 @@ import pytest
 
 from headrace.errors import SinkFault, SourceFault
 from headrace.session import Session
+from headrace.testing.watching import until
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 BEGIN_MS = int(START.replace(tzinfo=dt.UTC).timestamp() * 1000)
@@ -95,13 +95,6 @@ def expected(seconds, left_out=()):
 def written(folder):
     rows = pl.read_parquet(folder / "*.parquet").select("window_end", "segment", "n", "speed").sort("window_end", "segment")
     return rows.rows()
-
-
-def until(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp_path):

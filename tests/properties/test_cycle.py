@@ -104,11 +104,11 @@ def test_any_selection_gives_the_same_tuples_in_order(data: st.DataObject, graph
             case "run":
                 run(engine)
             case "strategy":
-                engine.use_strategy(data.draw(NAMES), data.draw(st.none() | st.lists(st.sampled_from(inner))))
+                engine.dispatch.use_strategy(data.draw(NAMES), data.draw(st.none() | st.lists(st.sampled_from(inner))))
             case "break":
-                engine.set_break(*data.draw(st.sampled_from(arcs)))
+                engine.dispatch.set_break(*data.draw(st.sampled_from(arcs)))
             case "heal":
-                engine.unset_break(*data.draw(st.sampled_from(arcs)))
+                engine.dispatch.unset_break(*data.draw(st.sampled_from(arcs)))
             case "same":
                 engine.use(graph)
             case "restart":

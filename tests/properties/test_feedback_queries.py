@@ -96,10 +96,10 @@ def run(graph: Graph, events: list[tuple[str, Element]], told: Told, *, restart:
             saved = {
                 name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()} for name, state in engine.state().items()
             }
-            guards = msgspec.json.decode(msgspec.json.encode(engine.guards()), type=list[Guard])
+            guards = msgspec.json.decode(msgspec.json.encode(engine.assumptions.guards()), type=list[Guard])
             again = Engine(graph)
             again.restore(saved)
-            again.restore_guards(guards)
+            again.assumptions.restore(guards)
             engine = again
             for known, bound in bounds.items():
                 push(engine, known, bound, luck)

@@ -1,4 +1,4 @@
-"""Random queries under any scheduler and any budget, both changed at any moment, with restarts in between, give what the oracle says."""
+"""Random queries under any scheduler and any budget, what can wait put off or not, all changed at any moment, with restarts: as the oracle says."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
 from headrace.elements.page import Page
+from headrace.graph.command import Deferral, UseDeferrals
+from headrace.graph.deferral import deferral_of
+from headrace.graph.graph import Graph, VertexId
+from headrace.graph.place import place
+from headrace.graph.whole import whole_of
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.progress import read_progress, write_progress
 from headrace.language.parser import parse
@@ -43,10 +48,20 @@ class Turn:
     forgets: bool
     push: int
     eligibility: str | None
+    defers: int  # a bit for each vertex that can be put off
 
 
 ELIGIBILITIES = st.none() | st.sampled_from(["none", "1 tuple or 1 second", "3 tuples or 1 ms"])
-CHANGES = st.builds(Turn, BUDGETS, st.none() | NAMES, st.sampled_from([None, 0, 1]), st.booleans(), st.integers(0, 4), ELIGIBILITIES)
+CHANGES = st.builds(
+    Turn,
+    BUDGETS,
+    st.none() | NAMES,
+    st.sampled_from([None, 0, 1]),
+    st.booleans(),
+    st.integers(0, 4),
+    ELIGIBILITIES,
+    st.sampled_from([0, 1, 2, 3, 6, 255]),
+)
 TURNS = st.lists(CHANGES, min_size=1, max_size=12)
 
 
@@ -75,6 +90,7 @@ def run_session(
                 session.execute(f"ALTER {target} SET scheduler = '{turn.scheduler}'")
             if turn.eligibility is not None:
                 session.execute(f"ALTER SYSTEM SET eligibility = '{turn.eligibility}'")
+            deployment.send(UseDeferrals(_chosen(whole_of(session._running()), turn.defers)))
             deployment.forgetful = turn.forgets
             for name, rows in left.items():
                 if turn.push and rows:
@@ -88,6 +104,19 @@ def run_session(
         session.drain(timeout=60)
         assert not any(seen.queued for seen in session.statistics().vertices.values())
     return found
+
+
+def _chosen(graph: Graph, bits: int) -> tuple[Deferral, ...]:
+    """Some of the vertices that can be put off, such that none is behind another."""
+    chosen: list[Deferral] = []
+    behind: set[VertexId] = set()
+    for number, vertex in enumerate(graph):
+        if not behind.isdisjoint(vertex.inputs):
+            behind.add(vertex.id)
+        elif bits >> number % 8 & 1 and vertex.id in place(graph).ingest.by_id() and (found := deferral_of(graph, vertex.id)) is not None:
+            chosen.append(found)
+            behind.add(vertex.id)
+    return tuple(chosen)
 
 
 def check(texts: Sequence[str], histories: Mapping[str, Sequence[Row]], buckets: int, turns: Sequence[Turn], options: str = "") -> list[list[Row]]:

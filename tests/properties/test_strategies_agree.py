@@ -51,9 +51,9 @@ def test_strategies_agree_with_the_oracle(data, text, histories, size, strategy)
                     for _ in range(data.draw(st.integers(1, 6))):
                         engine.step()
                 case "strategy":
-                    engine.use_strategy(data.draw(NAMES), data.draw(st.none() | st.lists(st.sampled_from([vertex.id for vertex in graph]))))
+                    engine.dispatch.use_strategy(data.draw(NAMES), data.draw(st.none() | st.lists(st.sampled_from([vertex.id for vertex in graph]))))
                 case "break" if arcs:
-                    engine.set_break(*data.draw(st.sampled_from(arcs)))
+                    engine.dispatch.set_break(*data.draw(st.sampled_from(arcs)))
     engine.run()
     found = [row for pages in engine.take_results().values() for each in pages for row in rows_of(each.rows.iter_rows(named=True))]
     expected, came = as_multiset(answer(plan, histories)), as_multiset(found)

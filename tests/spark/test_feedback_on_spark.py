@@ -1,22 +1,15 @@
 """Feedback from outside to a deployment on Spark, through the command log to buckets, ingest and source readers, and over a restart."""
 
 import datetime as dt
-import time
 
 import polars as pl
 import pytest
 
 from headrace.session import Session
+from headrace.testing.watching import until
 
 pytestmark = pytest.mark.spark
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
-
-
-def until(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def write(folder, number):

@@ -1,8 +1,7 @@
 """Queries that are turned on and off, and alarms on an idle stream, on Spark."""
 
-import time
-
 from headrace.session import Session
+from headrace.testing.watching import until
 
 SCRIPT = """
 CREATE STREAM bids (at TIMESTAMP, item STRING, n INT) TIMESTAMP BY at FROM MEMORY;
@@ -19,14 +18,6 @@ def bid(session, second, n):
     session.push("bids", [{"at": f"2026-01-01 00:00:{second:02}", "item": "a", "n": n}])
 
 
-def settled(session, what, seconds=120):
-    """Wait until something holds."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert session.wait(0.05) is False
-        assert time.monotonic() < deadline, "it never came to hold"
-
-
 def bids_read(session):
     seen = session.statistics().streams.get("bids")
     return 0 if seen is None else seen.tuples
@@ -41,18 +32,18 @@ def test_stints_end_and_begin_anew_while_what_they_shared_goes_on_and_alarms_fir
         session.execute(SCRIPT)
         session.push("calls", [{"id": 1, "action": "new"}, {"id": 2, "action": "new"}, {"id": 2, "action": "clean"}])
         bid(session, 1, 1)
-        settled(session, lambda: bids_read(session) == 1)
+        until(lambda: bids_read(session) == 1, session=session)
         session.execute("STOP QUERY q")
-        settled(session, lambda: sums(session, "q") == [1])
+        until(lambda: sums(session, "q") == [1], session=session)
         bid(session, 2, 10)
-        settled(session, lambda: bids_read(session) == 2)
+        until(lambda: bids_read(session) == 2, session=session)
         session.execute("START QUERY q")
-        settled(session, lambda: session.deployment.delivery.commands == session._running().commands)
+        until(lambda: session.deployment.delivery.commands == session._running().commands, session=session)
         bid(session, 3, 500)  # turns `chased` on, with the next micro-batch
-        settled(session, lambda: [query.query for query in session._running().stopped] == [])
-        settled(session, lambda: session.deployment.delivery.commands == session._running().commands)
+        until(lambda: [query.query for query in session._running().stopped] == [], session=session)
+        until(lambda: session.deployment.delivery.commands == session._running().commands, session=session)
         bid(session, 4, 1000)
-        settled(session, lambda: [row["id"] for row in session.results("standing")] == [1])
+        until(lambda: [row["id"] for row in session.results("standing")] == [1], session=session)
         session.drain(timeout=200)
         assert (sums(session, "q"), sums(session, "p"), sums(session, "chased")) == ([1, 1500], [1511], [1000])
         assert [row["id"] for row in session.results("standing")] == [1]

@@ -1,24 +1,17 @@
 """PACE, IMPUTE and joins that speak, in one deployment on Spark; what comes is read step by step, so that the order of arrival is known."""
 
 import datetime as dt
-import time
 from pathlib import Path
 
 import polars as pl
 
 from headrace.session import Session
+from headrace.testing.watching import until
 
 ROOT = Path(__file__).parents[2]
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 #: As examples/archive.py has it.
 USUAL = {1: 50.0, 2: 65.0, 3: 30.0}
-
-
-def until(condition, seconds=90.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def test_what_lags_is_left_out_and_not_looked_up(spark, tmp_path):

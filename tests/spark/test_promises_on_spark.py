@@ -14,6 +14,7 @@ import pytest
 
 from headrace.hosts.progress import read_progress
 from headrace.session import Session
+from headrace.testing.watching import delivered, until
 
 pytestmark = pytest.mark.spark
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -42,22 +43,6 @@ def write(folder: Path, number: int) -> None:
     hidden.rename(folder / "data" / f"{number:03d}.parquet")
 
 
-def results(folder: Path, query: str) -> pl.DataFrame:
-    files = [path for path in sorted((folder / query).glob("*.parquet")) if not path.name.startswith(".")]
-    return pl.concat([pl.read_parquet(path) for path in files]) if files else pl.DataFrame()
-
-
-def until(condition, step, seconds=200.0):
-    """Do a step again and again until it has happened."""
-    deadline, number = time.monotonic() + seconds, 0
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        step(number)
-        number += 1
-        time.sleep(0.2)
-    return number
-
-
 @pytest.mark.timeout(600)
 def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_told_to_the_tuple(spark, tmp_path):
     (tmp_path / "data").mkdir()
@@ -65,19 +50,19 @@ def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(STREAM.format(folder=tmp_path) + SHED.format(folder=tmp_path))
         shares = lambda: {shed.dropped for shed in session.statistics().shed.values()}  # noqa: E731
-        written = until(lambda: max(shares(), default=0) > 3 * ROWS, lambda number: write(tmp_path, number))
+        written = until(lambda: max(shares(), default=0) > 3 * ROWS, 200, meanwhile=lambda number: write(tmp_path, number))
         decided = [row[2] for row in session.execute("SHOW DECISIONS")[0].rows]
         assert any("shed 30%" in action for action in decided), decided
         active = lambda: [row for row in session.execute("SHOW SHEDDING")[0].rows if row[1] != "in all" and row[2] != "ended"]  # noqa: E731
         assert active()
         session.execute("ALTER QUERY below SET (latency '1 hour' MUST)")
-        until(lambda: not active(), lambda number: write(tmp_path, written + number))
+        until(lambda: not active(), 200, meanwhile=lambda number: write(tmp_path, written + number))
         session.drain(200)
         seen = session.statistics()
     read = seen.streams["t"].tuples
     taken = sum(counts.tuples_in for name, counts in seen.vertices.items() if name.startswith("tablejoin"))
-    assert results(tmp_path, "told")["dropped"].sum() == read - taken > 3 * ROWS
-    found = results(tmp_path, "below").with_columns(ratio=pl.col("n") / (pl.col("k") * (ROWS // 10)))  # to what it is without any loss
+    assert delivered(tmp_path / "told")["dropped"].sum() == read - taken > 3 * ROWS
+    found = delivered(tmp_path / "below").with_columns(ratio=pl.col("n") / (pl.col("k") * (ROWS // 10)))  # to what it is without any loss
     assert set(found.filter(pl.col("e") == 0)["ratio"]) == {1.0}
     assert found.filter(pl.col("e") > 0)["ratio"].mean() == pytest.approx(1.0, abs=0.1)
     assert found["ratio"].sum() == pytest.approx(read / (ROWS // 10), rel=0.1)
@@ -90,7 +75,7 @@ def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp
     child = subprocess.Popen([sys.executable, __file__, str(tmp_path / "checkpoint"), script], start_new_session=True)
     try:
         left = lambda: (tmp_path / "checkpoint").exists() and read_progress(tmp_path / "checkpoint").unread > ROWS  # noqa: E731
-        written = until(left, lambda number: write(tmp_path, number))
+        written = until(left, 200, meanwhile=lambda number: write(tmp_path, number))
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -101,8 +86,8 @@ def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp
         assert "schedule by edf" in decided
         session.drain(200)
     expected = Counter({(k, ROWS // 10): written + 1 for k in range(1, 11)})
-    assert Counter(results(tmp_path, "quick").select("k", "n").rows()) == expected
-    assert results(tmp_path, "lazy")["n"].sum() == (written + 1) * ROWS
+    assert Counter(delivered(tmp_path / "quick").select("k", "n").rows()) == expected
+    assert delivered(tmp_path / "lazy")["n"].sum() == (written + 1) * ROWS
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 import http.server
 import json
 import threading
-import time
 
 from headrace.session import Session
+from headrace.testing.watching import until
 
 SCRIPT = """
 CREATE STREAM immobile (carId INT) FROM MEMORY;
@@ -31,13 +31,6 @@ class Police(http.server.BaseHTTPRequestHandler):
         """Nothing: the test looks at what was told."""
 
 
-def until(session, what, seconds=100):
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert session.wait(0.05) is False
-        assert time.monotonic() < deadline, "it never came to hold"
-
-
 def state(session):
     (shown,) = session.execute("SHOW QUERIES")
     return {row[0]: row[-1] for row in shown.rows}["detour"]
@@ -52,12 +45,12 @@ def test_a_rule_turns_a_query_on_and_off_and_tells_a_webhook_while_the_clock_str
             session.execute(SCRIPT.format(url=f"http://127.0.0.1:{server.server_port}/police"))
             off = state(session)
             session.push("immobile", [{"carId": 7}])
-            until(session, lambda: state(session) != off)
+            until(lambda: state(session) != off, session=session)
             session.push("cars", [{"n": 2}])
-            until(session, lambda: session.results("detour") == [{"n": 2}])
-            until(session, lambda: Police.told and len(session.results("ticks")) > 1)
+            until(lambda: session.results("detour") == [{"n": 2}], session=session)
+            until(lambda: Police.told and len(session.results("ticks")) > 1, session=session)
             session.push("immobile", [{"carId": -1}])
-            until(session, lambda: state(session) == off)
+            until(lambda: state(session) == off, session=session)
         server.shutdown()
         thread.join()
     assert [(each["rule"], each["detection"]["carId"]) for each in Police.told] == [("begin", 7)]

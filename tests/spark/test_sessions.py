@@ -11,6 +11,7 @@ import pytest
 
 from headrace.errors import HostFault, NameFault, SinkFault, SourceFault
 from headrace.session import Session
+from headrace.testing.watching import until
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 BIDS = "CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP BY at FROM MEMORY ();"
@@ -18,14 +19,6 @@ BIDS = "CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP B
 
 def bids(first, count):
     return [{"at": START + dt.timedelta(seconds=i), "auction": i % 3, "price": float(i)} for i in range(first, first + count)]
-
-
-def until(condition, seconds=60.0):
-    """Wait for something that a background thread does."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def read(session, stream="bids"):

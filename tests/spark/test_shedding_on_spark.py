@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from headrace.session import Session
+from headrace.testing.watching import delivered, until
 
 pytestmark = pytest.mark.spark
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -36,25 +37,13 @@ def write(folder: Path, number: int) -> None:
     (folder / "data" / f".{number}.parquet").rename(folder / "data" / f"{number:03d}.parquet")
 
 
-def results(folder: Path, query: str) -> pl.DataFrame:
-    files = [path for path in sorted((folder / query).glob("*.parquet")) if not path.name.startswith(".")]
-    return pl.concat([pl.read_parquet(path) for path in files]) if files else pl.DataFrame()
-
-
-def until(condition, seconds=150.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 def check(folder: Path, count: int) -> pl.DataFrame:
     """Of each query just what the stream of losses says is missing."""
-    told = results(folder, "told")
+    told = delivered(folder / "told")
     lost = dict(told.group_by("query").agg(pl.col("dropped").sum()).iter_rows())
-    assert results(folder, "whole").height == count
-    assert results(folder, "q").height == count - lost["q"]
-    assert results(folder, "windows")["n"].sum() == count - lost["windows"]
+    assert delivered(folder / "whole").height == count
+    assert delivered(folder / "q").height == count - lost["q"]
+    assert delivered(folder / "windows")["n"].sum() == count - lost["windows"]
     return told
 
 
@@ -62,7 +51,7 @@ def check(folder: Path, count: int) -> pl.DataFrame:
 def test_shedding_is_switched_on_and_off_and_goes_on_after_a_restart(spark, tmp_path):
     def feed(number):
         write(tmp_path, number)
-        until(lambda: results(tmp_path, "whole").height == (number + 1) * ROWS)
+        until(lambda: delivered(tmp_path / "whole").height == (number + 1) * ROWS)
 
     (tmp_path / "data").mkdir()
     with Session(tmp_path / "checkpoint", buckets=2) as session:

@@ -11,22 +11,19 @@ import typer
 
 from headrace.analysis.facts import GROUPS, SERVICE
 from headrace.analysis.report import CapacityReport, format_report
-from headrace.cli.report import faults, out
+from headrace.cli.report import PROMISE_BROKEN, faults, out
 from headrace.cli.running import beside
 from headrace.elements.promise import parse_rate
 from headrace.language.names import did_you_mean
 from headrace.session import Session
 from headrace.session.forecast import Stated
 
-#: Exit code: a promise that MUST hold would be broken.
-BROKEN = 3
-
 EXAMPLES = (
     "Examples:\n\n"
     "headrace plan examples/promises.sql   (streams that are generated have a rate of their own)\n\n"
     "headrace plan traffic.sql --rate probes=20000/s --rate detectors=500/s\n\n"
     "headrace plan traffic.sql --rate probes=20000/s --service join=5us --selectivity filter=0.1 --speedup 2 --json plan.json\n\n"
-    "The exit code is 0 if all that MUST hold would hold, 3 if not."
+    "The exit code is 0 if all that MUST hold would hold, 4 if not."
 )
 _TIME = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(ns|us|ms|s)\s*", re.IGNORECASE)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -64,7 +61,7 @@ def plan(
 
 def _leave(found: CapacityReport) -> None:
     if not found.kept:
-        raise typer.Exit(BROKEN)
+        raise typer.Exit(PROMISE_BROKEN)
 
 
 def _pair(text: str, option: str, example: str, known: Collection[str], parse: Callable[[str], float]) -> tuple[str, float]:

@@ -15,8 +15,8 @@ from headrace.cli.quiet import log
 from headrace.errors import HeadraceError, HostFault, QueryError, RunError
 from headrace.session import Listing, Message, Outcome, Started
 
-#: Exit codes: the data or environment must change; the text must change; we made a mistake.
-RUN_FAILED, BAD_QUERY, OUR_FAULT = 1, 2, 3
+#: Exit codes: the data or environment must change; the text must change; we made a mistake; a promise would be broken.
+RUN_FAILED, BAD_QUERY, OUR_FAULT, PROMISE_BROKEN = 1, 2, 3, 4
 DEBUG = "HEADRACE_DEBUG"
 
 out = Console(highlight=False, soft_wrap=True)

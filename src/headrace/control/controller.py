@@ -14,12 +14,13 @@ from headrace.control.journal import Decision, Decisions
 from headrace.control.monitor import STARTING, Monitor, Observation, VertexCost
 from headrace.control.observation import Standing, standings, stretch
 from headrace.control.policies.budget import LEAST_NS, SLACK, budget, is_strict, left_unread
+from headrace.control.policies.deferral import deferrals
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.control.sampling import Sampling
 from headrace.elements.promise import Qos, Strictness
 from headrace.elements.time import SECOND
-from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseFairness, UseScheduler, UseShedders
+from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseDeferrals, UseFairness, UseScheduler, UseShedders
 from headrace.graph.graph import VertexId
 from headrace.graph.running import Running
 from headrace.graph.whole import placement_of
@@ -86,13 +87,15 @@ class Controller:
         pace = self._pace(observation, running, found, len(reports))
         commands = self._order_work(observation, running, found, pace)
         if self._monitor.looks > STARTING:
+            commands += self._defer(observation, running)
+        if self._monitor.looks > STARTING:
             commands += self._shed(observation, running, found)
         return Guidance(tuple(commands), pace)
 
     def _pace(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], buckets: int) -> Pace | None:
         """How much is done at a time: all of it, unless something may wait for something else that is more urgent."""
         promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
-        ingest = ingest_work(seen, running)
+        ingest = sum(ingest_work(seen, running).values()) + reading_work(seen, running)
         self._haste = _pressed(self._haste, found, Strictness.MUST, Strictness.BEST_EFFORT)
         wanted = budget(promises, seen.machine, ingest, max(1, buckets), pressure=self._haste.value)
         if wanted is not None and not self._told:
@@ -111,7 +114,7 @@ class Controller:
         for query in running.queries:
             for stream in query.streams:
                 readers[stream.name] = readers.get(stream.name, frozenset()) | {query.query}
-        may_wait = frozenset(query.query for query in running.queries if self._budget is not None and not is_strict(query.qos))
+        may_wait = self._may_wait(running)
         waiting = {name: each.waiting for name, each in seen.queries.items()}
         found, before = left_unread(readers, waiting, may_wait, self._unread), self._unread
         for name in sorted(found ^ before):
@@ -120,6 +123,25 @@ class Controller:
             self.decisions.add(Decision(seen.time, None, what, f"{most:,} tuples wait for those who read it, and they may wait"))
         self._unread = found
         return found
+
+    def _may_wait(self, running: Running) -> frozenset[str]:
+        """The queries that wait for others."""
+        return frozenset(query.query for query in running.queries if self._budget is not None and not is_strict(query.qos))
+
+    def _defer(self, seen: Observation, running: Running) -> list[Command]:
+        """Put off what the ingest would do at once and can wait."""
+        work = ingest_work(seen, running)
+        before, after = running.deferrals, deferrals(running, work, self._may_wait(running))
+        if before == after:
+            return []
+        for new in after:
+            if new not in before:
+                why = f"it takes {work[new.vertex]:.2f} s of work a second, and nobody waits for it"
+                self.decisions.add(Decision(seen.time, None, f"put {new.vertex} off", why))
+        for gone in before:
+            if gone not in after:
+                self.decisions.add(Decision(seen.time, None, f"put {gone.vertex} off no longer", "it may not wait, or for nobody"))
+        return [UseDeferrals(after)]
 
     def _order_work(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None) -> list[Command]:
         """Choose who runs first, unless users have."""
@@ -231,17 +253,23 @@ def facts_of(seen: Observation, running: Running) -> Facts:
     )
 
 
-def ingest_work(seen: Observation, running: Running) -> float:
-    """The busy seconds a second that reading and the operators of the ingest take."""
+def ingest_work(seen: Observation, running: Running) -> dict[VertexId, float]:
+    """The busy seconds a second that each operator of the ingest takes, in topological order."""
     placement = placement_of(running)
     rates: dict[VertexId, float] = {}
-    work = 0.0
+    work: dict[VertexId, float] = {}
     for vertex in placement.ingest:
         cost = seen.costs.get(vertex.id, VertexCost(0.0, 1.0))
         into = seen.rates.get(vertex.spec.stream, 0.0) if isinstance(vertex.spec, Scan) else sum(rates.get(name, 0.0) for name in vertex.inputs)
         rates[vertex.id] = into if isinstance(vertex.spec, Scan) else into * cost.selectivity
-        work += into * cost.service
-    return work + seen.reading * sum(seen.rates.get(stream.name, 0.0) for stream in {s.name: s for q in running.queries for s in q.streams}.values())
+        work[vertex.id] = into * cost.service
+    return work
+
+
+def reading_work(seen: Observation, running: Running) -> float:
+    """The busy seconds a second that reading takes."""
+    streams = {stream.name for query in running.queries for stream in query.streams}
+    return seen.reading * sum(seen.rates.get(name, 0.0) for name in streams)
 
 
 def _differs(told: Cost | None, now: Cost) -> bool:

@@ -141,11 +141,11 @@ def impute(
     if chosen is None:
         engine.operators["pace"].speaks = False
     if "split" in plan.by_id():
-        engine.set_break("impute")  # tuples are split while others are looked up
+        engine.dispatch.set_break("impute")  # tuples are split while others are looked up
     costs = Costs(of={"impute": round(rho * period)}, drawn={} if service is None else {"impute": service})
     trace = Simulation(engine, VirtualClock(), costs).run(_arrivals(plan, tuples, period))
     times = tuple(emission.time for emission in trace.emissions if emission.row["n"] % 2 == 1)
-    purged = sum(guard.saved for guard in (*engine.guards(), *engine.assumptions.ended) if guard.reader == "impute")
+    purged = sum(guard.saved for guard in (*engine.assumptions.guards(), *engine.assumptions.ended) if guard.reader == "impute")
     return Imputed(times, tuples // 2 - len(times) - purged, purged)
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
 from headrace.elements.action import Reaction
+from headrace.elements.expression import Expr
 from headrace.elements.feedback import Feedback
 from headrace.elements.pattern import Pattern
 from headrace.elements.promise import Qos, Shedding
@@ -140,6 +141,19 @@ class UseCapacities(Struct, frozen=True, tag="use_capacities"):
     stages: dict[VertexId, Cost]
 
 
+class Deferral(Struct, frozen=True):
+    """A vertex without state that runs in the buckets all the same; tuples go there by these keys, or anywhere (None)."""
+
+    vertex: VertexId
+    keys: tuple[Expr, ...] | None
+
+
+class UseDeferrals(Struct, frozen=True, tag="use_deferrals"):
+    """What can wait is put off until there is time for it, behind the shuffle; in place of what was said so before."""
+
+    deferrals: tuple[Deferral, ...]
+
+
 class UseBreaks(Struct, frozen=True, tag="use_breaks"):
     """Cut the arcs between operators, so that each is scheduled by itself, or heal them: in one query, or (None) wherever no query has its own."""
 
@@ -230,6 +244,7 @@ Command: TypeAlias = (
     | UseFairness
     | UseEligibility
     | UseCapacities
+    | UseDeferrals
     | UseBreaks
     | UseEts
     | SetPromises

@@ -2,12 +2,14 @@
 
 A stateful vertex needs tuples with equal keys in one bucket. If its input comes from the ingest, the cut routes by those keys. If its input comes
 from another stateful vertex that is partitioned by a subset of the same keys, they share a bucket already. Otherwise the pages go out through an
-`Exchange` and come back, routed anew, in the next micro-batch.
+`Exchange` and come back, routed anew, in the next micro-batch. A vertex of the ingest whose work can wait may be deferred to the keyed stage, where
+what it has to do is kept until there is time for it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -17,6 +19,7 @@ from headrace.elements.event import always
 from headrace.elements.event_output import Pick
 from headrace.elements.expression import Cast, Column, Expr
 from headrace.elements.types import Type
+from headrace.graph.command import Deferral
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.operators.edges import exchange_stream
 from headrace.operators.specs import (
@@ -52,6 +55,15 @@ from headrace.operators.specs import (
 Partitioning: TypeAlias = tuple[Expr, ...] | None
 
 
+#: In the name of a `Receive`, between that of its origin and a digest of its keys.
+_AT = "@"
+
+
+def origin_of(name: VertexId) -> VertexId:
+    """The vertex itself that a name stands for, whether it is received or run there."""
+    return name.partition(_AT)[0]
+
+
 class Placement(Struct, frozen=True):
     """The two halves of a graph; the keyed half begins with `Receive` vertices, which name the ingest vertices they read."""
 
@@ -67,14 +79,15 @@ class Placement(Struct, frozen=True):
         return tuple(vertex.spec.origin for vertex in self.keyed.vertices if isinstance(vertex.spec, Exchange))
 
 
-def place(graph: Graph) -> Placement:
+def place(graph: Graph, deferrals: Iterable[Deferral] = ()) -> Placement:
     """Decide for every vertex where it runs."""
-    return _Placer(graph).run()
+    return _Placer(graph, deferrals).run()
 
 
 class _Placer:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, deferrals: Iterable[Deferral]) -> None:
         self.graph = graph
+        self.deferred = {deferral.vertex: deferral.keys for deferral in deferrals}
         self.ingest: dict[VertexId, Vertex] = {}
         self.streams: dict[VertexId, tuple[str, ...]] = {}  # of ingest vertices
         self.keyed: dict[VertexId, Vertex] = {}
@@ -84,6 +97,8 @@ class _Placer:
         for vertex in self.graph.vertices:
             if isinstance(vertex.spec, Scan):
                 self._add_ingest(vertex, (vertex.spec.stream,))
+            elif vertex.id in self.deferred and all(i in self.ingest for i in vertex.inputs):
+                self._add_deferred(vertex, self.deferred[vertex.id])
             elif vertex.spec.is_stateless and not isinstance(vertex.spec, Output) and all(i in self.ingest for i in vertex.inputs):
                 streams = sorted({stream for i in vertex.inputs for stream in self.streams[i]})
                 self._add_ingest(vertex, tuple(streams))
@@ -96,6 +111,10 @@ class _Placer:
     def _add_ingest(self, vertex: Vertex, streams: tuple[str, ...]) -> None:
         self.ingest[vertex.id] = vertex
         self.streams[vertex.id] = streams
+
+    def _add_deferred(self, vertex: Vertex, keys: Partitioning) -> None:
+        inputs = tuple(self._receive(origin, keys) for origin in vertex.inputs)
+        self._add_keyed(vertex, inputs, None if keys is None else _through(vertex.spec, keys))
 
     def _add_stateless(self, vertex: Vertex) -> None:
         known = {self.parts[i] for i in vertex.inputs if i in self.keyed}
@@ -141,7 +160,7 @@ class _Placer:
     def _receive(self, origin: VertexId, keys: Partitioning) -> VertexId:
         spec = Receive(origin, self.streams[origin], keys)
         digest = hashlib.blake2b(msgspec.json.encode(keys), digest_size=4).hexdigest()
-        name = f"{origin}@{digest}"
+        name = f"{origin}{_AT}{digest}"
         self._add_keyed(Vertex(name, spec), (), keys)
         return name
 

@@ -13,6 +13,7 @@ from headrace.graph.command import (
     AddQuery,
     Command,
     Cost,
+    Deferral,
     Drain,
     DropQuery,
     EndQuery,
@@ -25,6 +26,7 @@ from headrace.graph.command import (
     Tell,
     UseBreaks,
     UseCapacities,
+    UseDeferrals,
     UseEligibility,
     UseEts,
     UseFairness,
@@ -69,9 +71,10 @@ class Running(Struct, frozen=True):
     fairness: UseFairness = UseFairness()
     eligibility: UseEligibility = UseEligibility()
     costs: dict[VertexId, Cost] = {}
+    deferrals: tuple[Deferral, ...] = ()
 
     def after(self, command: Command) -> Running:
-        taken = msgspec.structs.replace(self, commands=self.commands + 1)
+        taken = msgspec.structs.replace(self, commands=self.commands + 1, deferrals=self._deferred_after(command))
         match command:
             case AddQuery():
                 queries, ending, stopped = (_without(found, command.query) for found in (self.queries, self.ending, self.stopped))
@@ -120,6 +123,8 @@ class Running(Struct, frozen=True):
                 return msgspec.structs.replace(taken, eligibility=command)
             case UseCapacities(stages=stages):
                 return msgspec.structs.replace(taken, costs=stages)
+            case UseDeferrals(deferrals=deferrals):
+                return msgspec.structs.replace(taken, deferrals=deferrals)
             case UseEts():
                 return msgspec.structs.replace(taken, ets=command)
             case SetPromises(query=name, qos=qos):
@@ -139,6 +144,18 @@ class Running(Struct, frozen=True):
             case SetShedding(query=name, share=share):
                 others_set = tuple(chosen for chosen in self.shedding if chosen.query != name)
                 return msgspec.structs.replace(taken, shedding=others_set if share is None else (*others_set, command))
+
+    def _deferred_after(self, command: Command) -> tuple[Deferral, ...]:
+        """What is deferred belongs to queries that have been there for a while; what another comes to share, or one leaves, is not put off."""
+        match command:
+            case AddQuery():
+                touched = (command.graph, *command.switch.watched)
+            case StartQuery(stint=Stint(query=name)) | StopQuery(query=name) | DropQuery(query=name):
+                touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
+            case _:
+                return self.deferrals
+        names = {vertex.id for graph in touched for vertex in graph}
+        return tuple(deferral for deferral in self.deferrals if deferral.vertex not in names)
 
     def own(self, query: str | None) -> set[VertexId]:
         """The vertices of a query; of None, all."""

@@ -24,7 +24,7 @@ def closed_in(running: Running) -> frozenset[VertexId]:
 
 def placement_of(running: Running) -> Placement:
     """Where everything runs."""
-    return place(whole_of(running))
+    return place(whole_of(running), running.deferrals)
 
 
 def facts_in(running: Running) -> dict[VertexId, Facts]:

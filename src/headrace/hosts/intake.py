@@ -105,6 +105,10 @@ class Deployments:
             self._running = self._running.after(command)
         return self._running
 
+    def newest(self) -> Running:
+        """What is in force after all commands so far."""
+        return self.running(self.count())
+
     def count(self) -> int:
         return len(self.log.upto(None))
 

@@ -58,15 +58,6 @@ class Guard(Struct):
         return f"{self.reader}.{self.port}: not [{self.pattern}], {self.saved} saved"
 
 
-class Saved(Struct, frozen=True):
-    """What a guard has dropped so far: where, and its pattern as people read it."""
-
-    reader: VertexId
-    port: int
-    pattern: str
-    tuples: int
-
-
 class Assumptions:
     """The guards of a running graph, by arc, and what follows from them."""
 
@@ -199,12 +190,6 @@ class Assumptions:
             for old in [one for one in said if one.intent is Intent.DESIRED][:-MOST_WISHES]:
                 said.remove(old)
 
-    def observe(self) -> list[Saved]:
-        """What all guards have dropped, also those that ended since the last call."""
-        found = [Saved(guard.reader, guard.port, str(guard.pattern), guard.saved) for guard in (*self.ended, *self.guards())]
-        self.ended.clear()
-        return found
-
     def guards(self) -> list[Guard]:
         """All guards, as values that can be kept."""
         return [guard for guards in self.by_arc.values() for guard in guards]
@@ -325,7 +310,7 @@ class Assumptions:
 
 
 def guards_of(part: Graph, taps: Collection[VertexId], found: Spread, facts: Mapping[VertexId, Facts]) -> list[Guard]:
-    """The guards of a part of a graph, such as its ingest, that follow from what was spread over the whole; for `Engine.restore_guards`."""
+    """The guards of a part of a graph, such as its ingest, that follow from what was spread over the whole; for `Assumptions.restore`."""
     vertices = part.by_id()
     inner = [(arc, wanted, vertices[arc[0]].inputs[arc[1]]) for arc, wanted in found.guards if arc[0] in vertices]
     guards = [Guard(*arc, wanted, until(wanted, facts[origin]), "derived", True) for arc, wanted, origin in inner]

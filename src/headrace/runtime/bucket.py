@@ -84,11 +84,11 @@ class Bucket:
         bucket.bounds, bucket.time = extra.bounds, extra.time
         bucket.engine.bounds.update({name: bound for name, bound in extra.ends.items() if name in bucket.engine.bounds})
         bucket.engine.restore(state)
-        bucket.engine.restore_guards(extra.guards)
+        bucket.engine.assumptions.restore(extra.guards)
         bucket.engine.shedders.restore(extra.shedders)
         bucket.engine.restore_owed(extra.owed)
         bucket.engine.turns = extra.turns
-        bucket.engine.restore_wishes(extra.wishes)
+        bucket.engine.wishes.restore(extra.wishes)
         return bucket
 
     @property
@@ -109,7 +109,7 @@ class Bucket:
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
-                self.engine.hurry(row.name)
+                self.engine.wishes.hurry(row.name)
                 if not chooses:
                     self.engine.run()
         for name, bound in self._reached(self.bounds):
@@ -155,6 +155,9 @@ class Bucket:
         moved: dict[VertexId, VertexId] = {}
         for command in commands:
             before, self.running = self.running, self.running.after(command)
+            if not set(before.deferrals) <= set(self.running.deferrals):  # what was put off is done before anything else changes
+                undeferred = msgspec.structs.replace(before, deferrals=self.running.deferrals)
+                self._deploy(placement_of(undeferred), facts_in(undeferred))
             if isinstance(command, StopQuery):
                 moved |= _moved(command, before, self.running)
         state = self.engine.state() if moved else {}
@@ -200,12 +203,12 @@ class Bucket:
         for chosen in self.running.strategies:
             if chosen.query is not None:
                 own |= dict.fromkeys(self.running.own(chosen.query), chosen.strategy)
-        self.engine.use_strategies(whole, own)
+        self.engine.dispatch.use_strategies(whole, own)
         cut: set[VertexId] = set()
         for breaks in sorted(self.running.breaks, key=lambda breaks: breaks.query is not None):
             vertices = self.running.own(breaks.query)
             cut = cut | vertices if breaks.where == "everywhere" else cut - vertices
-        self.engine.use_breaks(cut)
+        self.engine.dispatch.use_breaks(cut)
         self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
         self._placement = placement
         self._shed()
@@ -277,8 +280,8 @@ class Bucket:
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
         engine = self.engine
-        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.wishes()
-        extra = Extra(self.bounds, self.time, ends, engine.guards(), *kept)
+        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.wishes.kept()
+        extra = Extra(self.bounds, self.time, ends, engine.assumptions.guards(), *kept)
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
@@ -298,13 +301,15 @@ class Bucket:
             ingest=[control.ingest for control in controls if control.ingest is not None],
             waits=self._waits(),
             asked=asked,
-            guards=[_seen(guard) for guard in self.engine.guards()],
+            guards=[_seen(guard) for guard in self.engine.assumptions.guards()],
             ended=[_seen(guard) for guard in self.engine.assumptions.take_ended()],
             screened=[control.guards for control in controls if control.guards is not None],
             purged=self.engine.assumptions.take_purged(),
             noticed=noticed,
             reached=self._come(controls),
-            relays=[Relay(guard.reader, guard.port, guard.pattern, guard.until) for guard in self.engine.guards() if guard.kind == "group"],
+            relays=[
+                Relay(guard.reader, guard.port, guard.pattern, guard.until) for guard in self.engine.assumptions.guards() if guard.kind == "group"
+            ],
             state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
             restored=self.restored,

@@ -7,29 +7,28 @@ of the dispatch table. Depth first is the default: what was produced goes on tow
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.elements.feedback import Feedback, Intent
 from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.pattern import Pattern
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.errors import HeadraceError, InternalError, OperatorFault
 from headrace.graph.command import Cost, ShedAt
-from headrace.graph.feedback import Respond, arcs_of, spread_from, tap_of
+from headrace.graph.feedback import Respond, tap_of
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
-from headrace.runtime.assumptions import MOST_WISHES, Assumptions, Guard, Saved
+from headrace.runtime.assumptions import Assumptions
 from headrace.runtime.cycle import Cycle, Visit
-from headrace.runtime.dispatch_table import Arc, Table, build_table
+from headrace.runtime.dispatch import Dispatch
+from headrace.runtime.dispatch_table import Arc
 from headrace.runtime.ets import Ets
 from headrace.runtime.network import Network
 from headrace.runtime.promises import Promises
-from headrace.runtime.rules import Strategy, strategy_named
 from headrace.runtime.scheduled import Scheduled, Share, Turns
 from headrace.runtime.schedulers.fairness import Fairness
 from headrace.runtime.shedders.shedders import Shedders
@@ -37,7 +36,7 @@ from headrace.runtime.statistics import VertexStatistics
 from headrace.runtime.units import assumed_cost, costs_with_all_behind
 from headrace.runtime.unread import MARK, Unread
 from headrace.runtime.wakeup import ends_behind, next_wakeup, upstream_sources, waits
-from headrace.runtime.wishes import Wish, leading_to, move_forward, results_now
+from headrace.runtime.wishes import Wishes, leading_to, results_now
 
 Kind: TypeAlias = Literal["page", "punctuation", "register"]
 
@@ -86,20 +85,17 @@ class Engine:
         self.time = BEGIN  # when what enters now arrived
         self.costs: dict[VertexId, Cost] = {}
         self._costs_with_all_behind: dict[VertexId, float] = {}
-        self._registers = registers
         self._unread = Unread()
-        self._strategy = strategy_named(strategy)
-        self._strategies: dict[VertexId, Strategy] = {}
-        self._breaks: set[Arc] = set()
         self.partials: dict[VertexId, list[Page]] = {}  # what was demanded before it was final
         self.assumptions = Assumptions(self.network, self.operators, self.bounds, answer)
         self.network.screen = self.assumptions.screen
         self._guards = self.assumptions.by_arc
         self.shedders = Shedders()
         self.network.shed = self._shed
-        self._wishes: list[Wish] = []  # the newest
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
+        self.dispatch = Dispatch(self._cycle, self.network, strategy, registers=registers)
+        self.wishes = Wishes(self.network, self.assumptions, self._cycle.preferred)
         self.scheduled: Scheduled | None = None
         self._turns = Turns()
         self.use(graph)
@@ -128,20 +124,13 @@ class Engine:
         self._ends_of = {name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in readers.items()}
         self._promises.ends = self.ends
         self._connect()
-        self._strategies = {name: chosen for name, chosen in self._strategies.items() if name in kept}
-        self._breaks &= {arc for arcs in readers.values() for arc in arcs if arc[0] not in self.ends}
         self._sources = upstream_sources(graph)
         self._ends_behind = ends_behind(graph, self.ends)
         self.use_costs(self.costs)
         self._steady = leading_to(graph, self.network.registers)
         self.assumptions.use(graph, self.taps)
-        self.restore_wishes(self._wishes)
-        self._rebuild()
-
-    @property
-    def table(self) -> Table:
-        """The dispatch table in force."""
-        return self._cycle.table
+        self.wishes.use(graph, self.taps, self.ends)
+        self.dispatch.use(graph, self.ends)
 
     @property
     def asked(self) -> int:
@@ -152,38 +141,6 @@ class Engine:
     def tests(self) -> int:
         """How many rules were looked at."""
         return self._cycle.tests
-
-    def use_strategy(self, strategy: str, vertices: Iterable[VertexId] | None = None) -> None:
-        """Select by another strategy from the next step on: for all vertices that have none of their own, or for these."""
-        chosen = strategy_named(strategy)
-        if vertices is None:
-            self._strategy = chosen
-        else:
-            self._strategies |= {name: chosen for name in vertices if name in self.operators}
-        self._rebuild()
-
-    def use_strategies(self, strategy: str, own: Mapping[VertexId, str]) -> None:
-        """Select by `strategy` from the next step on, and by the strategies in `own` where these vertices are."""
-        self._strategy = strategy_named(strategy)
-        self._strategies = {name: strategy_named(chosen) for name, chosen in own.items() if name in self.operators}
-        self._rebuild()
-
-    def set_break(self, reader: VertexId, port: int = 0) -> None:
-        """Cut an arc: what is before it and what is behind it are scheduled as graphs of their own."""
-        if reader in self.ends or reader not in self.operators or port not in self.network.ports[reader]:
-            raise InternalError(f"no arc into port {port} of {reader} that could be cut")
-        self._breaks.add((reader, port))
-        self._rebuild()
-
-    def unset_break(self, reader: VertexId, port: int = 0) -> None:
-        """Heal an arc."""
-        self._breaks.discard((reader, port))
-        self._rebuild()
-
-    def use_breaks(self, readers: Collection[VertexId]) -> None:
-        """Cut all arcs into these vertices and no others."""
-        self._breaks = {arc for arcs in self.graph.readers().values() for arc in arcs if arc[0] in readers and arc[0] not in self.ends}
-        self._rebuild()
 
     def use_shedders(self, shedders: Mapping[Arc, ShedAt]) -> None:
         """Drop a share of what comes to these arcs and to no others; what is stored there stays."""
@@ -311,58 +268,22 @@ class Engine:
     def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
         """Heed what the readers of a vertex's output say of it (of an end: the outside), before anything else is executed; False if nothing was done.
 
-        What is relayed to sources is in `relayed`, demanded results are in `partials`.
+        What is relayed to sources is in `assumptions.relayed`, demanded results are in `partials`.
         """
         match feedback.intent:
             case Intent.ASSUMED:
                 return self.assumptions.hear(vertex, feedback.pattern)
             case Intent.DESIRED:
-                return self._prefer(arcs_of(self.graph, vertex, self.taps), feedback.pattern)
+                return self.wishes.hear(vertex, feedback.pattern)
             case Intent.DEMANDED:
                 pages = results_now(self.graph, self.operators, vertex, feedback.pattern)
                 self.partials.setdefault(vertex, []).extend(pages)
                 return bool(pages)
 
-    def hurry(self, source: VertexId) -> None:
-        """Let those tuples that wait behind a source and are desired overtake the others, where order is free."""
-        wishes = [said.pattern for said in self.relayed.get(source, ()) if said.intent is Intent.DESIRED]
-        if wishes:
-            arcs = arcs_of(self.graph, source, self.taps)
-            move_forward(self.graph, self.network, [(arc, wanted) for wanted in wishes for arc in arcs])
-
-    @property
-    def relayed(self) -> Mapping[VertexId, Sequence[Feedback]]:
-        """What has reached the sources, and so may be told to the outside."""
-        return self.assumptions.relayed
-
-    def saved(self) -> list[Saved]:
-        """What guards have dropped, also those that ended since the last call."""
-        return self.assumptions.observe()
-
     def take_partials(self) -> dict[VertexId, list[Page]]:
         """Demanded results that are not final, since the last call; the final ones come in their time."""
         taken, self.partials = self.partials, {}
         return taken
-
-    def guards(self) -> list[Guard]:
-        """All guards, as values that can be kept and given to `restore_guards`."""
-        return self.assumptions.guards()
-
-    def restore_guards(self, guards: Iterable[Guard]) -> None:
-        """Continue with guards that were kept, after `restore`."""
-        self.assumptions.restore(guards)
-
-    def wishes(self) -> list[Wish]:
-        """What is wanted first, as values that can be kept and given to `restore_wishes`."""
-        return list(self._wishes)
-
-    def restore_wishes(self, wishes: Iterable[Wish]) -> None:
-        """Go on with what was wanted first, as far as those are there who want it."""
-        self._wishes = [wish for wish in wishes if self.assumptions.exists((wish.reader, wish.port))]
-        self._cycle.preferred = set()
-        self.assumptions.forget_wishes()
-        for wish in self._wishes:
-            self._heed(((wish.reader, wish.port),), wish.pattern)
 
     def state(self) -> Mapping[VertexId, State]:
         """The state of every operator, and what is unread at its inputs."""
@@ -403,14 +324,6 @@ class Engine:
         """Take no more than can go on to the end: the pairs of a join, for one, would else all be stored."""
         fits = int(budget / max(self._costs_with_all_behind[visit.vertex], 1e-3))
         return Visit(visit.vertex, _least(visit.limit, max(1, fits)))
-
-    def _rebuild(self) -> None:
-        self._cycle.use(build_table(self.graph, self.ends, self._breaks, self._rule))
-
-    def _rule(self, name: VertexId, before_sink: bool) -> tuple[str, int | None]:
-        chosen = self._strategies.get(name, self._strategy)
-        enhanced = "EQG-" if self._registers and name in self.network.registers else ""
-        return f"{enhanced}{chosen.family}-{'SINK' if before_sink else 'NOS'}", chosen.batch
 
     def _execute(self, visit: Visit) -> Step:
         name = visit.vertex
@@ -503,22 +416,10 @@ class Engine:
         seen.tuples_out += count
         self._keep(end, pages)
 
-    def _shed(self, arc: Arc, elements: Sequence[Element]) -> list[Element]:
+    def _shed(self, arc: Arc, elements: Sequence[Element]) -> Sequence[Element]:
         """What is stored of elements on an arc with a shedder."""
-        if not self.shedders.active:
-            return list(elements)
-        left: list[Element] = []
         tells_time = arc[0] in self._steady or arc[0] in self.network.registers
-        for element in elements:
-            if isinstance(element, Punctuation):
-                left.append(element)
-                continue
-            page = self.shedders.screen(arc, element)
-            if len(page):
-                left.append(page)
-            if tells_time and (not len(page) or page.rows[TS][-1] != element.rows[TS][-1]):
-                left.append(Punctuation(int(element.rows[TS][-1])))  # what the tuple would have told those who wait behind
-        return left
+        return self.shedders.screen_all(arc, elements, tells_time=tells_time) if self.shedders.active else elements
 
     def _keep(self, name: VertexId, pages: Sequence[Page]) -> None:
         if pages:
@@ -531,24 +432,9 @@ class Engine:
                 case Intent.ASSUMED:
                     self.assumptions.hear_reader((name, port), feedback.pattern)
                 case Intent.DESIRED:
-                    self._prefer(((name, port),), feedback.pattern)
+                    self.wishes.hear_reader((name, port), feedback.pattern)
                 case Intent.DEMANDED:
                     raise InternalError(f"{name} demands partial results, which only the outside may")
-
-    def _prefer(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
-        """Remember a desire and heed it."""
-        said = [Wish(*arc, wanted) for arc in arcs]
-        self._wishes = [*(wish for wish in self._wishes if wish not in said), *said][-MOST_WISHES:]
-        return self._heed([(wish.reader, wish.port) for wish in said], wanted)
-
-    def _heed(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
-        """Let wanted tuples that wait overtake others where order is free; elsewhere only serve their branch first."""
-        found = spread_from(self.graph, arcs, wanted, taps=self.taps, facts=self.assumptions.facts())
-        moved = move_forward(self.graph, self.network, found.guards)
-        waiting = {arc for arc, _ in found.guards if arc[0] in self.operators and arc[0] not in self.ends}
-        self._cycle.preferred |= waiting
-        self.assumptions.note_wishes(found)
-        return bool(moved or waiting)
 
 
 def _least(one: int | None, other: int | None) -> int | None:

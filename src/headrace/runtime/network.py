@@ -5,12 +5,14 @@ Nothing executes here. The network knows who has unread input, who may take it, 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from headrace.elements.page import Element, Page, Punctuation
 from headrace.elements.schema import TS
 from headrace.elements.time import BEGIN
 from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.place import origin_of
 from headrace.runtime.buffer import Buffer, Waiting
 from headrace.runtime.dispatch_table import Arc
 from headrace.runtime.enhanced import EtsArc, ets_arcs, only_merging_readers
@@ -253,12 +255,18 @@ class Network:
 
 
 def _same_ports(before: Vertex, after: Vertex) -> dict[int, int]:
-    """Which new port was which old port: the n-th that reads the same vertex."""
-    free = list(enumerate(before.inputs))
+    """Which new port was which old port: the n-th that reads the same vertex, where it is or from afar."""
+    free = dict(enumerate(before.inputs))
     found: dict[int, int] = {}
-    for port, origin in enumerate(after.inputs):
-        match = next((pair for pair in free if pair[1] == origin), None)
-        if match is not None:
-            found[port] = match[0]
-            free.remove(match)
+    for same in (operator.eq, _is_sent):
+        for port, origin in enumerate(after.inputs):
+            match = next((old for old, name in free.items() if port not in found and same(name, origin)), None)
+            if match is not None:
+                found[port] = match
+                del free[match]
     return found
+
+
+def _is_sent(one: VertexId, other: VertexId) -> bool:
+    """Whether one vertex is the other as it is received from the ingest, or both are: it may change its place."""
+    return origin_of(one) == origin_of(other)

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
+from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
 from headrace.elements.pattern import Pattern, matches
-from headrace.graph.feedback import Arc
+from headrace.graph.feedback import Arc, arcs_of, spread_from
 from headrace.graph.graph import Graph, VertexId
 from headrace.operators.operator import Operator
 from headrace.operators.specs import Exchange, Filter, Impute, Output, Pace, PartialAggregate, Project, Receive, Scan, TableJoin, Union
+from headrace.runtime.assumptions import MOST_WISHES, Assumptions
 from headrace.runtime.buffer import Waiting
 from headrace.runtime.network import Network
 
@@ -22,6 +24,62 @@ class Wish(Struct, frozen=True):
     reader: VertexId
     port: int
     pattern: Pattern
+
+
+class Wishes:
+    """The newest desires in a running graph: tuples that wait overtake others where order is free, elsewhere their branch is served first."""
+
+    def __init__(self, network: Network, assumptions: Assumptions, preferred: set[Arc]) -> None:
+        self._network, self._assumptions = network, assumptions
+        self._preferred = preferred  # the branches that are served first
+        self._graph, self._taps, self._ends = Graph(), frozenset[VertexId](), frozenset[VertexId]()
+        self._kept: list[Wish] = []
+
+    def use(self, graph: Graph, taps: frozenset[VertexId], ends: Collection[VertexId]) -> None:
+        """Go on with another graph."""
+        self._graph, self._taps, self._ends = graph, taps, frozenset(ends)
+        self.restore(self._kept)
+
+    def hear(self, vertex: VertexId, wanted: Pattern) -> bool:
+        """What matches of a vertex's output (of an end: what reaches it) is wanted first; False if nothing is done about it."""
+        return self._take(arcs_of(self._graph, vertex, self._taps), wanted)
+
+    def hear_reader(self, arc: Arc, wanted: Pattern) -> bool:
+        """An operator wants this of an input first."""
+        return self._take((arc,), wanted)
+
+    def hurry(self, source: VertexId) -> None:
+        """Let those tuples that wait behind a source and are desired overtake the others, where order is free."""
+        wishes = [said.pattern for said in self._assumptions.relayed.get(source, ()) if said.intent is Intent.DESIRED]
+        if wishes:
+            arcs = arcs_of(self._graph, source, self._taps)
+            move_forward(self._graph, self._network, [(arc, wanted) for wanted in wishes for arc in arcs])
+
+    def kept(self) -> list[Wish]:
+        """What is wanted first, as values that can be kept and given to `restore`."""
+        return list(self._kept)
+
+    def restore(self, wishes: Iterable[Wish]) -> None:
+        """Go on with what was wanted first, as far as those are there who want it."""
+        self._kept = [wish for wish in wishes if self._assumptions.exists((wish.reader, wish.port))]
+        self._preferred.clear()
+        self._assumptions.forget_wishes()
+        for wish in self._kept:
+            self._heed(((wish.reader, wish.port),), wish.pattern)
+
+    def _take(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
+        """Remember a desire and heed it."""
+        said = [Wish(*arc, wanted) for arc in arcs]
+        self._kept = [*(wish for wish in self._kept if wish not in said), *said][-MOST_WISHES:]
+        return self._heed([(wish.reader, wish.port) for wish in said], wanted)
+
+    def _heed(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
+        found = spread_from(self._graph, arcs, wanted, taps=self._taps, facts=self._assumptions.facts())
+        moved = move_forward(self._graph, self._network, found.guards)
+        waiting = {arc for arc, _ in found.guards if arc[0] in self._graph.by_id() and arc[0] not in self._ends}
+        self._preferred |= waiting
+        self._assumptions.note_wishes(found)
+        return bool(moved or waiting)
 
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
-from headrace.analysis.facts import Facts
-from headrace.analysis.report import CapacityReport, format_report
+from headrace.analysis.report import CapacityReport
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_aggregate, define_connector, define_event, define_query, define_stream, define_table, define_view
-from headrace.catalog.definitions import Connector, Query, Stream
+from headrace.catalog.definitions import Stream
 from headrace.catalog.journal import Journal
-from headrace.connectors import check_source, infer_schema, push
+from headrace.connectors import push
 from headrace.connectors.memory import MemorySink
-from headrace.elements.feedback import Intent
 from headrace.elements.page import Page
-from headrace.elements.time import BEGIN, END
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
 from headrace.graph.command import AddQuery, Command, Drain
 from headrace.graph.running import Running
@@ -31,54 +24,17 @@ from headrace.hosts.host import Deployment
 from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
-from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
-from headrace.language.switch_syntax import TurnQuery
-from headrace.language.syntax import (
-    Alter,
-    AlterPromises,
-    CreateAggregate,
-    CreateEvent,
-    CreateQuery,
-    CreateStream,
-    CreateTable,
-    CreateView,
-    Describe,
-    Detection,
-    Drop,
-    Explain,
-    Name,
-    Select,
-    Show,
-    Split,
-    Statement,
-    Tell,
-)
-from headrace.runtime.clock import SystemClock
+from headrace.language.rule_syntax import CreateRule
+from headrace.language.syntax import CreateQuery, Explain, Select, Statement
 from headrace.runtime.ingest import PAGE_TUPLES
 from headrace.runtime.statistics import Statistics
-from headrace.session.admission import check_admission
-from headrace.session.compile import (
-    command_for,
-    event_warnings,
-    explain,
-    how_ordered,
-    plan_event,
-    plan_rule,
-    plan_select,
-    plan_target,
-    warnings_of,
-)
-from headrace.session.feedback import tell
-from headrace.session.flexible import by_name, switched, turned_off, turned_on
-from headrace.session.forecast import Stated, declared_rate, foretell, measured
-from headrace.session.outcome import Listing, Message, Outcome
-from headrace.session.promises import check_promises
-from headrace.session.rules import stage_declared, stage_rule, stage_sink, stage_switch
-from headrace.session.show import describe, describe_rule, show
+from headrace.session.compile import explain, plan_rule, plan_select, plan_target
+from headrace.session.flexible import by_name, turned_off, turned_on
+from headrace.session.forecast import Stated, declared_rate, foretell
+from headrace.session.outcome import Outcome
 from headrace.session.staged import Staged
+from headrace.session.staging import Staging, partial_rows
 
-#: How long a DEMAND waits for the micro-batch that answers it.
-DEMAND_SECONDS = 30.0
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 
 
@@ -107,6 +63,7 @@ class Session:
         self.deployment.delivery.reactions.switch = self._switch
         self._started = False
         self._deployments = Deployments(self.directory)
+        self._staging = Staging(self.deployment, self._deployments)
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
@@ -118,7 +75,7 @@ class Session:
         staged = Staged(copy.deepcopy(self.catalog), self._running())
         shown = []
         for statement in parse(text):
-            try:
+            with _pointing_into(text, statement):
                 match statement:
                     case CreateQuery() | Select():
                         shown.append(explain(plan_select(statement.select, statement.text, staged.catalog), form, staged.catalog))
@@ -128,14 +85,9 @@ class Session:
                     case CreateRule():
                         shown.append(explain(plan_rule(statement, staged.catalog).plan, form, staged.catalog))
                     case _:
-                        self._stage(statement, staged)
-                if isinstance(statement, CreateQuery | CreateRule):
-                    self._stage(statement, staged)
-            except HeadraceError as error:
-                if error.span is not None and error.text is None:
-                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
-                    error.text = text
-                raise
+                        pass
+                if not isinstance(statement, Select | Explain):
+                    self._staging.stage(statement, staged)
         return "\n\n".join(shown)
 
     def foretell(self, text: str, stated: Stated, *, speed: float = 1.0) -> CapacityReport:
@@ -172,8 +124,7 @@ class Session:
 
     def partials(self, query: str) -> list[dict[str, Any]]:
         """What the last DEMAND of a query gave: rows as they were then, flagged `partial`; the final ones come in their time."""
-        pages = self.deployment.delivery.partials.get(query, [])
-        return [{**row, "partial": True} for page in pages for row in page.visible().iter_rows(named=True)]
+        return partial_rows(self.deployment.delivery, query)
 
     def subscribe(self, query: str, take: Subscriber) -> None:
         """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread."""
@@ -244,7 +195,7 @@ class Session:
                 staged.catalog.replace(entry.definition)
             else:
                 for statement in parse(entry.text):
-                    self._stage(statement, staged)
+                    self._staging.stage(statement, staged)
         self.catalog = staged.catalog
 
     def _turn(self, commands: Sequence[Command]) -> None:
@@ -256,154 +207,15 @@ class Session:
         return self.deployment.now()
 
     def _running(self) -> Running:
-        return self._deployments.running(self._deployments.count())
+        return self._deployments.newest()
 
     def _staged(self, text: str) -> Staged:
         """Check statements in order, as if they were run."""
         staged = Staged(copy.deepcopy(self.catalog), self._running())
         for statement in parse(text):
-            try:
-                self._stage(statement, staged)
-            except HeadraceError as error:
-                if error.span is not None and error.text is None:
-                    error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
-                    error.text = text
-                raise
+            with _pointing_into(text, statement):
+                self._staging.stage(statement, staged)
         return staged
-
-    def _stage(self, statement: Statement, staged: Staged) -> None:
-        """Check a statement and note what it would do."""
-        match statement:
-            case CreateStream():
-                schema = statement.columns or infer_schema(define_connector(statement.connector))
-                stream = define_stream(statement, schema)
-                check_source(stream)
-                staged.define(stream, statement, f"stream {stream.name}")
-            case CreateTable():
-                schema = statement.columns or infer_schema(define_connector(statement.connector))
-                staged.define(define_table(statement, schema), statement, f"table {statement.name.text}")
-            case CreateAggregate():
-                staged.define(define_aggregate(statement), statement, f"aggregate {statement.name.text}")
-            case CreateQuery():
-                plan = plan_select(statement.select, statement.text, staged.catalog, ordered=how_ordered(statement.options))
-                query = define_query(statement, plan.schema)
-                command = command_for(query, plan, staged.catalog)
-                if statement.switch is not None:
-                    command = switched(command, statement.switch, staged.catalog, self._now())
-                check_promises(query.qos, command.streams, statement.option_spans)
-                if staged.define(query, statement, f"query {query.name}"):
-                    self._admit(command, statement, staged)
-                    staged.start(command)
-            case CreateView():
-                self._stage_view(statement, statement.text, staged)
-            case CreateEvent(body=body):
-                plan = plan_event(body, staged.catalog) if isinstance(body, Detection) else plan_select(body.select, statement.text, staged.catalog)
-                said = "".join(f"\nwarning: {warning}" for warning in warnings_of(plan))
-                staged.define(define_event(statement, plan.schema), statement, f"event {statement.name.text}", said)
-            case DeclareEvent():
-                stage_declared(statement, staged)
-            case CreateRule():
-                stage_rule(statement, staged, self.deployment.delivery.reactions.functions, lambda command: self._admit(command, statement, staged))
-            case SwitchRule():
-                stage_switch(statement, staged)
-            case CreateSink():
-                stage_sink(statement, staged)
-            case Detection():
-                raise NameFault("an event needs a name", span=Span(0, len("DETECT")), hint="CREATE EVENT name AS ..., then SELECT * FROM name")
-            case Split(views=views):
-                for view in views:
-                    self._stage_view(view, statement.text, staged)
-            case Select():
-                plan = plan_select(statement.select, statement.text, staged.catalog)
-                name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
-                sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
-                staged.start(command_for(Query(name, statement.select_text, plan.schema, sinks), plan, staged.catalog))
-            case TurnQuery():
-                staged.turn(statement, self._now())
-            case Drop():
-                staged.drop(statement)
-            case Alter():
-                staged.alter(statement)
-            case AlterPromises():
-                staged.promise(statement)
-            case Tell():
-                self._stage_feedback(statement, staged)
-            case Show():
-                staged.outcomes.append(
-                    lambda: show(
-                        statement.what, self.catalog, self._running(), self.statistics(), self._now(), self.deployment.controller.decisions.all()
-                    )
-                )
-            case Describe() if staged.catalog.has_rule(statement.name.text):
-                rule = staged.catalog.rule(statement.name.text)
-                staged.outcomes.append(lambda: describe_rule(rule))
-            case Describe():
-                found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found, self._running(), event_warnings(found, staged.catalog), self.statistics()))
-            case Explain(capacity=True):
-                self._stage_capacity(statement, staged)
-            case Explain():
-                plan = plan_target(statement.target, statement.text, staged.catalog)
-                shown = explain(plan, statement.form, staged.catalog, self.statistics() if statement.analyze else None)
-                staged.outcomes.append(lambda: Message(shown))
-
-    def _admit(self, command: AddQuery, statement: CreateQuery | CreateRule, staged: Staged) -> None:
-        """Refuse what would break a promise that must hold, unless it is forced."""
-        if not statement.options.get("force"):
-            check_admission(command, staged.running, self._measured(staged), self._speed(), statement.name.span)
-
-    def _stage_capacity(self, statement: Explain, staged: Staged) -> None:
-        """Predict a query beside all that run; one that does not run yet is taken as if it did."""
-        known = staged.catalog.get(statement.target.text) if isinstance(statement.target, Name) else None
-        queries = dict(staged.running)
-        if known is not None and known.name in queries:
-            name = known.name
-        else:
-            plan = plan_target(statement.target, statement.text, staged.catalog)
-            name, options = (known.name, known.options) if isinstance(known, Query) else ("this query", {})
-            queries[name] = command_for(Query(name, "", plan.schema, (), options), plan, staged.catalog)
-        found = foretell(queries.values(), self._measured(staged), speed=self._speed(), only=name)
-        shown = msgspec.json.format(msgspec.json.encode(found)).decode() if statement.form == "json" else format_report(found)
-        staged.outcomes.append(lambda: Message(shown))
-
-    def _speed(self) -> float:
-        """How many busy seconds pass in a second of a micro-batch: as many as there are cores, until more is known."""
-        seen = self.deployment.controller.seen
-        return float(self.deployment.cores) if seen is None else seen.machine.speed
-
-    def _measured(self, staged: Staged) -> Facts:
-        """What the deployment's counters say now."""
-        return measured(self.statistics(), self.deployment.controller.seen, staged.catalog.streams())
-
-    def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
-        """Tell a query what its readers need; a demand is answered with what there is."""
-        known = staged.running.get(statement.query.text)
-        bound = BEGIN if known is None else self.deployment.delivery.bounds.get(known.output, BEGIN)
-        now = bound if BEGIN < bound < END else SystemClock().now()
-        command = tell(statement, staged.catalog, staged.running, self._running(), since=bound, now=now)
-        staged.commands.append(command)
-        if command.feedback.intent is not Intent.DEMANDED:
-            staged.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
-            return
-        staged.outcomes.append(lambda: self._demanded(command.query))
-
-    def _demanded(self, query: str) -> Outcome:
-        """What the last DEMAND of a query found, once the micro-batch that took it is through."""
-        commands = self._deployments.count()
-        deadline = time.monotonic() + DEMAND_SECONDS
-        while self.deployment.delivery.commands < commands and time.monotonic() < deadline:
-            if isinstance(self.deployment, LocalDeployment):
-                self.deployment.step()
-            else:
-                time.sleep(0.01)
-        rows = self.partials(query)
-        names = tuple(rows[0]) if rows else ("partial",)
-        return Listing(names, tuple(tuple(row.values()) for row in rows))
-
-    def _stage_view(self, statement: CreateView, text: str, staged: Staged) -> None:
-        """Name a SELECT that is written in `text`; nothing runs until a query reads it."""
-        plan = plan_select(statement.select, text, staged.catalog)
-        staged.define(define_view(statement, plan.schema), statement, f"view {statement.name.text}")
 
     def _switch(self, name: str, on: bool) -> None:
         """Turn a query on or off, as rules do it."""
@@ -424,3 +236,15 @@ class Session:
             self.start()
             self.deployment.delivery.open(self._running())
         return [outcome() for outcome in staged.outcomes]
+
+
+@contextmanager
+def _pointing_into(text: str, statement: Statement) -> Iterator[None]:
+    """Let an error in a statement point into the text that it is a part of."""
+    try:
+        yield
+    except HeadraceError as error:
+        if error.span is not None and error.text is None:
+            error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
+            error.text = text
+        raise

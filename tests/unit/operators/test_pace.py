@@ -120,7 +120,7 @@ def timely(share: float | None, count: int = 24, period: int = 10, rho: float = 
     arrivals = [Arrival(i * period // 2, "clean" if i % 2 == 0 else "dirty", page((i * period // 2, i))) for i in range(count)]
     trace = Simulation(engine, clock, Costs(of={"impute": round(rho * period)})).run(arrivals)
     came = sum(1 for emission in trace.emissions if emission.row["k"] % 2 == 1)
-    saved = sum(guard.saved for guard in [*engine.guards(), *engine.assumptions.ended] if guard.reader == "impute")
+    saved = sum(guard.saved for guard in [*engine.assumptions.guards(), *engine.assumptions.ended] if guard.reader == "impute")
     return came, count // 2 - came - saved, saved
 
 
@@ -157,5 +157,5 @@ def test_an_engine_ends_the_guards_of_pace_with_time() -> None:
     for source in ("a", "b"):
         engine.push(source, Punctuation(END))
     engine.run()
-    assert engine.guards() == []
+    assert engine.assumptions.guards() == []
     assert engine.bounds["out"] == END

@@ -30,7 +30,7 @@ def burst(cycles: Any, count: int, *, size: int = 1) -> list[Arrival]:
 def test_v8_strategies_and_mixtures_on_a_path_of_three(cycles: Any, strategies: tuple[str, ...], expected: list[int]) -> None:
     engine = cycles.engine(cycles.path(3))
     for number, strategy in enumerate(strategies, 1):
-        engine.use_strategy(strategy, [f"q{number}"])
+        engine.dispatch.use_strategy(strategy, [f"q{number}"])
     trace = Simulation(engine, cycles.clock, Costs(1)).run(burst(cycles, 3))
     assert trace.times() == expected
 
@@ -86,24 +86,24 @@ def test_1_5_a_virtual_break_runs_the_fragments_one_after_the_other(cycles: Any)
     engine = cycles.engine(cycles.path(2))
     assert Simulation(engine, cycles.clock, Costs(1)).run(burst(cycles, 3)).times() == [2, 4, 6]
     engine = cycles.engine(cycles.path(2))
-    engine.set_break("q2")
+    engine.dispatch.set_break("q2")
     assert Simulation(engine, cycles.clock, Costs(1)).run(burst(cycles, 3)).times() == [4, 5, 6]
     engine = cycles.engine(cycles.path(2))
-    engine.set_break("q2")
-    engine.unset_break("q2")
+    engine.dispatch.set_break("q2")
+    engine.dispatch.unset_break("q2")
     assert Simulation(engine, cycles.clock, Costs(1)).run(burst(cycles, 3)).times() == [2, 4, 6]
 
 
 def test_1_4_tables_of_a_path_of_a_broken_path_and_of_a_fork(cycles: Any) -> None:
     engine = cycles.engine(cycles.path(2))
-    assert engine.table.text().splitlines() == [
+    assert engine.dispatch.table.text().splitlines() == [
         "state  pred  succ  rule",
         "S      -     q1    SOURCE",
         "q1     S     q2    DFS-NOS",
         "q2     q1    -     DFS-SINK",
     ]
-    engine.set_break("q2")
-    assert engine.table.text().splitlines()[1:] == [
+    engine.dispatch.set_break("q2")
+    assert engine.dispatch.table.text().splitlines()[1:] == [
         "S           -           q1    SOURCE",
         "q1          S           -     DFS-SINK",
         "break:q2:0  -           q2    SOURCE-VIRTUAL",
@@ -158,14 +158,14 @@ def test_1_7_a_late_branch_begins_at_the_tail(cycles: Any) -> None:
     for name in ("1", "2"):
         engine.push("S", cycles.page((name, 0)))
     engine.use(Graph((*one.vertices, cycles.select("b", "S"), cycles.output("B", "b"))))
-    assert "fork:S" in engine.table.rows
+    assert "fork:S" in engine.dispatch.table.rows
     for name in ("3", "4"):
         engine.push("S", cycles.page((name, 0)))
     engine.run()
     names = {end: [x for page in pages for x in page.rows["x"]] for end, pages in engine.take_results().items()}
     assert names == {"A": ["1", "2", "3", "4"], "B": ["3", "4"]}
     engine.use(one)
-    assert "fork:S" not in engine.table.rows
+    assert "fork:S" not in engine.dispatch.table.rows
 
 
 def test_1_7_a_branch_that_goes_is_drained_first(cycles: Any) -> None:
@@ -180,7 +180,7 @@ def test_strategies_may_change_between_any_two_steps(cycles: Any) -> None:
     engine = cycles.engine(cycles.path(3), strategy="bfs")
     simulation = Simulation(engine, cycles.clock, Costs(1))
     trace = simulation.run(burst(cycles, 3), until=1)  # q1 has executed once or twice
-    engine.use_strategy("dfs")
+    engine.dispatch.use_strategy("dfs")
     assert simulation.run(()).times() == sorted(trace.times())
     assert len(trace.emissions) == 3
     assert trace.times()[0] < 7

@@ -190,7 +190,7 @@ def nested(cycles: Any) -> Graph:
 
 def test_v10_a_register_is_not_written_past_tuples_on_the_way(cycles: Any) -> None:
     engine = cycles.engine(nested(cycles), "registers", skews={})
-    engine.set_break("s")
+    engine.dispatch.set_break("s")
     engine.push("U1", cycles.page(("x", 15)))
     for source in ("S1", "S2"):
         engine.push(source, Punctuation(20))

@@ -7,15 +7,15 @@ reads): a replay drops the same tuples, however they are cut into pages.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from headrace.elements.page import Page
-from headrace.elements.schema import WEIGHT
+from headrace.elements.page import Element, Page, Punctuation
+from headrace.elements.schema import TS, WEIGHT
 from headrace.graph.command import ShedAt
 from headrace.graph.shedding import Arc
 from headrace.runtime.shedders.random import RandomShedder
@@ -82,6 +82,20 @@ class Shedders:
         if isinstance(shedder, RandomShedder) and left and setting.share and WEIGHT in rows.columns:
             rows = rows.with_columns(pl.col(WEIGHT) / (1.0 - setting.share))
         return page if rows is page.rows else Page(rows)
+
+    def screen_all(self, arc: Arc, elements: Sequence[Element], *, tells_time: bool) -> list[Element]:
+        """What is left of elements; where tuples tell the time, a promise says what the last one would have told."""
+        left: list[Element] = []
+        for element in elements:
+            if isinstance(element, Punctuation):
+                left.append(element)
+                continue
+            page = self.screen(arc, element)
+            if len(page):
+                left.append(page)
+            if tells_time and (not len(page) or page.rows[TS][-1] != element.rows[TS][-1]):
+                left.append(Punctuation(int(element.rows[TS][-1])))
+        return left
 
     def take_counts(self) -> list[ShedSeen]:
         """What was seen and dropped since the last call."""

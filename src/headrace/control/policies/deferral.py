@@ -1,0 +1,32 @@
+"""Which work before the shuffle is put off, so that what must be quick does not wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.graph.command import Deferral
+from headrace.graph.deferral import deferral_of
+from headrace.graph.graph import VertexId
+from headrace.graph.running import Running
+from headrace.graph.shedding import readers_of
+from headrace.graph.whole import whole_of
+
+#: Less work than this (busy seconds a second) is not worth sending tuples through the shuffle that it might have dropped.
+DEAR = 0.05
+
+
+def deferrals(running: Running, work: Mapping[VertexId, float], may_wait: frozenset[str]) -> tuple[Deferral, ...]:
+    """What is put off already and may still wait, and what is dear besides; `work` is what each vertex of the ingest takes."""
+    readers, whole = readers_of(running), whole_of(running)
+    ending = {vertex.id for query in running.ending for vertex in query.graph}
+    watched = {vertex.id for query in running.known for graph in query.switch.watched for vertex in graph}
+    patient = {name for name, queries in readers.items() if may_wait.issuperset(queries)} - ending - watched
+    found = [deferral for deferral in running.deferrals if deferral.vertex in patient]
+    behind = {deferral.vertex for deferral in found}
+    for vertex in whole:
+        if not behind.isdisjoint(vertex.inputs):
+            behind.add(vertex.id)
+        elif vertex.id in patient and work.get(vertex.id, 0.0) >= DEAR and (new := deferral_of(whole, vertex.id)) is not None:
+            found.append(new)
+            behind.add(vertex.id)
+    return tuple(found)

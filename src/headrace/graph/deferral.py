@@ -1,0 +1,54 @@
+"""Which vertices without state can be put off, and by which keys tuples must go to the buckets so that those behind find them there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from headrace.elements.expression import Expr, columns, substitute
+from headrace.graph.command import Deferral
+from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.place import place
+from headrace.operators.specs import Filter, Impute, Output, PartialAggregate, Project, Scan, Spec, TableJoin, Union
+
+Keys: TypeAlias = tuple[Expr, ...]
+
+
+def deferral_of(graph: Graph, name: VertexId) -> Deferral | None:
+    """How a vertex of the ingest is put off; None if that cannot be: those behind it must be reached without another exchange, in all buckets."""
+    vertices = graph.by_id()
+    spec = vertices[name].spec
+    if isinstance(spec, Scan | Output) or not spec.is_stateless or len(vertices[name].inputs) != 1:
+        return None
+    wanted = set(_wanted(name, vertices, graph.readers()))
+    if len(wanted) > 1 or () in wanted or None in wanted:
+        return None
+    found = Deferral(name, wanted.pop() if wanted else None)
+    return found if place(graph, (found,)).exchanges() == place(graph).exchanges() else None
+
+
+def _wanted(name: VertexId, vertices: Mapping[VertexId, Vertex], readers: Mapping[VertexId, tuple[tuple[VertexId, int], ...]]) -> list[Keys | None]:
+    """By what the input of a vertex must be partitioned for those behind it; None where that is no matter of its input."""
+    found: list[Keys | None] = []
+    for reader, port in readers[name]:
+        spec = vertices[reader].spec
+        if not isinstance(spec, Output):
+            found += _wanted(reader, vertices, readers) if spec.is_stateless else [spec.partition_by(port)]
+    return [None if keys is None else _before(vertices[name].spec, keys) for keys in found]
+
+
+def _before(spec: Spec, keys: Keys) -> Keys | None:
+    """The same keys in terms of a vertex's input."""
+    used = frozenset().union(*map(columns, keys))
+    match spec:
+        case Filter() | Union():
+            return keys
+        case Project(columns=named) | PartialAggregate(keys=named):
+            by = dict(named)
+            return tuple(substitute(key, by) for key in keys) if used <= by.keys() else None
+        case TableJoin():
+            return keys if used.isdisjoint(spec.table_names) else None
+        case Impute():
+            return keys if spec.name not in used else None
+        case _:
+            return None
