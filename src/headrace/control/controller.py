@@ -23,9 +23,10 @@ from headrace.elements.time import SECOND
 from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseDeferrals, UseFairness, UseScheduler, UseShedders
 from headrace.graph.graph import VertexId
 from headrace.graph.running import Running
-from headrace.graph.whole import placement_of
+from headrace.graph.whole import placement_of, whole_of
 from headrace.operators.specs import Scan
 from headrace.runtime.schedulers import NONE
+from headrace.runtime.scheduling import urgent_in
 from headrace.runtime.statistics import Statistics
 from headrace.runtime.wire import Report
 
@@ -86,8 +87,7 @@ class Controller:
         found = {name: standings(qos, observation.queries[name], now - self._began[name], LOOKAHEAD) for name, qos in promised.items()}
         pace = self._pace(observation, running, found, len(reports))
         commands = self._order_work(observation, running, found, pace)
-        if self._monitor.looks > STARTING:
-            commands += self._defer(observation, running)
+        commands += self._defer(observation, running)
         if self._monitor.looks > STARTING:
             commands += self._shed(observation, running, found)
         return Guidance(tuple(commands), pace)
@@ -95,9 +95,10 @@ class Controller:
     def _pace(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], buckets: int) -> Pace | None:
         """How much is done at a time: all of it, unless something may wait for something else that is more urgent."""
         promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
-        ingest = sum(ingest_work(seen, running).values()) + reading_work(seen, running)
+        work, at_once = work_in(seen, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
+        committed = reading_work(seen, running) + sum(work[name] for name in at_once if name in work)
         self._haste = _pressed(self._haste, found, Strictness.MUST, Strictness.BEST_EFFORT)
-        wanted = budget(promises, seen.machine, ingest, max(1, buckets), pressure=self._haste.value)
+        wanted = budget(promises, seen.machine, committed, max(1, buckets), pressure=self._haste.value)
         if wanted is not None and not self._told:
             wanted = LEAST_NS  # nobody knows yet what work costs
         if wanted is None and self._budget is None:
@@ -130,7 +131,8 @@ class Controller:
 
     def _defer(self, seen: Observation, running: Running) -> list[Command]:
         """Put off what the ingest would do at once and can wait."""
-        work = ingest_work(seen, running)
+        ingest = placement_of(running).ingest.by_id()
+        work = {name: seconds for name, seconds in work_in(seen, running).items() if name in ingest}
         before, after = running.deferrals, deferrals(running, work, self._may_wait(running))
         if before == after:
             return []
@@ -253,12 +255,11 @@ def facts_of(seen: Observation, running: Running) -> Facts:
     )
 
 
-def ingest_work(seen: Observation, running: Running) -> dict[VertexId, float]:
-    """The busy seconds a second that each operator of the ingest takes, in topological order."""
-    placement = placement_of(running)
+def work_in(seen: Observation, running: Running) -> dict[VertexId, float]:
+    """The busy seconds a second that each operator would take for all that comes."""
     rates: dict[VertexId, float] = {}
     work: dict[VertexId, float] = {}
-    for vertex in placement.ingest:
+    for vertex in whole_of(running):
         cost = seen.costs.get(vertex.id, VertexCost(0.0, 1.0))
         into = seen.rates.get(vertex.spec.stream, 0.0) if isinstance(vertex.spec, Scan) else sum(rates.get(name, 0.0) for name in vertex.inputs)
         rates[vertex.id] = into if isinstance(vertex.spec, Scan) else into * cost.selectivity

@@ -43,7 +43,7 @@ from headrace.runtime.chunk_cache import ChunkCache
 from headrace.runtime.engine import Engine
 from headrace.runtime.ets import BatchEts
 from headrace.runtime.saved_state import Extra, SavedState, Store
-from headrace.runtime.scheduling import fairness_of, shares_of
+from headrace.runtime.scheduling import fairness_of, shares_of, urgent_in
 from headrace.runtime.wakeup import upstream_sources
 from headrace.runtime.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
@@ -117,7 +117,8 @@ class Bucket:
         for name in self._closed & self._receives.keys():
             self.engine.push(name, Punctuation(END))
         left = self.engine.run(budget)
-        asked = self._ask(controls, left) if budget is None or not self.engine.unread()[0] else 0
+        is_done = budget is None or self.engine.urgent or not self.engine.unread()[0]  # what must be quick is, whatever waits
+        asked = self._ask(controls, left) if is_done else 0
         self._limited = budget is not None
         for command in commands:
             if isinstance(command, Tell) and command.feedback.intent is Intent.DEMANDED:
@@ -220,6 +221,7 @@ class Bucket:
     def _schedule(self) -> None:
         """Let those run first whom the schedulers in force choose, by what executions are said to cost."""
         self.engine.use_costs(self.running.costs)
+        self.engine.urgent = urgent_in(self.running)
         self.engine.use_schedulers(shares_of(self.running, self.engine.graph), fairness_of(self.running))
 
     def _advance_bounds(self, controls: list[Control]) -> None:

@@ -84,6 +84,7 @@ class Engine:
         self.network = Network(absorb=absorb, keep_late=keep_late, relaxed=relaxed, folds=folds)
         self.time = BEGIN  # when what enters now arrived
         self.costs: dict[VertexId, Cost] = {}
+        self.urgent: frozenset[VertexId] = frozenset()  # what no budget holds up: all before these is urgent, too
         self._costs_with_all_behind: dict[VertexId, float] = {}
         self._unread = Unread()
         self.partials: dict[VertexId, list[Page]] = {}  # what was demanded before it was final
@@ -191,7 +192,7 @@ class Engine:
     def run(self, budget: float | None = None) -> float | None:
         """Work until no operator can execute, or what was done is worth a budget (nanoseconds of estimated service); returns what is left of it.
 
-        Promises cost nothing, and one tuple at least is taken whatever the budget, so that every micro-batch gets on.
+        Promises cost nothing, nor does what is urgent, and one tuple at least is taken whatever the budget, so that every micro-batch gets on.
         """
         if self.scheduled is not None:
             self.scheduled.restart()
@@ -200,11 +201,20 @@ class Engine:
                 pass
             return None
         left = max(budget, 1.0)
-        while (done := self.step(left)) is not None:
-            left -= done.tuples * self.costs[done.vertex].service_ns
-            if left <= 0:
-                return 0.0
-        return left
+        while left > 0 and (done := self.step(left)) is not None:
+            if done.vertex not in self.urgent:
+                left -= done.tuples * self.costs[done.vertex].service_ns
+        if left <= 0:
+            self._finish_urgent()
+        return max(left, 0.0)
+
+    def _finish_urgent(self) -> None:
+        """Do what must not wait, in the order of the graph, so that what comes of it goes on."""
+        for vertex in self.graph:
+            while vertex.id in self.urgent and vertex.inputs and vertex.id not in self.ends and self._cycle.runnable(vertex.id):
+                visit = Visit(vertex.id, None)
+                done = self._execute(visit)
+                self._cycle.executed(visit, done.tuples, is_data=done.kind == "page")
 
     def unread(self) -> tuple[int, dict[VertexId, int]]:
         """How many tuples wait though they could be taken, a promise that alone could be taken as one; and for each end, since when."""
@@ -321,7 +331,9 @@ class Engine:
         self.network.use(self.graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
 
     def _cut(self, visit: Visit, budget: float) -> Visit:
-        """Take no more than can go on to the end: the pairs of a join, for one, would else all be stored."""
+        """Take no more than can go on to the end: the pairs of a join, for one, would else all be stored. What is urgent is not cut."""
+        if visit.vertex in self.urgent:
+            return visit
         fits = int(budget / max(self._costs_with_all_behind[visit.vertex], 1e-3))
         return Visit(visit.vertex, _least(visit.limit, max(1, fits)))
 

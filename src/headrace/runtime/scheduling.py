@@ -60,6 +60,15 @@ def standings_of(running: Running) -> dict[VertexId, Standing]:
     return found
 
 
+def urgent_in(running: Running) -> frozenset[VertexId]:
+    """The vertices of the queries whose latency is meant most strictly, if there are others: a budget is for what those do."""
+    for strictness in (Strictness.MUST, Strictness.BEST_EFFORT):
+        urgent = [query for query in running.queries if query.qos.latency is not None and query.qos.latency.strictness is strictness]
+        if urgent:
+            return frozenset(vertex.id for query in urgent for vertex in query.graph) if len(urgent) < len(running.queries) else frozenset()
+    return frozenset()
+
+
 def weight_of(qos: Qos) -> float:
     """How much a query counts: as its strictest promise, times its priority; one that promises nothing does its best."""
     given = [promise.strictness.weight for promise in (qos.latency, qos.memory, qos.throughput) if promise is not None]

@@ -159,7 +159,7 @@ def test_a_tap_is_a_reader() -> None:
     assert results(engine, "f") == [(2, 0)]
     both = Engine(straight(), taps=("f",))
     both.feedback("out", assumed((G, equal(1))))
-    assert both.relayed == {}  # who taps was not asked
+    assert both.assumptions.relayed == {}  # who taps was not asked
     both.push("s", page((1, 0, 1)))
     both.run()
     assert set(both.take_results()) == {"f"}
@@ -440,7 +440,7 @@ def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
     keyed.assumptions.know(facts)
     keyed.use(placement.keyed)
     keyed.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
-    assert keyed.relayed[route.id][0].pattern.names == {"g", "__pane"}
+    assert keyed.assumptions.relayed[route.id][0].pattern.names == {"g", "__pane"}
     keyed.push(route.id, Punctuation(10))
     keyed.run()
     assert keyed.guards() == []  # no partial of theirs can come, and the next window ends at 20

@@ -110,7 +110,7 @@ def test_1_4_tables_of_a_path_of_a_broken_path_and_of_a_fork(cycles: Any) -> Non
         "q2          break:q2:0  -     DFS-SINK",
     ]
     fork = Graph((cycles.scan("S"), cycles.select("a", "S"), cycles.select("b", "S"), cycles.output("A", "a"), cycles.output("B", "b")))
-    assert cycles.engine(fork, strategy="rr").table.text().splitlines()[1:] == [
+    assert cycles.engine(fork, strategy="rr").dispatch.table.text().splitlines()[1:] == [
         "S       -       fork:S  SOURCE",
         "fork:S  S       a,b     FORK",
         "a       fork:S  -       RR-SINK",

@@ -29,16 +29,16 @@ def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
     return {None if qos.latency is None else qos.latency.strictness for qos in promises}
 
 
-def budget(promises: Mapping[str, tuple[Qos, int]], machine: Machine, ingest: float, buckets: int, *, pressure: float = 0.0) -> int | None:
-    """Nanoseconds of work for each bucket, if anything may wait for something else.
+def budget(promises: Mapping[str, tuple[Qos, int]], machine: Machine, committed: float, buckets: int, *, pressure: float = 0.0) -> int | None:
+    """Nanoseconds of work for each bucket on what may wait, if anything may wait for something else.
 
-    `ingest` are the busy seconds a second that reading takes, `pressure` by which share micro-batches took longer than they were meant to.
+    `committed` are the busy seconds a second of all that may not wait, `pressure` by which share micro-batches took longer than they were meant to.
     """
     strict = [qos.latency.curve.at(elapsed) for qos, elapsed in promises.values() if qos.latency is not None and is_strict(qos)]
     if not strict or len(classes(qos for qos, _ in promises.values())) < 2:
         return None
     seconds = max(SHARE_OF_PROMISE * min(strict) / SECOND, LEAST * machine.fixed)
-    room = machine.room(seconds) - ingest * seconds
+    room = machine.room(seconds) - committed * seconds
     return max(LEAST_NS, round(room * (1.0 - pressure) / buckets * 1e9))
 
 
