@@ -162,7 +162,7 @@ def _add_urgency(folder: Path, seconds: float, case: str, statements: Statements
         decided = [(each.action, each.reason) for each in session.deployment.controller.decisions.all()]
         session.drain(REST_S * 2)
         got = {query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)} for query in ("quick", "lazy")}
-    during = [delay for end, delay in quick.delays.items() if FIRST_S / 2 <= end <= seconds]
+    during = [delay for end, delay in quick.delays.items() if min(FIRST_S, seconds / 2) <= end <= seconds]
     lag = [delay for end, delay in lazy.delays.items() if seconds - 5 <= end <= seconds]
     mean = statistics.fmean(during or [float("inf")])
     exact = got == at_once(source, folder, statements)
@@ -173,8 +173,8 @@ def _add_urgency(folder: Path, seconds: float, case: str, statements: Statements
     )
     p99 = float(np.percentile(during, 99)) if during else float("inf")
     figures["notes"].append(
-        f"two queries, {case}: capacity {capacity:,.0f} tuples/s; the quick one answers after {mean:.2f} s in the mean, {p99:.2f} s p99, the other up to "
-        f"{max(lag, default=float('inf')):.1f} s late at the end of the overload; in the end all results are {'right' if exact else 'WRONG'}"
+        f"two queries, {case}: capacity {capacity:,.0f} tuples/s; the quick one answers after {mean:.2f} s in the mean, {p99:.2f} s p99, the other "
+        f"up to {max(lag, default=float('inf')):.1f} s late at the end of the overload; in the end all results are {'right' if exact else 'WRONG'}"
     )
     figures["notes"] += [f"two queries, {case}, decided: {action} ({reason})" for action, reason in decided[:6]]
 

@@ -443,7 +443,7 @@ def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
     assert keyed.assumptions.relayed[route.id][0].pattern.names == {"g", "__pane"}
     keyed.push(route.id, Punctuation(10))
     keyed.run()
-    assert keyed.guards() == []  # no partial of theirs can come, and the next window ends at 20
+    assert keyed.assumptions.guards() == []  # no partial of theirs can come, and the next window ends at 20
 
 
 def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> None:
