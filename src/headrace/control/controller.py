@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from headrace.analysis.facts import Facts, VertexFacts
@@ -13,7 +14,7 @@ from headrace.analysis.shedding_plan import shedding_plan
 from headrace.control.journal import Decision, Decisions
 from headrace.control.monitor import STARTING, Monitor, Observation, VertexCost
 from headrace.control.observation import Standing, standings, stretch
-from headrace.control.policies.budget import LEAST_NS, SLACK, budget, is_strict, left_unread
+from headrace.control.policies.budget import LEAST_NS, MEAN_OF_LONGEST, SLACK, budget, is_strict, left_unread
 from headrace.control.policies.deferral import deferrals
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
@@ -97,7 +98,7 @@ class Controller:
         promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
         work, at_once = work_in(seen, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
         committed = reading_work(seen, running) + sum(work[name] for name in at_once if name in work)
-        self._haste = _pressed(self._haste, found, Strictness.MUST, Strictness.BEST_EFFORT)
+        self._haste = _pressed(self._haste, found, Strictness.MUST, Strictness.BEST_EFFORT, share=MEAN_OF_LONGEST)
         wanted = budget(promises, seen.machine, committed, max(1, buckets), pressure=self._haste.value)
         if wanted is not None and not self._told:
             wanted = LEAST_NS  # nobody knows yet what work costs
@@ -281,9 +282,10 @@ def _differs(told: Cost | None, now: Cost) -> bool:
     )
 
 
-def _pressed(pressure: Pressure, found: dict[str, tuple[Standing, ...]], *classes: Strictness) -> Pressure:
-    """What latencies of these classes say."""
-    seen = [each for standing in found.values() for each in standing if each.measure == "latency" and each.strictness in classes]
+def _pressed(pressure: Pressure, found: dict[str, tuple[Standing, ...]], *classes: Strictness, share: float = 1.0) -> Pressure:
+    """What latencies of these classes say, of which so much is judged."""
+    latencies = [each for standing in found.values() for each in standing if each.measure == "latency" and each.strictness in classes]
+    seen = [msgspec.structs.replace(each, observed=share * each.observed) for each in latencies]
     return pressure.after(is_broken=any(not each.is_kept for each in seen), slack=min(each.slack for each in seen)) if seen else pressure
 
 
