@@ -11,7 +11,7 @@ from headrace.elements.time import SECOND
 
 #: The mean result is one and a half micro-batches late; with this share of the promise for one, it keeps its promise.
 SHARE_OF_PROMISE = 0.55
-#: What is observed is the longest that a tuple of a micro-batch took: two of them, if it came when the one before began; the mean is this share of it.
+#: What is observed is the longest that a tuple took, two micro-batches if it came when the one before began; the mean is this share of it.
 MEAN_OF_LONGEST = 0.75
 #: While promises are kept with this share to spare, what may wait gets more again.
 SLACK = 0.1
