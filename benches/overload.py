@@ -108,7 +108,8 @@ def main(quick: bool) -> dict[str, Any]:
 
 def _latencies(seen: Mapping[str, Seen], seconds: float) -> Panel:
     curves = tuple(Series(case, tuple(sorted(found.delays.items()))) for case, found in seen.items())
-    bounds = Series("promise", ((0.0, PROMISE_S),), "level"), Series("the overload ends", ((seconds, 0.0), (seconds, PROMISE_S)), "dashed")
+    top = max((delay for found in seen.values() for delay in found.delays.values()), default=PROMISE_S)
+    bounds = Series("promise", ((0.0, PROMISE_S),), "level"), Series("the overload ends", ((seconds, 0.0), (seconds, top)), "dashed")
     return Panel("How late the results of a window are", "end of the window (s)", "seconds", (*curves, *bounds))
 
 

@@ -30,9 +30,12 @@ CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO FILES (
 WAIT = """
 CREATE QUERY quick WITH (force, latency '1 ms' MUST) AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k
   INTO FILES (path '{folder}/quick', format 'parquet');
-CREATE QUERY lazy WITH (force, latency '1 hour' DONT CARE) AS SELECT a.k, count(*) AS n FROM t [NOW] AS a JOIN t [NOW] AS b ON a.k = b.k GROUP BY a.k
-  INTO FILES (path '{folder}/lazy', format 'parquet');
+CREATE TABLE lower FROM FILES (path '{folder}/lower.parquet', format 'parquet');
+CREATE QUERY lazy WITH (force, latency '1 hour' DONT CARE) AS {lazy} INTO FILES (path '{folder}/lazy', format 'parquet');
 """
+#: What a query that may wait counts, how much there is of it in a second, and whether it would be done before the shuffle if nothing else were there.
+PAIRS = "SELECT a.k, count(*) AS n FROM t [NOW] AS a JOIN t [NOW] AS b ON a.k = b.k GROUP BY a.k", ROWS, False
+MATCHES = "SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] JOIN lower ON p < k GROUP BY k", ROWS // 10 * sum(range(1, 11)), True
 
 
 def write(folder: Path, number: int) -> None:
@@ -69,9 +72,11 @@ def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_
 
 
 @pytest.mark.timeout(600)
-def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp_path):
+@pytest.mark.parametrize(("lazy", "each", "is_put_off"), [PAIRS, MATCHES], ids=["pairs", "matches"])
+def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp_path, lazy, each, is_put_off):
     (tmp_path / "data").mkdir()
-    script = STREAM.format(folder=tmp_path) + WAIT.format(folder=tmp_path)
+    pl.DataFrame({"p": pl.int_range(100_000, dtype=pl.Int32, eager=True)}).write_parquet(tmp_path / "lower.parquet")
+    script = STREAM.format(folder=tmp_path) + WAIT.format(folder=tmp_path, lazy=lazy)
     child = subprocess.Popen([sys.executable, __file__, str(tmp_path / "checkpoint"), script], start_new_session=True)
     try:
         left = lambda: (tmp_path / "checkpoint").exists() and read_progress(tmp_path / "checkpoint").unread > ROWS  # noqa: E731
@@ -84,10 +89,11 @@ def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp
         write(tmp_path, written)
         decided = [row[2] for row in session.execute("SHOW DECISIONS")[0].rows]
         assert "schedule by edf" in decided
+        assert any(action.startswith("put tablejoin-") for action in decided) == is_put_off
         session.drain(200)
     expected = Counter({(k, ROWS // 10): written + 1 for k in range(1, 11)})
     assert Counter(delivered(tmp_path / "quick").select("k", "n").rows()) == expected
-    assert delivered(tmp_path / "lazy")["n"].sum() == (written + 1) * ROWS
+    assert delivered(tmp_path / "lazy")["n"].sum() == (written + 1) * each
 
 
 if __name__ == "__main__":
