@@ -75,7 +75,7 @@ def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_
 @pytest.mark.parametrize(("lazy", "each", "is_put_off"), [PAIRS, MATCHES], ids=["pairs", "matches"])
 def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp_path, lazy, each, is_put_off):
     (tmp_path / "data").mkdir()
-    pl.DataFrame({"p": pl.int_range(100_000, dtype=pl.Int32, eager=True)}).write_parquet(tmp_path / "lower.parquet")
+    pl.DataFrame({"p": pl.int_range(15_000, dtype=pl.Int32, eager=True)}).write_parquet(tmp_path / "lower.parquet")
     script = STREAM.format(folder=tmp_path) + WAIT.format(folder=tmp_path, lazy=lazy)
     child = subprocess.Popen([sys.executable, __file__, str(tmp_path / "checkpoint"), script], start_new_session=True)
     try:
