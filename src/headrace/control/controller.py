@@ -132,6 +132,8 @@ class Controller:
 
     def _defer(self, seen: Observation, running: Running) -> list[Command]:
         """Put off what the ingest would do at once and can wait."""
+        if self._budget is None and not running.deferrals:
+            return []
         ingest = placement_of(running).ingest.by_id()
         work = {name: seconds for name, seconds in work_in(seen, running).items() if name in ingest}
         before, after = running.deferrals, deferrals(running, work, self._may_wait(running))
@@ -143,7 +145,7 @@ class Controller:
                 self.decisions.add(Decision(seen.time, None, f"put {new.vertex} off", why))
         for gone in before:
             if gone not in after:
-                self.decisions.add(Decision(seen.time, None, f"put {gone.vertex} off no longer", "it may not wait, or for nobody"))
+                self.decisions.add(Decision(seen.time, None, f"put {gone.vertex} off no longer", "it may not wait now, or nothing must be quick"))
         return [UseDeferrals(after)]
 
     def _order_work(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None) -> list[Command]:
