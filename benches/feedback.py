@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from headrace.runtime.statistics import StreamStatistics
+from headrace.engine.statistics import StreamStatistics
 from headrace.session import Session
 
 HOURS, SEGMENTS, DETECTORS, EVERY_S = 18, 9, 40, 20

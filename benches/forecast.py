@@ -16,7 +16,7 @@ from typing import Any
 
 from benches.parts.probes import ZONES, write_points
 
-from headrace.cli.report import err
+from headrace.cli.output import err
 from headrace.session import Message, Session
 
 POINTS = 40

@@ -11,7 +11,7 @@ from typing import Any
 from benches.parts import flink, resting
 from benches.parts.resting import Rest
 
-from headrace.experiments.silent_stream import Seen, Watched, late, late_alone, punctual, watch
+from headrace.experiments.timestamps.silent_stream import Seen, Watched, late, late_alone, punctual, watch
 
 CASES = (punctual(20.0), late(5.0, 3), late_alone(5.0, 3))
 

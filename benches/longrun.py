@@ -15,8 +15,8 @@ from typing import Any
 from benches.parts.bids import Bids, write_bids
 from benches.parts.query import Query, hopping, joined
 
-from headrace.elements.page import Page
 from headrace.hosts.spark.host import spark_session
+from headrace.model.page import Page
 from headrace.session import Session
 
 WINDOW_S = 40

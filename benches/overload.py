@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from benches.parts.probes import COLUMNS, FILE_S, ZONES, Phase, probes, release, write_points
 
-from headrace.cli.report import err
+from headrace.cli.output import err
 from headrace.errors import HostFault
 from headrace.experiments.experiment import Panel, Series
 from headrace.session import Session

@@ -76,8 +76,8 @@ def _own_mb(process: Path) -> float:
 
 def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
     """The state of each bucket after each micro-batch in megabytes, and how long each took."""
-    from headrace.elements.page import Page
     from headrace.hosts.spark.host import spark_session
+    from headrace.model.page import Page
     from headrace.session import Session
 
     spark_session().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from headrace.errors import HostFault
-from headrace.experiments.silent_stream import Case, Seen
+from headrace.experiments.timestamps.silent_stream import Case, Seen
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What runs, and its `table.exec.source.idle-timeout`: none by default, and a second, which is the usual advice against silent inputs.

@@ -14,7 +14,7 @@ from typing import Any
 from benches.parts import processes
 from benches.parts.processes import Part
 
-from headrace.experiments.silent_stream import put, until
+from headrace.experiments.timestamps.silent_stream import put, until
 from headrace.hosts.spark.host import spark_session
 from headrace.session import Session
 

@@ -12,12 +12,11 @@ import pytest
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_aggregate, define_event, define_query, define_stream, define_table, define_view
-from headrace.elements.schema import Schema
+from headrace.commands.running import Running
 from headrace.errors import HeadraceError, QueryError
-from headrace.graph.running import Running
 from headrace.language.parser import parse
-from headrace.language.rule_syntax import CreateRule, DeclareEvent, SwitchRule
-from headrace.language.syntax import (
+from headrace.language.syntax.rules import CreateRule, DeclareEvent, SwitchRule
+from headrace.language.syntax.statements import (
     Alter,
     CreateAggregate,
     CreateEvent,
@@ -33,12 +32,13 @@ from headrace.language.syntax import (
     Split,
     Statement,
 )
-from headrace.plan.bind_event import bind_event
-from headrace.plan.binder import bind
+from headrace.model.schema import Schema
+from headrace.plan.binding.binder import bind
+from headrace.plan.binding.event import bind_event
 from headrace.plan.nodes import Scan
 from headrace.session.rules import stage_declared, stage_rule, stage_switch
 from headrace.session.settings import command_of
-from headrace.session.staged import Staged
+from headrace.session.transaction import Staged
 
 SCRIPTS = sorted((Path(__file__).parent / "errors").glob("*.txt"))
 

@@ -11,12 +11,12 @@ import pytest
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Connector, Stream, Table, Timing
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
+from headrace.language.syntax.statements import Select
+from headrace.model.schema import Schema
+from headrace.model.types import Type
 from headrace.optimizer.optimizer import optimize
-from headrace.plan.binder import bind
+from headrace.plan.binding.binder import bind
 from headrace.plan.check import check
 from headrace.plan.explain import explain
 

@@ -138,10 +138,10 @@ def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp
 
 def test_what_a_crash_makes_us_send_again_is_in_the_topic_once(topics, tmp_path):
     from headrace.catalog.definitions import Connector
-    from headrace.connectors.kafka_sink import KafkaSink
-    from headrace.elements.page import Page
-    from headrace.elements.schema import Field, Schema
-    from headrace.elements.types import Type
+    from headrace.connectors.kafka.sink import KafkaSink
+    from headrace.model.page import Page
+    from headrace.model.schema import Field, Schema
+    from headrace.model.types import Type
 
     topics.make("once", 1)
     connector = Connector("KAFKA", {"bootstrap": topics.address, "topic": "once"})

@@ -9,16 +9,16 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.elements.expression import Call, Column, Literal
-from headrace.elements.page import Page, Punctuation
-from headrace.elements.schema import TS, Schema
-from headrace.elements.time import END
-from headrace.elements.types import Type
-from headrace.elements.window import Extent
+from headrace.engine.bounds.ets import ClockEts
+from headrace.engine.engine import Engine
 from headrace.graph.graph import Graph, Vertex
+from headrace.model.expressions.expression import Call, Column, Literal
+from headrace.model.page import Page, Punctuation
+from headrace.model.schema import TS, Schema
+from headrace.model.time import END
+from headrace.model.types import Type
+from headrace.model.window import Extent
 from headrace.operators.specs import Filter, OrderedJoin, OrderedUnion, Output, Project, Scan
-from headrace.runtime.engine import Engine
-from headrace.runtime.ets import ClockEts
 from headrace.testing.clock import VirtualClock
 
 X = Column("x", Type.INT)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.elements.event import (
+from headrace.model.events.event import (
     Absent,
     And,
     AnyOf,
@@ -33,18 +33,18 @@ from headrace.elements.event import (
     operands,
     primitives,
 )
-from headrace.elements.event_output import Count, Output, Pick, Started
-from headrace.elements.expression import Call, Cast, Column, Expr, Literal
-from headrace.elements.page import Element, Page, Punctuation, page_of
-from headrace.elements.schema import Schema
-from headrace.elements.time import END
-from headrace.elements.types import Type
+from headrace.model.events.output import Count, Output, Pick, Started
+from headrace.model.expressions.expression import Call, Cast, Column, Expr, Literal
+from headrace.model.page import Element, Page, Punctuation, page_of
+from headrace.model.schema import Schema
+from headrace.model.time import END
+from headrace.model.types import Type
 from headrace.operators.events.chain import is_chain
 from headrace.operators.events.detect import Detect
 from headrace.operators.operator import Operator
-from headrace.testing.oracle_events import Found, detections
-from headrace.testing.oracle_rows import Row
-from headrace.testing.oracle_rows import rows_of as rows_of_page
+from headrace.testing.oracle.events import Found, detections
+from headrace.testing.oracle.rows import Row
+from headrace.testing.oracle.rows import rows_of as rows_of_page
 
 SCHEMA = Schema.of(id=Type.BIGINT, k=Type.BIGINT, v=Type.BIGINT, since=Type.TIMESTAMP)
 LAST = 14  # of the instants of a history

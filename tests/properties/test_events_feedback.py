@@ -6,15 +6,15 @@ import os
 
 import pytest
 
-from headrace.elements.event import And, AnyOf, AperiodicStar, Context, Event, Mode, Not, Or, Primitive, Sequence, Within
-from headrace.elements.event_output import Pick
-from headrace.elements.expression import Column
-from headrace.elements.match import equal, less
-from headrace.elements.pattern import STAMP, Pattern, pattern
-from headrace.elements.schema import SEQ, TS, Schema
-from headrace.elements.types import Type
 from headrace.graph.graph import Graph, Vertex
-from headrace.operators.feedback.facts import Facts
+from headrace.model.events.event import And, AnyOf, AperiodicStar, Context, Event, Mode, Not, Or, Primitive, Sequence, Within
+from headrace.model.events.output import Pick
+from headrace.model.expressions.expression import Column
+from headrace.model.patterns.match import equal, less
+from headrace.model.patterns.pattern import STAMP, Pattern, pattern
+from headrace.model.schema import SEQ, TS, Schema
+from headrace.model.types import Type
+from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.specs import Detect, Output, Reorder, Scan, Spec
 from headrace.testing.feedback import Domain, Script, Trial

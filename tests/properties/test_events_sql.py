@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from headrace.catalog.definitions import Query
-from headrace.elements.event import Mode
-from headrace.elements.time import SECOND
+from headrace.model.events.event import Mode
+from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.session.compile import plan_query
-from headrace.testing.oracle import Row, answer, as_multiset
+from headrace.testing.oracle.oracle import Row, answer, as_multiset
 
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC).replace(tzinfo=None)
 

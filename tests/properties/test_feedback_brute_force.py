@@ -11,20 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 import pytest
 
-from headrace.elements.expression import Call, Cast, Column, Expr, Literal
-from headrace.elements.feedback import Feedback, Intent
-from headrace.elements.match import Between, IsNull, Match, OneOf, at_least, at_most, equal, less, more, unequal
-from headrace.elements.page import Page, Punctuation
-from headrace.elements.pattern import STAMP, Pattern, pattern
-from headrace.elements.schema import SEQ, TS, Schema
-from headrace.elements.types import Type
-from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
+from headrace.engine.engine import Engine
 from headrace.graph.feedback import Respond, spread
 from headrace.graph.graph import Graph, Vertex
-from headrace.operators.archives import StoredRows
-from headrace.operators.feedback.facts import Facts
+from headrace.model.expressions.expression import Call, Cast, Column, Expr, Literal
+from headrace.model.page import Page, Punctuation
+from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.patterns.match import Between, IsNull, Match, OneOf, at_least, at_most, equal, less, more, unequal
+from headrace.model.patterns.pattern import STAMP, Pattern, pattern
+from headrace.model.schema import SEQ, TS, Schema
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
+from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.response import Response, respond
-from headrace.operators.panes import PANE
 from headrace.operators.specs import (
     Distinct,
     Filter,
@@ -48,7 +47,8 @@ from headrace.operators.specs import (
     Union,
     WhileAggregate,
 )
-from headrace.runtime.engine import Engine
+from headrace.operators.tuples.archives import StoredRows
+from headrace.operators.windows.panes import PANE
 from headrace.testing.feedback import Domain, Script, Trial, cases_of, key_of
 
 #: The fast run takes inputs of three tuples; more examples, longer inputs.

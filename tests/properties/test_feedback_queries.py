@@ -16,27 +16,27 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.expression import Column
-from headrace.elements.feedback import Feedback, Intent
-from headrace.elements.match import IsNull, Match, OneOf, at_least, at_most, less, unequal
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.pattern import STAMP, Pattern, matches, pattern
-from headrace.elements.schema import SEQ, TS, Schema
-from headrace.elements.time import BEGIN, END
-from headrace.elements.types import Type
+from headrace.engine.engine import Engine
+from headrace.engine.feedback.guards import Guard
 from headrace.graph.feedback import stamped
 from headrace.graph.graph import Graph, merge
 from headrace.graph.lower import lower
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
+from headrace.language.syntax.statements import Select
+from headrace.model.expressions.expression import Column
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.patterns.match import IsNull, Match, OneOf, at_least, at_most, less, unequal
+from headrace.model.patterns.pattern import STAMP, Pattern, matches, pattern
+from headrace.model.schema import SEQ, TS, Schema
+from headrace.model.time import BEGIN, END
+from headrace.model.types import Type
 from headrace.operators.specs import Scan
 from headrace.optimizer.optimizer import best
-from headrace.plan.binder import bind
-from headrace.runtime.assumptions import Guard
-from headrace.runtime.engine import Engine
-from headrace.testing import queries
-from headrace.testing.oracle_rows import Row, rounded
-from headrace.testing.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
+from headrace.plan.binding.binder import bind
+from headrace.testing.oracle.rows import Row, rounded
+from headrace.testing.strategies import queries
+from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
 from headrace.testing.streams import page
 
 CATALOG = Catalog()

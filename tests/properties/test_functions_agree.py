@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.elements.expression import Call, Cast, Column, Expr, Literal
-from headrace.elements.functions import FUNCTIONS
-from headrace.elements.schema import Field
-from headrace.elements.time import DAY
-from headrace.elements.types import Type
-from headrace.operators.evaluate import KERNELS, evaluate
-from headrace.testing.oracle_expressions import value_of
-from headrace.testing.oracle_functions import SCALARS
-from headrace.testing.oracle_values import plain_value
+from headrace.model.expressions.expression import Call, Cast, Column, Expr, Literal
+from headrace.model.expressions.functions import FUNCTIONS
+from headrace.model.schema import Field
+from headrace.model.time import DAY
+from headrace.model.types import Type
+from headrace.operators.expressions.evaluate import KERNELS, evaluate
+from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.functions import SCALARS
+from headrace.testing.oracle.values import plain_value
 from headrace.testing.streams import column
 
 N, L, D, S, B = Type.INT, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.BOOLEAN

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.time import SECOND
 from headrace.graph.lower import lower
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
+from headrace.language.syntax.statements import Select
+from headrace.model.time import SECOND
 from headrace.optimizer.optimizer import best
-from headrace.plan.binder import bind
-from headrace.testing.driver import run_graph
-from headrace.testing.oracle import Row
-from headrace.testing.oracle_rows import rounded
-from headrace.testing.queries import STREAMS, stream_histories
+from headrace.plan.binding.binder import bind
+from headrace.testing.oracle.oracle import Row
+from headrace.testing.oracle.rows import rounded
+from headrace.testing.run_graph import run_graph
+from headrace.testing.strategies.queries import STREAMS, stream_histories
 
 CATALOG = Catalog()
 for definition in STREAMS:

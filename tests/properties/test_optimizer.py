@@ -10,17 +10,17 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.elements.expression import FALSE, TRUE, Call, Case, Column, Expr, Literal, conjunction
-from headrace.elements.schema import TS, Field, Schema
-from headrace.elements.types import Type
-from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Column, Expr, Literal, conjunction
+from headrace.model.schema import TS, Field, Schema
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.folding import fold
 from headrace.optimizer.optimizer import MOST_ROUNDS, RULES, optimize
 from headrace.plan.check import check
 from headrace.plan.explain import explain
 from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Order, Project, Scan, SequenceJoin, SequenceMode, TableJoin, Union
-from headrace.testing.oracle import Row, answer, as_multiset
-from headrace.testing.oracle_expressions import value_of
+from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.oracle import Row, answer, as_multiset
 
 S = Schema.of(a=Type.INT, b=Type.INT, c=Type.STRING)
 T = Schema.of(d=Type.INT, e=Type.STRING, f=Type.BIGINT)

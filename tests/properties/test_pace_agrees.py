@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.page import Page, Punctuation
-from headrace.elements.schema import TS
-from headrace.elements.time import END, SECOND
+from headrace.engine.engine import Engine
 from headrace.graph.lower import lower
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
+from headrace.language.syntax.statements import Select
+from headrace.model.page import Page, Punctuation
+from headrace.model.schema import TS
+from headrace.model.time import END, SECOND
 from headrace.operators.specs import Scan
 from headrace.optimizer.optimizer import best
-from headrace.plan.bind_pace import late_of
-from headrace.plan.binder import bind
+from headrace.plan.binding.binder import bind
+from headrace.plan.binding.pace import late_of
 from headrace.plan.nodes import Node
-from headrace.runtime.engine import Engine
-from headrace.testing.oracle import Row, answer
-from headrace.testing.queries import STREAMS
+from headrace.testing.oracle.oracle import Row, answer
+from headrace.testing.strategies.queries import STREAMS
 
 CATALOG = Catalog()
 for definition in STREAMS:

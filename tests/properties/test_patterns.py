@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.elements.expression import Column
-from headrace.elements.match import Between, IsNull, Match, OneOf, at_least, at_most, equal, less, more, shifted, turned, unequal
-from headrace.elements.pattern import (
+from headrace.errors import NotSupported
+from headrace.model.expressions.expression import Column
+from headrace.model.patterns.match import Between, IsNull, Match, OneOf, at_least, at_most, equal, less, more, shifted, turned, unequal
+from headrace.model.patterns.pattern import (
     EVERYTHING,
     Pattern,
     covers,
@@ -27,9 +28,8 @@ from headrace.elements.pattern import (
     restrict,
     to_expr,
 )
-from headrace.elements.types import Type
-from headrace.errors import NotSupported
-from headrace.operators.evaluate import evaluate
+from headrace.model.types import Type
+from headrace.operators.expressions.evaluate import evaluate
 
 #: For each type, values that patterns name, and all values that matter: those, what lies between, and beyond.
 DENSE: dict[Type, tuple[list[Any], list[Any]]] = {

@@ -10,18 +10,18 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.page import Page
 from headrace.graph.lower import lower
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
+from headrace.language.syntax.statements import Select
+from headrace.model.page import Page
 from headrace.optimizer.optimizer import best
-from headrace.plan.binder import bind
+from headrace.plan.binding.binder import bind
 from headrace.plan.explain import explain
 from headrace.plan.nodes import Node
-from headrace.testing import modifier_queries, queries
-from headrace.testing.driver import run_graph
-from headrace.testing.oracle import answer, as_multiset
-from headrace.testing.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
+from headrace.testing.oracle.oracle import answer, as_multiset
+from headrace.testing.run_graph import run_graph
+from headrace.testing.strategies import modifier_queries, queries
+from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
 
 CATALOG = Catalog()
 for definition in (*STREAMS, *TABLES):

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.definitions import Query
-from headrace.elements.time import SECOND
+from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.session.compile import plan_query
-from headrace.testing.oracle import Row, answer
+from headrace.testing.oracle.oracle import Row, answer
 
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC).replace(tzinfo=None)
 EVENTS = (

@@ -11,22 +11,22 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.page import Page
-from headrace.graph.command import Deferral, UseDeferrals
+from headrace.commands.command import UseDeferrals
+from headrace.commands.running_graph import whole_of
+from headrace.driver.progress import read_progress, write_progress
+from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.graph.deferral import deferral_of
 from headrace.graph.graph import Graph, VertexId
-from headrace.graph.place import place
-from headrace.graph.whole import whole_of
+from headrace.graph.place import Deferral, place
 from headrace.hosts.local import LocalDeployment
-from headrace.hosts.progress import read_progress, write_progress
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
-from headrace.plan.binder import bind
-from headrace.runtime.schedulers import SCHEDULERS
+from headrace.language.syntax.statements import Select
+from headrace.model.page import Page
+from headrace.plan.binding.binder import bind
 from headrace.session import Session, Started
 from headrace.testing.clock import VirtualClock
-from headrace.testing.oracle import Row, answer, as_multiset, rows_of
-from headrace.testing.queries import STREAMS, queries, stream_histories, stream_statements, unions
+from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.strategies.queries import STREAMS, queries, stream_histories, stream_statements, unions
 from headrace.testing.streams import page
 
 CATALOG = Catalog()

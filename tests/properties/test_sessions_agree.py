@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.page import Page
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
-from headrace.plan.binder import bind
+from headrace.language.syntax.statements import Select
+from headrace.model.page import Page
+from headrace.plan.binding.binder import bind
 from headrace.session import Session, Started
 from headrace.testing.clock import VirtualClock
-from headrace.testing.oracle import Row, answer, as_multiset, rows_of
-from headrace.testing.queries import STREAMS, queries, sequences, stream_histories, stream_statements, unions
+from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.strategies.queries import STREAMS, queries, sequences, stream_histories, stream_statements, unions
 from headrace.testing.streams import page
 
 CATALOG = Catalog()

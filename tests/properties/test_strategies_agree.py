@@ -8,18 +8,18 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.schema import SEQ, TS
-from headrace.elements.time import END
+from headrace.engine.engine import Engine
 from headrace.graph.lower import lower
 from headrace.language.parser import parse
-from headrace.language.syntax import Select
+from headrace.language.syntax.statements import Select
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import SEQ, TS
+from headrace.model.time import END
 from headrace.operators.specs import Output, Scan
 from headrace.optimizer.optimizer import best
-from headrace.plan.binder import bind
-from headrace.runtime.engine import Engine
-from headrace.testing.oracle import answer, as_multiset, rows_of
-from headrace.testing.queries import STREAMS, queries, stream_histories
+from headrace.plan.binding.binder import bind
+from headrace.testing.oracle.oracle import answer, as_multiset, rows_of
+from headrace.testing.strategies.queries import STREAMS, queries, stream_histories
 from headrace.testing.streams import page
 
 CATALOG = Catalog()

@@ -7,7 +7,7 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from headrace.hosts.progress import guide, read_progress
+from headrace.driver.progress import guide, read_progress
 from headrace.session import Session
 
 pytestmark = pytest.mark.spark

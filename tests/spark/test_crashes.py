@@ -15,11 +15,11 @@ import pytest
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_stream
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, CreateStream
-from headrace.plan.binder import bind
-from headrace.testing.oracle import Row, answer
-from headrace.testing.oracle_rows import rounded
-from headrace.testing.oracle_values import plain
+from headrace.language.syntax.statements import CreateQuery, CreateStream
+from headrace.plan.binding.binder import bind
+from headrace.testing.oracle.oracle import Row, answer
+from headrace.testing.oracle.rows import rounded
+from headrace.testing.oracle.values import plain
 
 SCRIPT = """
 CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP BY at SKEW 1 SECOND FROM FILES (path '{data}/bids', format 'parquet');

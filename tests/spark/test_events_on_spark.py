@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from headrace.catalog.definitions import Query
-from headrace.elements.time import SECOND
+from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.session.compile import plan_query
-from headrace.testing.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
 
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC).replace(tzinfo=None)
 MODES = ("UNRESTRICTED", "RECENT", "CHRONICLE", "CONTINUOUS", "CUMULATIVE", "PROXIMAL")

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from headrace.catalog.catalog import Catalog
 from headrace.language.parser import parse
-from headrace.plan.binder import bind
+from headrace.plan.binding.binder import bind
 from headrace.session import Session
-from headrace.testing import modifier_queries
-from headrace.testing import queries as shapes
-from headrace.testing.oracle import answer, as_multiset, rows_of
-from headrace.testing.queries import STREAMS, stream_histories, stream_statements
+from headrace.testing.oracle.oracle import answer, as_multiset, rows_of
+from headrace.testing.strategies import modifier_queries
+from headrace.testing.strategies import queries as shapes
+from headrace.testing.strategies.queries import STREAMS, stream_histories, stream_statements
 from headrace.testing.streams import page as page_of
 
 CATALOG = Catalog()

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.hosts.progress import read_progress
+from headrace.driver.progress import read_progress
 from headrace.session import Session
 from headrace.testing.watching import delivered, until
 

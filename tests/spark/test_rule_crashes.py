@@ -18,8 +18,8 @@ import polars as pl
 
 from headrace.session import Session
 from headrace.session.compile import plan_query
-from headrace.testing.oracle import Row, answer
-from headrace.testing.oracle_values import plain
+from headrace.testing.oracle.oracle import Row, answer
+from headrace.testing.oracle.values import plain
 
 SCRIPT = """
 CREATE STREAM ups (at TIMESTAMP, host INT, n INT) TIMESTAMP BY at SKEW 1 SECOND FROM FILES (path '{data}/ups', format 'parquet');

@@ -27,11 +27,11 @@ from headrace.catalog.definitions import (
     Timing,
 )
 from headrace.catalog.references import references
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
-from headrace.elements.wall_clock import times_named
 from headrace.errors import NameFault, Span
 from headrace.language.names import did_you_mean
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+from headrace.model.wall_clock import times_named
 
 Relation: TypeAlias = Stream | Table | Query
 _D = TypeVar("_D", Stream, Table, Query)

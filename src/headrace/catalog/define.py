@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 
 from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Option, Query, Stream, Table, Timing
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
 from headrace.errors import NameFault, TypeFault
 from headrace.language.names import did_you_mean
-from headrace.language.switch_syntax import SwitchClause
-from headrace.language.syntax import ConnectorClause, CreateAggregate, CreateEvent, CreateQuery, CreateStream, CreateTable, CreateView, Detection
+from headrace.language.syntax.statements import (
+    ConnectorClause,
+    CreateAggregate,
+    CreateEvent,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Detection,
+)
+from headrace.language.syntax.stints import SwitchClause
+from headrace.model.schema import Schema
+from headrace.model.types import Type
 
 
 def define_stream(statement: CreateStream, schema: Schema) -> Stream:

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.elements.action import RaiseEvent, Reaction, SwitchQuery
-from headrace.elements.promise import Qos, qos_of
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
+from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
+from headrace.model.qos import Qos, qos_of
+from headrace.model.schema import Schema
+from headrace.model.types import Type
 
 Option: TypeAlias = str | int | float | bool
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, Detection, RowsClause, Select, WhileClause, pace_of, unions_of, window_of
+from headrace.language.syntax.statements import CreateQuery, Detection, RowsClause, Select, WhileClause, pace_of, unions_of, window_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import typer
 from rich.table import Table
 
 from headrace.cli import java
-from headrace.cli.report import RUN_FAILED, err, faults, out
+from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.cli.test import checkout
 from headrace.experiments.drawing import draw
 

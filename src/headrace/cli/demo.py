@@ -15,11 +15,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.figures import Meter
-from headrace.cli.report import err, faults, out
-from headrace.cli.running import Host, interruptible, open_session, watch
+from headrace.cli.live_session import Host, interruptible, open_session, watch
+from headrace.cli.meter import Meter
+from headrace.cli.output import err, faults, out
 from headrace.cli.viewport import SEGMENTS, Display, Viewport
-from headrace.elements.time import SECOND, format_instant
+from headrace.model.time import SECOND, format_instant
 from headrace.session import Session
 
 EXAMPLES = (

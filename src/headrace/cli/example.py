@@ -16,8 +16,8 @@ from rich.table import Table
 
 from headrace.applications.application import Application, Check, run
 from headrace.applications.table import APPLICATIONS
-from headrace.cli.report import RUN_FAILED, err, faults, out
-from headrace.cli.running import Host, open_session
+from headrace.cli.live_session import Host, open_session
+from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.connectors.options import near
 
 EXAMPLES = (

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from headrace.cli import java
-from headrace.cli.quiet import divert
-from headrace.cli.report import RUN_FAILED, err, faults, is_debugging, out
+from headrace.cli.output import RUN_FAILED, err, faults, is_debugging, out
+from headrace.cli.spark_log import divert
 from headrace.experiments.drawing import draw
 from headrace.experiments.experiment import Experiment, Finding, Outcome, Scale, Trial, text_of
 from headrace.experiments.experiment import Progress as Report

@@ -10,12 +10,11 @@ from typing import Literal, TypeAlias
 import typer
 from rich.markup import escape
 
-from headrace.cli.report import faults, out
+from headrace.cli.output import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
-from headrace.language.rule_syntax import CreateRule, CreateSink, DeclareEvent, SwitchRule
-from headrace.language.switch_syntax import TurnQuery
-from headrace.language.syntax import (
+from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, SwitchRule
+from headrace.language.syntax.statements import (
     Alter,
     AlterPromises,
     CreateAggregate,
@@ -33,6 +32,7 @@ from headrace.language.syntax import (
     Split,
     Tell,
 )
+from headrace.language.syntax.stints import TurnQuery
 from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]

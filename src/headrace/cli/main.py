@@ -9,7 +9,7 @@ import typer
 
 from headrace import __version__
 from headrace.cli import bench, demo, example, experiment, explain, plan, run, shell, test
-from headrace.cli.report import DEBUG
+from headrace.cli.output import DEBUG
 
 app = typer.Typer(
     name="headrace",

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import typer
 
-from headrace.analysis.facts import GROUPS, SERVICE
-from headrace.analysis.report import CapacityReport, format_report
-from headrace.cli.report import PROMISE_BROKEN, faults, out
-from headrace.cli.running import beside
-from headrace.elements.promise import parse_rate
+from headrace.analysis.forecast.facts import GROUPS, SERVICE
+from headrace.analysis.forecast.report import CapacityReport, format_report
+from headrace.cli.live_session import beside
+from headrace.cli.output import PROMISE_BROKEN, faults, out
 from headrace.language.names import did_you_mean
+from headrace.model.qos import parse_rate
 from headrace.session import Session
 from headrace.session.forecast import Stated
 

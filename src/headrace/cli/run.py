@@ -6,9 +6,9 @@ from pathlib import Path
 
 import typer
 
-from headrace.cli.figures import Meter
-from headrace.cli.report import err, faults, out, show
-from headrace.cli.running import Host, beside, interruptible, is_running, open_session, watch
+from headrace.cli.live_session import Host, beside, interruptible, is_running, open_session, watch
+from headrace.cli.meter import Meter
+from headrace.cli.output import err, faults, out, show
 from headrace.language.parser import parse
 from headrace.session import Session
 

@@ -15,12 +15,12 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from headrace.cli.figures import Meter
-from headrace.cli.report import complain, err, exit_code, faults, is_debugging, out, show
-from headrace.cli.running import Host, is_running, open_session
-from headrace.cli.statements import is_blank, take
-from headrace.elements.functions import AGGREGATES, FUNCTIONS
+from headrace.cli.live_session import Host, is_running, open_session
+from headrace.cli.meter import Meter
+from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
+from headrace.cli.split_statements import is_blank, take
 from headrace.errors import HeadraceError
+from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.session import Session
 
 EXAMPLES = (

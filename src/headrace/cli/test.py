@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 
 from headrace.cli import java
-from headrace.cli.report import RUN_FAILED, err, out
+from headrace.cli.output import RUN_FAILED, err, out
 from headrace.errors import HostFault
 
 EXAMPLES = (

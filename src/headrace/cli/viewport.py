@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from headrace.elements.time import SECOND, format_instant
-from headrace.runtime.statistics import Statistics
+from headrace.engine.statistics import Statistics
+from headrace.model.time import SECOND, format_instant
 
 SEGMENTS = 12
 #: Operators as people call them; tuples are dropped where they would have been read.

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import polars as pl
 
-from headrace.elements.page import Page
-from headrace.elements.pattern import Pattern
+from headrace.model.page import Page
+from headrace.model.patterns.pattern import Pattern
 
 #: A JSON value. None stands for the beginning.
 Offset: TypeAlias = Any

@@ -12,8 +12,8 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.options import check_names, whole
-from headrace.elements.page import Page
-from headrace.elements.schema import Schema
+from headrace.model.page import Page
+from headrace.model.schema import Schema
 
 OPTIONS = ("rows",)
 

@@ -11,11 +11,11 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
 from headrace.connectors import spool
-from headrace.connectors.conversion import can_convert, convert, failures, reason
+from headrace.connectors.formats.conversion import can_convert, convert, failures, reason
 from headrace.connectors.options import near
-from headrace.elements.page import Page
-from headrace.elements.schema import Field, Schema
 from headrace.errors import NameFault, SourceFault
+from headrace.model.page import Page
+from headrace.model.schema import Field, Schema
 
 
 def memory_directory(stream: str, checkpoint: Path) -> Path:

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from headrace.catalog.definitions import Connector, Option
-from headrace.elements.time import parse_duration
 from headrace.errors import NameFault, QueryError, TypeFault
+from headrace.model.time import parse_duration
 
 
 def near(name: str, known: Iterable[str]) -> str:

@@ -19,11 +19,11 @@ from typing import Any
 import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors import text
 from headrace.connectors.atomic import sync_directory
 from headrace.connectors.connector import Chunk, Offset, Split
-from headrace.connectors.conversion import select
-from headrace.connectors.files import bad_lines
+from headrace.connectors.files.source import bad_lines
+from headrace.connectors.formats import text
+from headrace.connectors.formats.conversion import select
 from headrace.connectors.options import check_names, require, whole
 from headrace.errors import SourceFault
 

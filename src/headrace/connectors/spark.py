@@ -14,9 +14,9 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
 from headrace.connectors.spool import SpoolSource
-from headrace.elements.page import Page
-from headrace.elements.schema import Schema
 from headrace.errors import SinkFault
+from headrace.model.page import Page
+from headrace.model.schema import Schema
 
 
 def spool_directory(stream: str, checkpoint: Path) -> Path:

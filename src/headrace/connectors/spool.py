@@ -16,11 +16,11 @@ import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import Stream
-from headrace.connectors import columnar
 from headrace.connectors.atomic import replace_file
 from headrace.connectors.connector import Chunk, Offset, Split
-from headrace.connectors.conversion import select
-from headrace.connectors.files import bad_frame
+from headrace.connectors.files.source import bad_frame
+from headrace.connectors.formats import columnar
+from headrace.connectors.formats.conversion import select
 from headrace.errors import SourceFault
 
 #: Room for the rows of a batch below its number in a sequence number.

@@ -14,7 +14,7 @@ import polars as pl
 
 from headrace.catalog.definitions import Stream
 from headrace.connectors.connector import Chunk, Offset, Split
-from headrace.elements.page import Page
+from headrace.model.page import Page
 
 #: Room for the rows of a micro-batch below its number in a sequence number.
 _SHIFT = 32

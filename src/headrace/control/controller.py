@@ -8,28 +8,28 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from headrace.analysis.facts import Facts, VertexFacts
-from headrace.analysis.shed_decision import ShedPlan, decide
-from headrace.analysis.shedding_plan import shedding_plan
-from headrace.control.journal import Decision, Decisions
+from headrace.analysis.forecast.facts import Facts, VertexFacts
+from headrace.analysis.shedding.decision import ShedPlan, decide
+from headrace.analysis.shedding.from_running import shedding_plan
+from headrace.commands.command import Command, Cost, ShedAt, UseCapacities, UseDeferrals, UseFairness, UseScheduler, UseShedders
+from headrace.commands.running import Running
+from headrace.commands.running_graph import placement_of, whole_of
+from headrace.control.decisions import Decision, Decisions
 from headrace.control.monitor import STARTING, Monitor, Observation, VertexCost
-from headrace.control.observation import Standing, standings, stretch
 from headrace.control.policies.budget import LEAST_NS, MEAN_OF_LONGEST, SLACK, budget, is_strict, left_unread
 from headrace.control.policies.deferral import deferrals
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
 from headrace.control.policies.strategy import Past, Switch, judge
 from headrace.control.sampling import Sampling
-from headrace.elements.promise import Qos, Strictness
-from headrace.elements.time import SECOND
-from headrace.graph.command import Command, Cost, ShedAt, UseCapacities, UseDeferrals, UseFairness, UseScheduler, UseShedders
+from headrace.control.standing import Standing, standings, stretch
+from headrace.engine.scheduling.in_force import urgent_in
+from headrace.engine.scheduling.schedulers import NONE
+from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
-from headrace.graph.running import Running
-from headrace.graph.whole import placement_of, whole_of
+from headrace.model.qos import Qos, Strictness
+from headrace.model.time import SECOND
 from headrace.operators.specs import Scan
-from headrace.runtime.schedulers import NONE
-from headrace.runtime.scheduling import urgent_in
-from headrace.runtime.statistics import Statistics
-from headrace.runtime.wire import Report
+from headrace.worker.wire import Report
 
 #: Promises are compared with what will be expected so much later (microseconds).
 LOOKAHEAD = SECOND

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from headrace.commands.running import Running
 from headrace.control.machine import Machine, Work, work_of
-from headrace.control.observation import QueryObservation
-from headrace.elements.time import SECOND
+from headrace.control.standing import QueryObservation
+from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
-from headrace.graph.running import Running
-from headrace.runtime.statistics import Statistics
-from headrace.runtime.wire import Report
+from headrace.model.time import SECOND
+from headrace.worker.wire import Report
 
 #: The first micro-batches start processes and read what came before; nothing is learned from how long they take.
 STARTING = 3

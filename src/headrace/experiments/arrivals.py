@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.elements.expression import Call, Column, Literal
-from headrace.elements.page import Page
-from headrace.elements.schema import TS
-from headrace.elements.time import SECOND
-from headrace.elements.types import Type
 from headrace.graph.graph import VertexId
+from headrace.model.expressions.expression import Call, Column, Literal
+from headrace.model.page import Page
+from headrace.model.schema import TS
+from headrace.model.time import SECOND
+from headrace.model.types import Type
 from headrace.operators.specs import Filter
-from headrace.testing.simulation import Arrival
+from headrace.testing.simulation.engine import Arrival
 
 
 def poisson(source: VertexId, rate: float, seconds: float, chance: np.random.Generator, *, below: float = 1.0) -> list[Arrival]:

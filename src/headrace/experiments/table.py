@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from headrace.experiments import (
-    burstiness,
-    bursts,
+from headrace.experiments.experiment import Experiment
+from headrace.experiments.feedback import imputation, speed_map
+from headrace.experiments.qos import (
     error_tolerance,
     fifo_or_chain,
-    idle_waiting,
-    idle_waiting_on_spark,
-    imputation,
     join_queue,
     load_latency,
     plan_latency,
     random_plans,
-    registers_or_punctuation,
     scheduling,
     shed_values,
     shedder_designs,
     shedding,
-    speed_map,
     strategy_choice,
 )
-from headrace.experiments.experiment import Experiment
+from headrace.experiments.query_graph import burstiness, bursts, registers_or_punctuation
+from headrace.experiments.timestamps import idle_waiting, idle_waiting_on_spark
 
 TIMESTAMPS = "Stream Mill's timestamp paper"
 QUERY_GRAPH = "Stream Mill's query-graph paper"

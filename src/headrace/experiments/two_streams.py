@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from headrace.elements.time import SECOND
+from headrace.engine.bounds.ets import ClockEts
+from headrace.engine.engine import Engine
 from headrace.experiments.arrivals import keep
 from headrace.graph.graph import Graph, Vertex
+from headrace.model.time import SECOND
 from headrace.operators.specs import OrderedUnion, Output, Scan, Union
-from headrace.runtime.engine import Engine
-from headrace.runtime.ets import ClockEts
 from headrace.testing.clock import VirtualClock
-from headrace.testing.simulation import Arrival, Costs, Simulation, Trace
+from headrace.testing.simulation.engine import Arrival, Costs, Simulation, Trace
 
 #: How bounds reach the union: none, or only those that a source sends itself (taken in turn, or absorbed at the head); on demand, as punctuation
 #: or by registers; not needed, as latent tuples pass in the order of arrival.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from headrace.elements.expression import Expr, columns, substitute
-from headrace.graph.command import Deferral
 from headrace.graph.graph import Graph, Vertex, VertexId
-from headrace.graph.place import place
+from headrace.graph.place import Deferral, place
+from headrace.model.expressions.expression import Expr, columns, substitute
 from headrace.operators.specs import Filter, Impute, Output, PartialAggregate, Project, Scan, Spec, TableJoin, Union
 
 Keys: TypeAlias = tuple[Expr, ...]

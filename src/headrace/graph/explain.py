@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec import UnsetType
 
-from headrace.elements.event_text import format_context, format_event
-from headrace.elements.expression import Expr
-from headrace.elements.expression_text import format_expr
-from headrace.elements.suppression import format_suppression
-from headrace.elements.time import format_duration
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import place
-from headrace.operators.archives import StoredRows
+from headrace.model.events.text import format_context, format_event
+from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.text import format_expr
+from headrace.model.suppression import format_suppression
+from headrace.model.time import format_duration
 from headrace.operators.specs import (
     Detect,
     Distinct,
@@ -42,6 +41,7 @@ from headrace.operators.specs import (
     Union,
     WhileAggregate,
 )
+from headrace.operators.tuples.archives import StoredRows
 
 Note = Callable[[VertexId], str]
 

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.elements.pattern import Pattern, covers, intersect, is_empty
 from headrace.graph.graph import Graph, VertexId
-from headrace.operators.feedback.clocks import Clock
-from headrace.operators.feedback.facts import NO_FACTS, Facts, after, in_time, until
+from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
+from headrace.operators.feedback.known_facts import NO_FACTS, Facts, after, in_time, until
 from headrace.operators.feedback.response import Response, respond
+from headrace.operators.feedback.time_columns import Clock
 from headrace.operators.specs import Exchange, Output, Receive, Scan, Spec
 
 #: A reader and the port at which it reads; the reader of a tapped vertex's pages is `tap_of` it.

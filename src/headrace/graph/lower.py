@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from headrace.elements.expression import Column, Expr
-from headrace.elements.schema import SEQ, Schema
-from headrace.elements.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
-from headrace.operators.archives import ArchiveSpec, PythonFunction, StoredRows
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.schema import SEQ, Schema
+from headrace.model.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While
 from headrace.operators.specs import (
     Detect,
     Distinct,
@@ -35,6 +34,7 @@ from headrace.operators.specs import (
     Union,
     WhileAggregate,
 )
+from headrace.operators.tuples.archives import ArchiveSpec, PythonFunction, StoredRows
 from headrace.plan import nodes
 
 

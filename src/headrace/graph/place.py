@@ -15,13 +15,12 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from headrace.elements.event import always
-from headrace.elements.event_output import Pick
-from headrace.elements.expression import Cast, Column, Expr
-from headrace.elements.types import Type
-from headrace.graph.command import Deferral
 from headrace.graph.graph import Graph, Vertex, VertexId
-from headrace.operators.edges import exchange_stream
+from headrace.model.events.event import always
+from headrace.model.events.output import Pick
+from headrace.model.expressions.expression import Cast, Column, Expr
+from headrace.model.types import Type
+from headrace.operators.endpoints import exchange_stream
 from headrace.operators.specs import (
     Detect,
     Distinct,
@@ -62,6 +61,13 @@ _AT = "@"
 def origin_of(name: VertexId) -> VertexId:
     """The vertex itself that a name stands for, whether it is received or run there."""
     return name.partition(_AT)[0]
+
+
+class Deferral(Struct, frozen=True):
+    """A vertex without state that runs in the buckets all the same; tuples go there by these keys, or anywhere (None)."""
+
+    vertex: VertexId
+    keys: tuple[Expr, ...] | None
 
 
 class Placement(Struct, frozen=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from headrace.elements.stint import Stint
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.graph.place import place
+from headrace.model.stint import Stint
 from headrace.operators.specs import Receive, Scan
 
 

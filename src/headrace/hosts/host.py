@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from headrace.commands.command import Command
 from headrace.control.controller import Controller
-from headrace.graph.command import Command
-from headrace.hosts.delivery import Delivery
+from headrace.driver.delivery import Delivery
 
 
 class Deployment(Protocol):

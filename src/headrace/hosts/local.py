@@ -11,19 +11,19 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.commands.command import Command
 from headrace.control.controller import Controller
+from headrace.driver.delivery import Delivery
+from headrace.driver.intake import START, Intake, Offset
+from headrace.driver.progress import guide
+from headrace.driver.relaying import Relaying
+from headrace.driver.stints import switches
+from headrace.engine.clock import Clock, SystemClock
 from headrace.errors import HostFault
-from headrace.graph.command import Command
-from headrace.hosts.delivery import Delivery
-from headrace.hosts.intake import START, Intake, Offset
-from headrace.hosts.progress import guide
-from headrace.hosts.relaying import Relaying
-from headrace.hosts.switching import switches
-from headrace.runtime.bucket import Bucket
-from headrace.runtime.chunk_cache import ChunkCache
-from headrace.runtime.clock import Clock, SystemClock
-from headrace.runtime.ingest import PAGE_TUPLES
-from headrace.runtime.wire import Row
+from headrace.worker.bucket import Bucket
+from headrace.worker.chunk_cache import ChunkCache
+from headrace.worker.ingest import PAGE_TUPLES
+from headrace.worker.wire import Row
 
 
 class MemoryStore:

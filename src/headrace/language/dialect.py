@@ -14,14 +14,14 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import NotSupported, Span, SyntaxFault
-from headrace.language.impute import read_impute
-from headrace.language.modifiers import MODIFIERS, SUPPRESSORS, read_call
 from headrace.language.names import TYPE_NAMES
-from headrace.language.pace import HINT as PACE_HINT
-from headrace.language.pace import read_pace
+from headrace.language.read.impute import read_impute
+from headrace.language.read.modifiers import MODIFIERS, SUPPRESSORS, read_call
+from headrace.language.read.pace import HINT as PACE_HINT
+from headrace.language.read.pace import read_pace
+from headrace.language.read.windows import read_window
 from headrace.language.reader import no_type, span_of
-from headrace.language.syntax import FollowingClause, MannerClause, PaceClause
-from headrace.language.windows import read_window
+from headrace.language.syntax.statements import FollowingClause, MannerClause, PaceClause
 
 #: What sqlglot must parse by itself because its arguments are not a plain list.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")

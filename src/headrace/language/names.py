@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from headrace.elements.types import Type
+from headrace.model.types import Type
 
 TYPE_NAMES: dict[str, Type] = {
     "BOOLEAN": Type.BOOLEAN, "BOOL": Type.BOOLEAN,

@@ -9,16 +9,17 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import HeadraceError, Span, SyntaxFault
-from headrace.language.create import read_connector, read_create
 from headrace.language.dialect import parse_expressions, parse_select, tokenize
-from headrace.language.events import read_detection
 from headrace.language.names import did_you_mean
-from headrace.language.options import read_options, read_promises
+from headrace.language.read.create import read_connector, read_create
+from headrace.language.read.events import read_detection
+from headrace.language.read.options import read_options, read_promises
+from headrace.language.read.rules import read_declared, read_enabling, read_rule, read_sink
+from headrace.language.read.stints import read_switch, read_turn
+from headrace.language.read.views import read_split
 from headrace.language.reader import Reader
-from headrace.language.rule_syntax import DeclareEvent
-from headrace.language.rules import read_declared, read_enabling, read_rule, read_sink
-from headrace.language.switch import read_switch, read_turn
-from headrace.language.syntax import (
+from headrace.language.syntax.rules import DeclareEvent
+from headrace.language.syntax.statements import (
     Alter,
     AlterPromises,
     ConnectorClause,
@@ -35,7 +36,6 @@ from headrace.language.syntax import (
     Statement,
     Tell,
 )
-from headrace.language.views import read_split
 
 _STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE",

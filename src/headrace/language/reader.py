@@ -7,11 +7,11 @@ from typing import NoReturn
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headrace.elements.time import UNITS, parse_duration
-from headrace.elements.types import Type
 from headrace.errors import Span, SyntaxFault, TypeFault
 from headrace.language.names import TYPE_NAMES, did_you_mean
-from headrace.language.syntax import Name, Option
+from headrace.language.syntax.statements import Name, Option
+from headrace.model.time import UNITS, parse_duration
+from headrace.model.types import Type
 
 _SPELLED = {",": "a comma", "(": "an opening parenthesis", ")": "a closing parenthesis"}
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1}

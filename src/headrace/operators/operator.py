@@ -11,11 +11,11 @@ from typing import ClassVar, Protocol, TypeAlias
 
 import polars as pl
 
-from headrace.elements.expression import Expr
-from headrace.elements.feedback import Feedback
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.pattern import Pattern
-from headrace.elements.time import BEGIN
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.feedback import Feedback
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.time import BEGIN
 
 #: State is immutable chunks of columns by name. A chunk object that is still the same object has not changed, so only
 #: new objects are written; a name that is gone is removed. Chunks stay below about 1 MB where the operator can choose.

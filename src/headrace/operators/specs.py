@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from headrace.operators.distinct import Distinct
-from headrace.operators.edges import Exchange, Output, Receive, Scan
+from headrace.operators.endpoints import Exchange, Output, Receive, Scan
 from headrace.operators.events.detect import Detect
-from headrace.operators.filter import Filter
-from headrace.operators.impute import Impute
-from headrace.operators.join import Join
-from headrace.operators.ordered_join import OrderedJoin
-from headrace.operators.ordered_union import OrderedUnion
-from headrace.operators.pace import Pace
-from headrace.operators.panes import PaneAggregate, PartialAggregate
-from headrace.operators.project import Project
-from headrace.operators.reorder import Reorder
-from headrace.operators.rows_join import RowsJoin
-from headrace.operators.rows_window import RowsAggregate
-from headrace.operators.sequence_join import SequenceJoin
-from headrace.operators.session_window import SessionAggregate
-from headrace.operators.sliding import SlidingAggregate
-from headrace.operators.suppress import Suppress
-from headrace.operators.table_join import TableJoin
-from headrace.operators.union import Union
-from headrace.operators.while_window import WhileAggregate
+from headrace.operators.joins.join import Join
+from headrace.operators.joins.ordered_join import OrderedJoin
+from headrace.operators.joins.rows_join import RowsJoin
+from headrace.operators.joins.sequence_join import SequenceJoin
+from headrace.operators.joins.table_join import TableJoin
+from headrace.operators.order.ordered_union import OrderedUnion
+from headrace.operators.order.pace import Pace
+from headrace.operators.order.reorder import Reorder
+from headrace.operators.repeats.distinct import Distinct
+from headrace.operators.repeats.suppress import Suppress
+from headrace.operators.tuples.filter import Filter
+from headrace.operators.tuples.impute import Impute
+from headrace.operators.tuples.project import Project
+from headrace.operators.tuples.union import Union
+from headrace.operators.windows.panes import PaneAggregate, PartialAggregate
+from headrace.operators.windows.rows_window import RowsAggregate
+from headrace.operators.windows.session_window import SessionAggregate
+from headrace.operators.windows.sliding import SlidingAggregate
+from headrace.operators.windows.while_window import WhileAggregate
 
 Spec: TypeAlias = (
     Detect

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from headrace.elements.expression import Literal
-from headrace.elements.time import DAY, END
-from headrace.elements.types import Type, common_type
+from headrace.model.expressions.expression import Literal
+from headrace.model.time import DAY, END
+from headrace.model.types import Type, common_type
 
 Value: TypeAlias = bool | int | float | str | None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.elements.expression import FALSE, TRUE, Call, Case, Cast, Expr, Literal, transform
-from headrace.elements.types import Type
+from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Cast, Expr, Literal, transform
+from headrace.model.types import Type
 from headrace.optimizer import constants
 
 #: Functions that may give something else than NULL although an argument is NULL.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headrace.elements.expression import Column
-from headrace.elements.schema import Field, Schema
-from headrace.elements.types import Type
+from headrace.model.expressions.expression import Column
+from headrace.model.schema import Field, Schema
+from headrace.model.types import Type
 from headrace.plan.nodes import Filter, Impute, Node, Project, Scan
 
 #: From what is cheapest to carry; a type that is not listed is the dearest.

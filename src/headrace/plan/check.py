@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.elements.event import primitives
-from headrace.elements.expression import Call, Column, Expr
-from headrace.elements.expression import walk as parts
-from headrace.elements.functions import FUNCTIONS
-from headrace.elements.schema import TS, Field, Schema
-from headrace.elements.suppression import Standing
-from headrace.elements.types import Type
-from headrace.elements.window import Extent, While
 from headrace.errors import InternalError
+from headrace.model.events.event import primitives
+from headrace.model.expressions.expression import Call, Column, Expr
+from headrace.model.expressions.expression import walk as parts
+from headrace.model.expressions.functions import FUNCTIONS
+from headrace.model.schema import TS, Field, Schema
+from headrace.model.suppression import Standing
+from headrace.model.types import Type
+from headrace.model.window import Extent, While
 from headrace.plan.explain import describe
 from headrace.plan.nodes import (
     Aggregate,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.elements.event_text import format_context, format_event
-from headrace.elements.expression import Column, Expr
-from headrace.elements.expression_text import format_expr, format_name
-from headrace.elements.schema import Schema
-from headrace.elements.suppression import format_suppression
-from headrace.elements.time import format_duration, format_instant
-from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.events.text import format_context, format_event
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.expressions.text import format_expr, format_name
+from headrace.model.schema import Schema
+from headrace.model.suppression import format_suppression
+from headrace.model.time import format_duration, format_instant
+from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.nodes import (
     Aggregate,
     Detect,

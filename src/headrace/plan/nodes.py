@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.elements.event import Context, Event
-from headrace.elements.event_output import Output, output_schema
-from headrace.elements.expression import Expr
-from headrace.elements.schema import Field, Schema
-from headrace.elements.suppression import Suppression
-from headrace.elements.types import Type
-from headrace.elements.window import AggregateCall, Extent, Window
+from headrace.model.events.event import Context, Event
+from headrace.model.events.output import Output, output_schema
+from headrace.model.expressions.expression import Expr
+from headrace.model.schema import Field, Schema
+from headrace.model.suppression import Suppression
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Extent, Window
 
 JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
 SequenceMode: TypeAlias = OneOf["recent", "chronicle"]

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from headrace.elements.expression import Expr
-from headrace.elements.suppression import Standing
-from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.expressions.expression import Expr
+from headrace.model.suppression import Standing
+from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.nodes import (
     Aggregate,
     Detect,

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import msgspec
 
-from headrace.analysis.admission import admit
-from headrace.analysis.facts import Facts
-from headrace.analysis.model import model
-from headrace.analysis.network import faster
-from headrace.elements.promise import Qos
+from headrace.analysis.forecast.admission import admit
+from headrace.analysis.forecast.facts import Facts
+from headrace.analysis.forecast.from_graph import model
+from headrace.analysis.forecast.network import faster
+from headrace.commands.command import AddQuery
 from headrace.errors import Refused, Span
-from headrace.graph.command import AddQuery
 from headrace.graph.graph import merge
+from headrace.model.qos import Qos
 from headrace.session.forecast import declared_rate
 
 

@@ -14,30 +14,30 @@ import msgspec
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Option, Query, Rule, Stream, Table
+from headrace.commands.command import AddQuery
 from headrace.connectors import check_sink, read_table
-from headrace.elements.action import Reaction
-from headrace.elements.event_growth import growing
-from headrace.elements.page import Page
-from headrace.elements.promise import Qos
+from headrace.engine.statistics import Statistics
 from headrace.errors import NameFault
-from headrace.graph.command import AddQuery
 from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph
 from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.language.parser import parse
-from headrace.language.rule_syntax import CreateRule
-from headrace.language.syntax import Detection, Name, Select
-from headrace.optimizer.carried import carrying
+from headrace.language.syntax.rules import CreateRule
+from headrace.language.syntax.statements import Detection, Name, Select
+from headrace.model.action import Reaction
+from headrace.model.events.growth import growing
+from headrace.model.page import Page
+from headrace.model.qos import Qos
 from headrace.optimizer.optimizer import best
-from headrace.optimizer.weights import weighted
-from headrace.plan.bind_event import bind_event
-from headrace.plan.bind_pace import late_of
-from headrace.plan.bind_rule import BoundRule, bind_rule
-from headrace.plan.binder import bind
+from headrace.optimizer.shedding.carry_column import carrying
+from headrace.optimizer.shedding.weigh_aggregates import weighted
+from headrace.plan.binding.binder import bind
+from headrace.plan.binding.event import bind_event
+from headrace.plan.binding.pace import late_of
+from headrace.plan.binding.rule import BoundRule, bind_rule
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Detect, Filter, Node, Scan
 from headrace.plan.traversal import transform
-from headrace.runtime.statistics import Statistics
 
 _NAMED = "query "
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from headrace.catalog.catalog import Catalog
-from headrace.elements.condition import pattern_of
-from headrace.elements.expression_text import format_expr
-from headrace.elements.feedback import Feedback, Intent
-from headrace.elements.match import Between
-from headrace.elements.pattern import STAMP, Pattern, intersect, is_empty, pattern
+from headrace.commands.command import AddQuery, Tell
+from headrace.commands.running import MOST_TOLD, Running
 from headrace.errors import NameFault, NotSupported, QueryError
-from headrace.graph.command import AddQuery, Tell
 from headrace.graph.feedback import facts_of, stamped, supportable
-from headrace.graph.running import MOST_TOLD, Running
 from headrace.language.names import did_you_mean
-from headrace.language.syntax import Tell as Statement
-from headrace.operators.feedback.facts import until
+from headrace.language.syntax.statements import Tell as Statement
+from headrace.model.expressions.text import format_expr
+from headrace.model.patterns.condition import pattern_of
+from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.patterns.match import Between
+from headrace.model.patterns.pattern import STAMP, Pattern, intersect, is_empty, pattern
+from headrace.operators.feedback.known_facts import until
 from headrace.optimizer.folding import fold
-from headrace.plan.bind_expression import ExpressionBinder
-from headrace.plan.scope import Scope, relation_of
+from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.scope import Scope, relation_of
 
 _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent.DEMANDED}
 

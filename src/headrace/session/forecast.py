@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.analysis.facts import GROUPS, Facts, VertexFacts
-from headrace.analysis.model import model
-from headrace.analysis.report import CapacityReport, report
+from headrace.analysis.forecast.facts import GROUPS, Facts, VertexFacts
+from headrace.analysis.forecast.from_graph import model
+from headrace.analysis.forecast.report import CapacityReport, report
 from headrace.catalog.definitions import Stream
+from headrace.commands.command import AddQuery
 from headrace.control.monitor import Observation, VertexCost
-from headrace.elements.time import SECOND
-from headrace.graph.command import AddQuery
+from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.graph.graph import merge
-from headrace.runtime.statistics import Statistics, VertexStatistics
+from headrace.model.time import SECOND
 
 
 def measured(seen: Statistics, latest: Observation | None, streams: Iterable[Stream]) -> Facts:

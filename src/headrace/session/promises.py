@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from headrace.analysis.facts import kind_of
+from headrace.analysis.forecast.facts import kind_of
 from headrace.catalog.definitions import Stream
-from headrace.elements.promise import OPTIONS, Qos, qos_of
-from headrace.elements.schema import WEIGHT
+from headrace.commands.command import AddQuery, SetPromises, SetShedding
+from headrace.commands.shedders_in_force import parts_of, share_of_each
 from headrace.errors import NameFault, QueryError, Span, TypeFault
-from headrace.graph.command import AddQuery, SetPromises, SetShedding
-from headrace.graph.shedding import parts_of, share_of_each
 from headrace.language.names import did_you_mean
-from headrace.language.options import NONE
-from headrace.language.syntax import AlterPromises
+from headrace.language.read.options import NONE
+from headrace.language.syntax.statements import AlterPromises
+from headrace.model.qos import OPTIONS, Qos, qos_of
+from headrace.model.schema import WEIGHT
 from headrace.operators.specs import Scan
 
 

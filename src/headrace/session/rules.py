@@ -11,18 +11,12 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_connector
 from headrace.catalog.definitions import RAISED, Connector, Query, Rule, Sink, Stream, Timing
 from headrace.catalog.journal import Entry
+from headrace.commands.command import AddQuery
 from headrace.connectors import check_sink
-from headrace.elements.action import CASCADE, Action, CallFunction, CallWebhook, Effort, RaiseEvent, Reaction, SwitchQuery
-from headrace.elements.event_text import format_context
-from headrace.elements.expression import columns
-from headrace.elements.schema import Field, Schema
-from headrace.elements.time import parse_duration
-from headrace.elements.types import Type
+from headrace.driver.rules.functions import load_function
 from headrace.errors import NameFault, NotSupported, QueryError, Span, SyntaxFault
-from headrace.graph.command import AddQuery
-from headrace.hosts.functions import load_function
 from headrace.language.names import did_you_mean
-from headrace.language.rule_syntax import (
+from headrace.language.syntax.rules import (
     ActionClause,
     CallClause,
     CreateRule,
@@ -34,11 +28,17 @@ from headrace.language.rule_syntax import (
     TurnClause,
     WebhookClause,
 )
-from headrace.language.syntax import Name, Option
-from headrace.plan.bind_rule import BoundRule
+from headrace.language.syntax.statements import Name, Option
+from headrace.model.action import CASCADE, Action, CallFunction, CallWebhook, Effort, RaiseEvent, Reaction, SwitchQuery
+from headrace.model.events.text import format_context
+from headrace.model.expressions.expression import columns
+from headrace.model.schema import Field, Schema
+from headrace.model.time import parse_duration
+from headrace.model.types import Type
+from headrace.plan.binding.rule import BoundRule
 from headrace.session.compile import command_for, plan_rule, rule_statement
 from headrace.session.outcome import Message
-from headrace.session.staged import Staged
+from headrace.session.transaction import Staged
 
 Functions = Collection[str]
 

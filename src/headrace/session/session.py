@@ -10,30 +10,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from headrace.analysis.report import CapacityReport
+from headrace.analysis.forecast.report import CapacityReport
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Stream
 from headrace.catalog.journal import Journal
+from headrace.commands.command import AddQuery, Command, Drain
+from headrace.commands.running import Running
 from headrace.connectors import push
 from headrace.connectors.memory import MemorySink
-from headrace.elements.page import Page
+from headrace.driver.intake import Deployments
+from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
-from headrace.graph.command import AddQuery, Command, Drain
-from headrace.graph.running import Running
 from headrace.hosts.host import Deployment
-from headrace.hosts.intake import Deployments
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
-from headrace.language.rule_syntax import CreateRule
-from headrace.language.syntax import CreateQuery, Explain, Select, Statement
-from headrace.runtime.ingest import PAGE_TUPLES
-from headrace.runtime.statistics import Statistics
+from headrace.language.syntax.rules import CreateRule
+from headrace.language.syntax.statements import CreateQuery, Explain, Select, Statement
+from headrace.model.page import Page
 from headrace.session.compile import explain, plan_rule, plan_select, plan_target
-from headrace.session.flexible import by_name, turned_off, turned_on
 from headrace.session.forecast import Stated, declared_rate, foretell
 from headrace.session.outcome import Outcome
-from headrace.session.staged import Staged
-from headrace.session.staging import Staging, partial_rows
+from headrace.session.statements import Staging, partial_rows
+from headrace.session.stints import by_name, turned_off, turned_on
+from headrace.session.transaction import Staged
+from headrace.worker.ingest import PAGE_TUPLES
 
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 

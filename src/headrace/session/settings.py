@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from headrace.elements.promise import OPTIONS
-from headrace.elements.time import MILLISECOND, parse_duration
+from headrace.commands.command import Command, SetShedding, UseBreaks, UseEligibility, UseEts, UseFairness, UseFeedback, UseScheduler, UseStrategy
+from headrace.engine.dispatch.rules import strategy_named
+from headrace.engine.scheduling.schedulers import scheduler_named
 from headrace.errors import NameFault, QueryError
-from headrace.graph.command import Command, SetShedding, UseBreaks, UseEligibility, UseEts, UseFairness, UseFeedback, UseScheduler, UseStrategy
 from headrace.language.names import did_you_mean
-from headrace.language.syntax import Alter
+from headrace.language.syntax.statements import Alter
+from headrace.model.qos import OPTIONS
+from headrace.model.time import MILLISECOND, parse_duration
 from headrace.operators.feedback.reach import REACHES
-from headrace.runtime.rules import strategy_named
-from headrace.runtime.schedulers import scheduler_named
 
 
 def command_of(statement: Alter) -> Command:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Query, Rule, Stream, Table
-from headrace.control.journal import Decision
-from headrace.elements.promise import Qos, format_qos
-from headrace.elements.time import format_duration, format_instant
-from headrace.graph.command import AddQuery
-from headrace.graph.running import Running
-from headrace.runtime.statistics import RuleStatistics, Statistics, StreamStatistics
-from headrace.session.flexible import state_of
+from headrace.commands.command import AddQuery
+from headrace.commands.running import Running
+from headrace.control.decisions import Decision
+from headrace.engine.statistics import RuleStatistics, Statistics, StreamStatistics
+from headrace.model.qos import Qos, format_qos
+from headrace.model.time import format_duration, format_instant
 from headrace.session.outcome import Listing
+from headrace.session.stints import state_of
 
 
 def show(what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decision] = ()) -> Listing:

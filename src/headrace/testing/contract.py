@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.schema import TS
-from headrace.elements.time import BEGIN, END
-from headrace.graph.command import Cost
+from headrace.commands.command import Cost
+from headrace.engine.scheduling.schedulers.fairness import Fairness
+from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
+from headrace.engine.scheduling.units import Standing
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import TS
+from headrace.model.time import BEGIN, END
 from headrace.operators.operator import Operator, Spec, State
-from headrace.runtime.schedulers.fairness import Fairness
-from headrace.runtime.schedulers.scheduler import Candidate, Scheduler, Turn
-from headrace.runtime.units import Standing
-from headrace.testing.oracle_rows import Row, rounded, rows_of
-from headrace.testing.unit_simulation import Arrival, UnitSimulation, UnitTrace, line, part_of
+from headrace.testing.oracle.rows import Row, rounded, rows_of
+from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
 
 Script: TypeAlias = Sequence[tuple[int, Element]]
 

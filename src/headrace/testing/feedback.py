@@ -14,15 +14,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from headrace.elements.feedback import Feedback, Intent
-from headrace.elements.page import Page, Punctuation
-from headrace.elements.pattern import Pattern, matches
-from headrace.elements.schema import SEQ, TS, Schema
-from headrace.elements.time import END
+from headrace.engine.engine import Engine
 from headrace.graph.feedback import Respond
 from headrace.graph.graph import Graph, VertexId
+from headrace.model.page import Page, Punctuation
+from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.patterns.pattern import Pattern, matches
+from headrace.model.schema import SEQ, TS, Schema
+from headrace.model.time import END
 from headrace.operators.feedback.response import respond
-from headrace.runtime.engine import Engine
 
 #: A tuple of a source at a time, its values being any of the domain, or a bound that all sources promise.
 Script: TypeAlias = Sequence[tuple[VertexId, int] | int]

@@ -24,16 +24,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace.catalog.definitions import Stream
-from headrace.elements.page import Page
-from headrace.elements.schema import Schema
-from headrace.elements.time import DAY, MILLISECOND, SECOND, format_instant
-from headrace.elements.types import Type
 from headrace.errors import HeadraceError
 from headrace.hosts.local import LocalDeployment
+from headrace.model.page import Page
+from headrace.model.schema import Schema
+from headrace.model.time import DAY, MILLISECOND, SECOND, format_instant
+from headrace.model.types import Type
 from headrace.session import Listing, Message, Session, Started
 from headrace.testing.clock import VirtualClock
-from headrace.testing.oracle_rows import Row, rows_of
-from headrace.testing.oracle_values import sort_key
+from headrace.testing.oracle.rows import Row, rows_of
+from headrace.testing.oracle.values import sort_key
 from headrace.testing.streams import column, parse_time, parse_value
 
 SEPARATOR = "---"

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from headrace.connectors.connector import Chunk, Offset, Split
-from headrace.elements.page import Page
-from headrace.elements.schema import TS, Schema
 from headrace.errors import SourceFault
-from headrace.testing.oracle_rows import Row, rows_of
-from headrace.testing.oracle_values import plain_value
+from headrace.model.page import Page
+from headrace.model.schema import TS, Schema
+from headrace.testing.oracle.rows import Row, rows_of
+from headrace.testing.oracle.values import plain_value
 from headrace.testing.streams import End, Fail, Pause, column
 
 Step: TypeAlias = Sequence[Mapping[str, Any]] | Pause | Fail | End

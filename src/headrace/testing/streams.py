@@ -21,12 +21,12 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.schema import SEQ, TS, Field, Schema
-from headrace.elements.time import END, HOUR, MINUTE, SECOND, parse_duration, parse_instant
-from headrace.elements.types import Type
-from headrace.testing.oracle_rows import Row
-from headrace.testing.oracle_values import plain_value
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import SEQ, TS, Field, Schema
+from headrace.model.time import END, HOUR, MINUTE, SECOND, parse_duration, parse_instant
+from headrace.model.types import Type
+from headrace.testing.oracle.rows import Row
+from headrace.testing.oracle.values import plain_value
 
 
 @dataclass(frozen=True, slots=True)

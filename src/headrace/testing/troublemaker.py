@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from headrace.connectors.connector import Chunk, Offset, Source, Split
 from headrace.errors import SourceFault
-from headrace.testing.oracle_rows import Row
+from headrace.testing.oracle.rows import Row
 from headrace.testing.sources import Step
 from headrace.testing.streams import Fail, Pause
 

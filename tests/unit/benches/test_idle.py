@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import HostFault
-from headrace.experiments.silent_stream import Seen, Watched, late, until
+from headrace.experiments.timestamps.silent_stream import Seen, Watched, late, until
 
 ROOT = Path(__file__).resolve().parents[3]
 

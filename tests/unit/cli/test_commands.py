@@ -9,7 +9,7 @@ from headrace.cli import bench, demo
 from headrace.cli import test as checks
 from headrace.cli.main import app
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateQuery, CreateStream
+from headrace.language.syntax.statements import CreateQuery, CreateStream
 
 STREAM = "CREATE STREAM bids (item INT, price DOUBLE, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY;\n"
 QUERY = "CREATE QUERY dear AS SELECT item, price FROM bids WHERE price > 10 INTO MEMORY;\n"

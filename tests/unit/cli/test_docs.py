@@ -4,10 +4,13 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.test import checkout
-from headrace.connectors import SINKS, SOURCES, console, files, files_sink, generator, socket
-from headrace.elements.functions import AGGREGATES, FUNCTIONS
+from headrace.connectors import SINKS, SOURCES, console, socket
+from headrace.connectors.files import sink as files_sink
+from headrace.connectors.files import source as files
+from headrace.connectors.generator import source as generator
 from headrace.language.parser import parse
-from headrace.plan.bind_function import ALIASES
+from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
+from headrace.plan.binding.function import ALIASES
 from headrace.session import Session
 
 ROOT = checkout()

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from headrace.cli import demo
 from headrace.cli.viewport import SEGMENTS, Display, Savings, Viewport
-from headrace.elements.time import SECOND
+from headrace.engine.statistics import GuardStatistics, Statistics, StreamStatistics
 from headrace.hosts.local import LocalDeployment
-from headrace.runtime.statistics import GuardStatistics, Statistics, StreamStatistics
+from headrace.model.time import SECOND
 from headrace.session import Session
 
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone

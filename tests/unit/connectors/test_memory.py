@@ -10,10 +10,10 @@ import pytest
 from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors import spool
 from headrace.connectors.memory import MemorySink, memory_directory, memory_source, push
-from headrace.elements.page import page_of
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
 from headrace.errors import NameFault, SourceFault
+from headrace.model.page import page_of
+from headrace.model.schema import Schema
+from headrace.model.types import Type
 
 SCHEMA = Schema.of(id=Type.INT, at=Type.TIMESTAMP)
 STREAM = Stream("m", SCHEMA, Connector("MEMORY", {}), Timing.LATENT)

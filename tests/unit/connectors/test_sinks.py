@@ -9,12 +9,12 @@ import pytest
 
 from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors.console import ConsoleSink
-from headrace.connectors.files import FilesSource
-from headrace.connectors.files_sink import FilesSink
-from headrace.elements.page import Page, page_of
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
+from headrace.connectors.files.sink import FilesSink
+from headrace.connectors.files.source import FilesSource
 from headrace.errors import SinkFault
+from headrace.model.page import Page, page_of
+from headrace.model.schema import Schema
+from headrace.model.types import Type
 
 SCHEMA = Schema.of(n=Type.BIGINT, s=Type.STRING)
 

@@ -10,9 +10,9 @@ import pytest
 
 from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors.socket import SocketSource
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
 from headrace.errors import SourceFault
+from headrace.model.schema import Schema
+from headrace.model.types import Type
 
 SCHEMA = Schema.of(id=Type.INT)
 WAIT = 20

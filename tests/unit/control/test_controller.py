@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from headrace.commands.command import UseScheduler
+from headrace.commands.running import Running
+from headrace.commands.shedders_in_force import shedders_in
 from headrace.control.controller import Controller, Pace
 from headrace.control.policies.budget import LEAST_NS
-from headrace.elements.time import SECOND
-from headrace.graph.command import UseScheduler
-from headrace.graph.running import Running
-from headrace.graph.shedding import shedders_in
-from headrace.hosts.intake import Deployments
-from headrace.runtime.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
-from headrace.runtime.wire import Report
+from headrace.driver.intake import Deployments
+from headrace.engine.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.model.time import SECOND
 from headrace.session import Session
+from headrace.worker.wire import Report
 
 SCRIPT = """
     CREATE STREAM bids (at TIMESTAMP, auction BIGINT, price DOUBLE) TIMESTAMP BY at FROM MEMORY;

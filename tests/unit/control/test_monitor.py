@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.commands.running import Running
 from headrace.control.monitor import STARTING, Monitor, Observation
-from headrace.elements.time import SECOND
-from headrace.graph.running import Running
-from headrace.runtime.statistics import Statistics, StreamStatistics, VertexStatistics
-from headrace.runtime.wire import Report
+from headrace.engine.statistics import Statistics, StreamStatistics, VertexStatistics
+from headrace.model.time import SECOND
+from headrace.worker.wire import Report
 
 FIXED, SERVICE = 0.2, 1e-4
 

@@ -10,8 +10,8 @@ import pytest
 from headrace.control.controller import Controller
 from headrace.control.policies import budget
 from headrace.control.policies.budget import MOST_WAITING, left_unread
+from headrace.driver.progress import guide, read_progress
 from headrace.hosts.local import LocalDeployment
-from headrace.hosts.progress import guide, read_progress
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from headrace.elements.page import Page
-from headrace.elements.schema import TS
-from headrace.elements.time import SECOND
 from headrace.experiments.arrivals import bursts, keep, poisson
-from headrace.testing.simulation import Arrival
+from headrace.model.page import Page
+from headrace.model.schema import TS
+from headrace.model.time import SECOND
+from headrace.testing.simulation.engine import Arrival
 
 
 def column(arrivals: list[Arrival], name: str) -> list[float]:

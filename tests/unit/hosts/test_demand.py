@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
-from headrace.elements.time import MILLISECOND, SECOND
 from headrace.errors import NameFault, QueryError
+from headrace.model.time import MILLISECOND, SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 

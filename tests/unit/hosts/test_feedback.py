@@ -5,10 +5,10 @@ import datetime as dt
 import polars as pl
 import pytest
 
-from headrace.elements.time import SECOND
+from headrace.commands.running import MOST_TOLD
 from headrace.errors import NameFault, NotSupported
 from headrace.graph.feedback import facts_of
-from headrace.graph.running import MOST_TOLD
+from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 

@@ -2,8 +2,8 @@
 
 import datetime as dt
 
-from headrace.elements.time import SECOND
 from headrace.hosts.local import LocalDeployment
+from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 

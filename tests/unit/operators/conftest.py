@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from headrace.elements.expression import Column
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.schema import SEQ, TS
-from headrace.elements.time import BEGIN
-from headrace.elements.types import Type
-from headrace.elements.window import AggregateCall
+from headrace.model.expressions.expression import Column
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import SEQ, TS
+from headrace.model.time import BEGIN
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall
 from headrace.operators.operator import Operator
 
 _V = Column("v", Type.DOUBLE)

@@ -7,24 +7,24 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from headrace.elements.event import Mode, primitives
-from headrace.elements.expression import Call, Column, Expr, Literal
-from headrace.elements.time import SECOND
-from headrace.elements.types import Type
 from headrace.graph.lower import lower
 from headrace.language.parser import parse
-from headrace.language.syntax import CreateEvent, Detection
+from headrace.language.syntax.statements import CreateEvent, Detection
+from headrace.model.events.event import Mode, primitives
+from headrace.model.expressions.expression import Call, Column, Expr, Literal
+from headrace.model.time import SECOND
+from headrace.model.types import Type
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.rules.push_down_filters import push_down_filters
 from headrace.optimizer.rules.push_down_projections import push_down_projections
-from headrace.plan.bind_event import bind_event
+from headrace.plan.binding.event import bind_event
 from headrace.plan.check import check
 from headrace.plan.nodes import Detect, Filter, Node, Project, Scan
 from headrace.plan.traversal import walk
 from headrace.session import Session
 from headrace.session.compile import plan_query
-from headrace.testing.driver import run_graph
-from headrace.testing.oracle import Row, answer, as_multiset
+from headrace.testing.oracle.oracle import Row, answer, as_multiset
+from headrace.testing.run_graph import run_graph
 
 SEQUENCE = "a SEQUENCE b WITHIN 20 SECONDS WHERE a.k = b.k CONTEXT {}"
 

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from headrace.elements.expression import FALSE, TRUE, Call, Case, Cast, Column, Expr, Literal
-from headrace.elements.expression_text import format_expr
-from headrace.elements.time import DAY, SECOND
-from headrace.elements.types import Type
+from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Cast, Column, Expr, Literal
+from headrace.model.expressions.text import format_expr
+from headrace.model.time import DAY, SECOND
+from headrace.model.types import Type
 from headrace.optimizer.folding import fold
 
 X = Column("x", Type.BOOLEAN)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.elements.expression import FALSE, Call, Column, Expr, Literal
-from headrace.elements.schema import TS, Schema
-from headrace.elements.types import Type
-from headrace.elements.window import Extent, Range
+from headrace.model.expressions.expression import FALSE, Call, Column, Expr, Literal
+from headrace.model.schema import TS, Schema
+from headrace.model.types import Type
+from headrace.model.window import Extent, Range
 from headrace.optimizer.optimizer import best, optimize
 from headrace.optimizer.rules.push_down_filters import push_down_filters
 from headrace.optimizer.rules.push_down_projections import push_down_projections

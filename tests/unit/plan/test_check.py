@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.elements.expression import TRUE, Call, Column, Literal
-from headrace.elements.schema import TS, Schema
-from headrace.elements.types import Type
-from headrace.elements.window import Extent, Rows, While
 from headrace.errors import InternalError
+from headrace.model.expressions.expression import TRUE, Call, Column, Literal
+from headrace.model.schema import TS, Schema
+from headrace.model.types import Type
+from headrace.model.window import Extent, Rows, While
 from headrace.plan.check import check
 from headrace.plan.nodes import Aggregate, Filter, Join, Node, Project, Scan, TableJoin, Union
 

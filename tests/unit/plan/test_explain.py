@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from headrace.elements.expression import Call, Column, Literal
-from headrace.elements.schema import Schema
-from headrace.elements.time import DAY, MINUTE, SECOND
-from headrace.elements.types import Type
-from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.expressions.expression import Call, Column, Literal
+from headrace.model.schema import Schema
+from headrace.model.time import DAY, MINUTE, SECOND
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.explain import as_json, explain, format_window
 from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
 

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 from msgspec import Struct
 
-from headrace.elements.page import Page, Punctuation
-from headrace.elements.schema import TS
+from headrace.model.page import Page, Punctuation
+from headrace.model.schema import TS
 from headrace.operators.operator import Operator
 from headrace.testing.contract import check_operator, cut
 from headrace.testing.streams import stream_from_text

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.session import Session
 from headrace.testing.golden import parse_rows, print_rows, print_time, run_script, run_together
-from headrace.testing.oracle import Row
-from headrace.testing.queries import STREAMS
+from headrace.testing.oracle.oracle import Row
+from headrace.testing.strategies.queries import STREAMS
 
 SCRIPT = """\
 > CREATE STREAM bids (at TIMESTAMP, price DOUBLE, who STRING) TIMESTAMP BY at FROM MEMORY

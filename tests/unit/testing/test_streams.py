@@ -5,13 +5,13 @@ import datetime as dt
 import polars as pl
 import pytest
 
-from headrace.elements.page import Page, Punctuation
-from headrace.elements.schema import SEQ, TS, Schema
-from headrace.elements.time import DAY, END, HOUR, MINUTE, SECOND
-from headrace.elements.types import Type
 from headrace.errors import SourceFault
+from headrace.model.page import Page, Punctuation
+from headrace.model.schema import SEQ, TS, Schema
+from headrace.model.time import DAY, END, HOUR, MINUTE, SECOND
+from headrace.model.types import Type
 from headrace.testing.clock import VirtualClock
-from headrace.testing.oracle import Row
+from headrace.testing.oracle.oracle import Row
 from headrace.testing.sources import CollectingSink, ScriptedSource
 from headrace.testing.streams import Bound, End, Fail, Pause, interleave, page, parse_time, script, stream_from_text
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.elements.schema import Schema
-from headrace.elements.types import Type
 from headrace.errors import SourceFault
-from headrace.testing.oracle import Row, split_late
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+from headrace.testing.oracle.oracle import Row, split_late
 from headrace.testing.sources import ScriptedSource
 from headrace.testing.troublemaker import TroubledSource, Troublemaker
 

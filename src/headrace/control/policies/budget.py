@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from headrace.control.machine import Machine
 from headrace.control.policies.relief import LEAST
-from headrace.elements.promise import Qos, Strictness
-from headrace.elements.time import SECOND
+from headrace.model.qos import Qos, Strictness
+from headrace.model.time import SECOND
 
 #: The mean result is one and a half micro-batches late; with this share of the promise for one, it keeps its promise.
 SHARE_OF_PROMISE = 0.55

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.graph.command import Deferral
+from headrace.commands.running import Running
+from headrace.commands.running_graph import whole_of
+from headrace.commands.shedders_in_force import readers_of
 from headrace.graph.deferral import deferral_of
 from headrace.graph.graph import VertexId
-from headrace.graph.running import Running
-from headrace.graph.shedding import readers_of
-from headrace.graph.whole import whole_of
+from headrace.graph.place import Deferral
 
 #: Less work than this (busy seconds a second) is not worth sending tuples through the shuffle that it might have dropped.
 DEAR = 0.05

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from headrace.elements.promise import Qos
-from headrace.elements.time import SECOND
+from headrace.model.qos import Qos
+from headrace.model.time import SECOND
 
 #: A tuple waits up to a micro-batch until it is read, and one more until its results are there; a little is kept in reserve.
 SHARE_OF_PROMISE = 0.42

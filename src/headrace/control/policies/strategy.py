@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from headrace.analysis.verification import Measure
-from headrace.control.observation import Standing
-from headrace.elements.promise import Strictness
+from headrace.analysis.forecast.verification import Measure
+from headrace.control.standing import Standing
+from headrace.model.qos import Strictness
 
 #: How well each strategy serves each measure; 4 is best.
 RANKS: Mapping[str, Mapping[Measure, int]] = {

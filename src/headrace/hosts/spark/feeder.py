@@ -13,8 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.catalog.definitions import Stream
 from headrace.connectors import spool
 from headrace.connectors.spark import spool_directory
-from headrace.elements.types import Type
 from headrace.errors import SourceFault
+from headrace.model.types import Type
 
 _SPARK_TYPES = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 

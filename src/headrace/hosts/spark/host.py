@@ -15,22 +15,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
+from headrace.commands.command import AddQuery, Command, Drain
 from headrace.control.controller import Controller
+from headrace.driver.delivery import Delivery
+from headrace.driver.intake import Deployments, pause, resume
+from headrace.driver.progress import guide
+from headrace.driver.relaying import Relaying
+from headrace.driver.stints import switches
+from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
-from headrace.graph.command import AddQuery, Command, Drain
-from headrace.hosts.delivery import Delivery
-from headrace.hosts.intake import Deployments, pause, resume
-from headrace.hosts.progress import guide
-from headrace.hosts.relaying import Relaying
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import SCHEMA, HeadraceSource
-from headrace.hosts.switching import switches
-from headrace.runtime.clock import SystemClock
-from headrace.runtime.ingest import PAGE_TUPLES
-from headrace.runtime.wire import Kind, Row
+from headrace.worker.ingest import PAGE_TUPLES
+from headrace.worker.wire import Kind, Row
 
 #: How long a stop waits for the running micro-batch.
 STOP_SECONDS = 60.0

@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 # Spark makes a processor on the driver too, in a fresh process, only to ask for its state variables; what runs is imported where it runs.
 if TYPE_CHECKING:
-    from headrace.runtime.bucket import Bucket
+    from headrace.worker.bucket import Bucket
 
 #: A bucket with more state than this is not kept in memory but mapped anew from its files in the next micro-batch.
 KEEP_BYTES = 32 * 1024 * 1024
@@ -37,10 +37,10 @@ class BucketProcessor(StatefulProcessor):
         self.values = handle.getMapState("values", _NAME, _DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
-        from headrace.hosts.staging import Stager
-        from headrace.runtime.bucket import Bucket
-        from headrace.runtime.chunk_cache import ChunkCache
-        from headrace.runtime.wire import Kind, Row
+        from headrace.driver.staged_results import Stager
+        from headrace.worker.bucket import Bucket
+        from headrace.worker.chunk_cache import ChunkCache
+        from headrace.worker.wire import Kind, Row
 
         if not gc.get_freeze_count():
             gc.freeze()  # what is imported stays for good: letting go of a large bucket need not look through it
@@ -69,7 +69,7 @@ class BucketProcessor(StatefulProcessor):
 
 
 class _SparkStore:
-    """`runtime.bucket.Store` over Spark's state."""
+    """`worker.bucket.Store` over Spark's state."""
 
     def __init__(self, values: Any) -> None:
         self._values = values

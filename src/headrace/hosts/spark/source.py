@@ -16,11 +16,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from headrace.hosts.intake import START, Deployments, Intake, Offset
-from headrace.hosts.staging import Stager
-from headrace.runtime.clock import SystemClock
-from headrace.runtime.ingest import Ingest, Task
-from headrace.runtime.wire import Row
+from headrace.driver.intake import START, Deployments, Intake, Offset
+from headrace.driver.staged_results import Stager
+from headrace.engine.clock import SystemClock
+from headrace.worker.ingest import Ingest, Task
+from headrace.worker.wire import Row
 
 SCHEMA = "bucket INT, kind INT, name STRING, part BIGINT, n INT, payload BINARY"
 _ARROW = pa.schema(

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headrace.elements.event import Event, Mode, Primitive, Within, primitives, reaches
-from headrace.elements.event import Sequence as Following
-from headrace.elements.event_output import Count, Ended, Output, Pick, Started
-from headrace.elements.expression import columns
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.schema import TS
-from headrace.elements.time import END
-from headrace.operators.evaluate import compile_predicate
-from headrace.operators.events.admission import begins
-from headrace.operators.events.intake import Intake
-from headrace.operators.events.stage import BEGIN_TS, Stage
-from headrace.operators.hashing import hash_columns
+from headrace.model.events.event import Event, Mode, Primitive, Within, primitives, reaches
+from headrace.model.events.event import Sequence as Following
+from headrace.model.events.output import Count, Ended, Output, Pick, Started
+from headrace.model.expressions.expression import columns
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import TS
+from headrace.model.time import END
+from headrace.operators.events.chain_step import BEGIN_TS, Stage
+from headrace.operators.events.inputs import Intake
+from headrace.operators.events.masks import begins
+from headrace.operators.expressions.evaluate import compile_predicate
+from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.joins.pairing import EXACT, KEY
 from headrace.operators.operator import Operator, State
-from headrace.operators.pairing import EXACT, KEY
 
 if TYPE_CHECKING:
     from headrace.operators.events.detect import Detect

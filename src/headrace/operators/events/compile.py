@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.elements.event import (
+from headrace.errors import InternalError
+from headrace.model.events.event import (
     Absent,
     And,
     AnyOf,
@@ -25,12 +26,11 @@ from headrace.elements.event import (
     primitives,
     reaches,
 )
-from headrace.elements.event import (
+from headrace.model.events.event import (
     Sequence as Following,
 )
-from headrace.elements.expression import Expr, columns
-from headrace.errors import InternalError
-from headrace.operators.events.bracket import (
+from headrace.model.expressions.expression import Expr, columns
+from headrace.operators.events.between import (
     AbsentNode,
     AperiodicNode,
     AperiodicStarNode,
@@ -39,10 +39,10 @@ from headrace.operators.events.bracket import (
     PeriodicStarNode,
     PlusNode,
 )
-from headrace.operators.events.combine import AndNode, AnyNode, OrNode, SequenceNode, TimesNode
+from headrace.operators.events.combining import AndNode, AnyNode, OrNode, SequenceNode, TimesNode
 from headrace.operators.events.conditions import Parts, Test
 from headrace.operators.events.node import Leaf, Node, Setting
-from headrace.operators.events.waiting import Keeping
+from headrace.operators.events.selection import Keeping
 
 
 def compile_event(event: Event, context: Context, parts: Parts, conditions: Sequence[Expr]) -> tuple[Node, int]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from headrace.elements.event import Event, Retention, primitives
-from headrace.elements.expression import Call, Column, Expr, columns
-from headrace.elements.schema import TS, Schema
-from headrace.elements.types import Type
-from headrace.operators.evaluate import compile_predicate
+from headrace.model.events.event import Event, Retention, primitives
+from headrace.model.expressions.expression import Call, Column, Expr, columns
+from headrace.model.schema import TS, Schema
+from headrace.model.types import Type
 from headrace.operators.events.occurrence import Row, newest
+from headrace.operators.expressions.evaluate import compile_predicate
 
 
 class Parts:

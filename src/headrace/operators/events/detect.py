@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headrace.elements.event import Context, Event
-from headrace.elements.event_output import Output, Pick, output_schema
-from headrace.elements.expression import Expr, columns
-from headrace.elements.schema import Schema
+from headrace.model.events.event import Context, Event
+from headrace.model.events.output import Output, Pick, output_schema
+from headrace.model.expressions.expression import Expr, columns
+from headrace.model.schema import Schema
 from headrace.operators.events.chain import Chain, is_chain
 from headrace.operators.events.detector import Detector
 from headrace.operators.operator import Operator

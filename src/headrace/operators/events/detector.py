@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headrace.elements.page import Element, Page, Punctuation
-from headrace.elements.time import BEGIN, END
-from headrace.operators.events.admission import admissions, begins
-from headrace.operators.events.alarms import Alarms
-from headrace.operators.events.arrivals import Arrivals, arrivals
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.time import BEGIN, END
+from headrace.operators.events.by_key import Arrivals, arrivals
 from headrace.operators.events.compile import compile_event
 from headrace.operators.events.conditions import Parts
 from headrace.operators.events.histories import Histories, Key
-from headrace.operators.events.intake import Intake
+from headrace.operators.events.inputs import Intake
+from headrace.operators.events.masks import admissions, begins
 from headrace.operators.events.node import climb, death, is_timed, next_timer, path, run, stop
 from headrace.operators.events.occurrence import Memory, Occurrences
 from headrace.operators.events.results import Results
+from headrace.operators.events.timers import Alarms
 from headrace.operators.operator import Operator, State
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from headrace.elements.time import END
+from headrace.model.time import END
 from headrace.operators.events.occurrence import Memory, Occurrence
+from headrace.operators.joins.pairing import Flags
 from headrace.operators.operator import State
-from headrace.operators.pairing import Flags
 
 Key: TypeAlias = tuple[Any, ...]
 

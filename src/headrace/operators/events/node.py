@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.elements.event import Mode
-from headrace.elements.time import BEGIN, END
+from headrace.model.events.event import Mode
+from headrace.model.time import BEGIN, END
 from headrace.operators.events.conditions import Test
 from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences, merge
-from headrace.operators.events.waiting import Keeping
+from headrace.operators.events.selection import Keeping
 
 
 @dataclass(frozen=True, slots=True)

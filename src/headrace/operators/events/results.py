@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from headrace.elements.event_output import Count, Ended, Output, Pick, Started
-from headrace.elements.schema import TS
-from headrace.elements.types import Type
+from headrace.model.events.output import Count, Ended, Output, Pick, Started
+from headrace.model.schema import TS
+from headrace.model.types import Type
 from headrace.operators.events.conditions import Parts, series
 from headrace.operators.events.occurrence import Occurrence, newest
 

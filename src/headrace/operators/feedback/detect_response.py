@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.elements.event import And, AnyOf, Event, Mode, Or, Primitive, Sequence, Within, operands, primitives, reach
-from headrace.elements.event_output import key_columns
-from headrace.elements.pattern import STAMP, Pattern
-from headrace.elements.schema import TS
+from headrace.model.events.event import And, AnyOf, Event, Mode, Or, Primitive, Sequence, Within, operands, primitives, reach
+from headrace.model.events.output import key_columns
+from headrace.model.patterns.pattern import STAMP, Pattern
+from headrace.model.schema import TS
 from headrace.operators.events.detect import Detect
 from headrace.operators.feedback.preimage import through
 from headrace.operators.feedback.spans import shortened

@@ -6,11 +6,11 @@ assumed; and it may only be missing if that makes no tuple of the other side lon
 
 from __future__ import annotations
 
-from headrace.elements.expression import Cast, Column, Expr
-from headrace.elements.match import Match
-from headrace.elements.pattern import STAMP, Pattern, pattern
-from headrace.elements.schema import TS
-from headrace.elements.types import Type
+from headrace.model.expressions.expression import Cast, Column, Expr
+from headrace.model.patterns.match import Match
+from headrace.model.patterns.pattern import STAMP, Pattern, pattern
+from headrace.model.schema import TS
+from headrace.model.types import Type
 from headrace.operators.feedback.preimage import preimage
 from headrace.operators.feedback.spans import ending_before
 from headrace.operators.specs import Join, OrderedJoin, RowsJoin, SequenceJoin, TableJoin

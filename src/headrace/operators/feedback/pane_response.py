@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.elements.expression import Column, Expr
-from headrace.elements.match import NOTHING, Between, IsNull, Match, at_least, covers_match, intersect_matches, shifted, whole_range
-from headrace.elements.pattern import STAMP, Pattern, Term, pattern
-from headrace.elements.schema import TS
-from headrace.elements.types import Type
-from headrace.elements.window import AggregateCall, Landmark, Range
-from headrace.operators.aggregates import Aggregates, split
-from headrace.operators.feedback.facts import Facts
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.patterns.match import NOTHING, Between, IsNull, Match, at_least, covers_match, intersect_matches, shifted, whole_range
+from headrace.model.patterns.pattern import STAMP, Pattern, Term, pattern
+from headrace.model.schema import TS
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Landmark, Range
+from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.preimage import preimage, through
-from headrace.operators.panes import PANE, pane_length
 from headrace.operators.specs import PaneAggregate, PartialAggregate
+from headrace.operators.windows.aggregates import Aggregates, split
+from headrace.operators.windows.panes import PANE, pane_length
 
 
 def group_input(wanted: Pattern, keys: Mapping[str, Expr]) -> Pattern | None:

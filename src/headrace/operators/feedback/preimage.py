@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.elements.expression import Call, Cast, Column, Expr, Literal
-from headrace.elements.match import IsNull, Match, contains, shifted, turned
-from headrace.elements.pattern import Pattern, Term, pattern
-from headrace.elements.types import Type
+from headrace.model.expressions.expression import Call, Cast, Column, Expr, Literal
+from headrace.model.patterns.match import IsNull, Match, contains, shifted, turned
+from headrace.model.patterns.pattern import Pattern, Term, pattern
+from headrace.model.types import Type
 
 
 def preimage(expr: Expr, match: Match) -> tuple[tuple[Column, Match], ...] | None:

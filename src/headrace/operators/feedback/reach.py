@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
-from headrace.elements.pattern import Pattern
-from headrace.operators.feedback.facts import Facts
+from headrace.model.patterns.pattern import Pattern
+from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.specs import Filter, Spec, TableJoin, Union
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headrace.elements.expression import Column, Expr
-from headrace.elements.match import Between
-from headrace.elements.pattern import STAMP, Pattern
-from headrace.elements.schema import TS
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.patterns.match import Between
+from headrace.model.patterns.pattern import STAMP, Pattern
+from headrace.model.schema import TS
 from headrace.operators.feedback.detect_response import detect_inputs
-from headrace.operators.feedback.facts import Facts
 from headrace.operators.feedback.join_response import join_inputs, sequence_inputs, table_input
+from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.pane_response import group_input, pane_input, partial_input, watches
 from headrace.operators.feedback.preimage import through
 from headrace.operators.feedback.spans import shortened

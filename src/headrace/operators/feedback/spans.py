@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.elements.match import Between, Match
-from headrace.elements.pattern import STAMP, Pattern, Term
-from headrace.elements.schema import TS
-from headrace.elements.time import END
+from headrace.model.patterns.match import Between, Match
+from headrace.model.patterns.pattern import STAMP, Pattern, Term
+from headrace.model.schema import TS
+from headrace.model.time import END
 
 
 def shortened(wanted: Pattern, span: int) -> Pattern | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from headrace.elements.expression import FALSE, TRUE, Expr, conjuncts
+from headrace.model.expressions.expression import FALSE, TRUE, Expr, conjuncts
 from headrace.optimizer.folding import fold, is_null
 from headrace.plan.nodes import Filter, Join, Node, SequenceJoin, TableJoin
 from headrace.plan.traversal import replace_expressions, transform

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.elements.expression import Call
-from headrace.elements.types import Type
+from headrace.model.expressions.expression import Call
+from headrace.model.types import Type
 from headrace.plan.nodes import Filter, Node
 from headrace.plan.traversal import transform
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from headrace.elements.expression import Column, Literal, substitute, walk
+from headrace.model.expressions.expression import Column, Literal, substitute, walk
 from headrace.plan.nodes import Node, Project
 from headrace.plan.traversal import transform
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from headrace.elements.event import Primitive, primitives
-from headrace.elements.event_output import key_columns
-from headrace.elements.event_rewrite import own_names
-from headrace.elements.event_rewrite import rebuild as rebuild_event
-from headrace.elements.expression import Column, Expr, columns, conjunction, conjuncts, substitute
-from headrace.elements.schema import HIDDEN, TS
-from headrace.elements.types import Type
-from headrace.elements.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.events.event import Primitive, primitives
+from headrace.model.events.output import key_columns
+from headrace.model.events.rewrite import own_names
+from headrace.model.events.rewrite import rebuild as rebuild_event
+from headrace.model.expressions.expression import Column, Expr, columns, conjunction, conjuncts, substitute
+from headrace.model.schema import HIDDEN, TS
+from headrace.model.types import Type
+from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_narrowed_scan
 from headrace.plan.nodes import (
     Aggregate,

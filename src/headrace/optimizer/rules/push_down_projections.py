@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from headrace.elements.event import primitives
-from headrace.elements.event_output import Pick
-from headrace.elements.expression import Expr, columns
-from headrace.elements.suppression import Standing
-from headrace.elements.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.events.event import primitives
+from headrace.model.events.output import Pick
+from headrace.model.expressions.expression import Expr, columns
+from headrace.model.suppression import Standing
+from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
 from headrace.plan.nodes import (
     Aggregate,

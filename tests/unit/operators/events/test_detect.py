@@ -7,7 +7,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from headrace.elements.event import (
+from headrace.model.events.event import (
     Absent,
     And,
     AnyOf,
@@ -28,20 +28,20 @@ from headrace.elements.event import (
     Within,
     primitives,
 )
-from headrace.elements.event_growth import growing
-from headrace.elements.event_output import Count, Ended, Output, Pick, Started
-from headrace.elements.expression import Call, Column, Expr, Literal
-from headrace.elements.page import Page, Punctuation, page_of
-from headrace.elements.schema import Schema
-from headrace.elements.time import END
-from headrace.elements.types import Type
-from headrace.operators.evaluate import compile_predicate
+from headrace.model.events.growth import growing
+from headrace.model.events.output import Count, Ended, Output, Pick, Started
+from headrace.model.expressions.expression import Call, Column, Expr, Literal
+from headrace.model.page import Page, Punctuation, page_of
+from headrace.model.schema import Schema
+from headrace.model.time import END
+from headrace.model.types import Type
 from headrace.operators.events.conditions import Parts
 from headrace.operators.events.conditions import Test as Condition
 from headrace.operators.events.detect import Detect
 from headrace.operators.events.occurrence import Row as Part
+from headrace.operators.expressions.evaluate import compile_predicate
 from headrace.testing.contract import Script, check_operator
-from headrace.testing.oracle_rows import Row
+from headrace.testing.oracle.rows import Row
 
 SCHEMA = Schema.of(id=Type.STRING, car=Type.BIGINT, segment=Type.BIGINT)
 A, B, C = (Primitive(name, port) for port, name in enumerate("abc"))

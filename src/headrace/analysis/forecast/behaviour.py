@@ -1,0 +1,165 @@
+"""What each operator does to rates, memory and the size of tuples, as far as its spec tells; the rest is assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Literal
+
+from headrace.analysis.forecast.facts import ENDING, MATCHES, PASSING, STAMP, Facts, row_width, width
+from headrace.model.events.event import reach
+from headrace.model.schema import Schema
+from headrace.model.suppression import Repeats
+from headrace.model.time import SECOND
+from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.operators.specs import (
+    Detect,
+    Distinct,
+    Exchange,
+    Filter,
+    Impute,
+    Join,
+    OrderedJoin,
+    OrderedUnion,
+    Output,
+    Pace,
+    PaneAggregate,
+    PartialAggregate,
+    Project,
+    Receive,
+    Reorder,
+    RowsAggregate,
+    RowsJoin,
+    Scan,
+    SequenceJoin,
+    SessionAggregate,
+    SlidingAggregate,
+    Spec,
+    Suppress,
+    TableJoin,
+    Union,
+    WhileAggregate,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What is known of an input: its rate, the bytes of its tuples, how long they live in joins, how far they may be out of order (seconds)."""
+
+    rate: float
+    size: float
+    life: float = 0.0
+    skew: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """Selectivity and seconds of memory port by port, tuples kept whatever the rate, the size and life of what comes out."""
+
+    selectivities: tuple[float, ...]
+    size: float
+    emits: Literal["share", "pairs", "timed"] = "share"
+    windows: tuple[float, ...] = ()
+    kept: float = 0.0
+    life: float = 0.0
+    guessed: bool = True  # the selectivity is an assumption, not a consequence of what the operator is
+
+
+def behaviour(spec: Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
+    """How a vertex treats these inputs."""
+    ports = len(inputs)
+    same = (1.0,) * ports
+    size = max((origin.size for origin in inputs), default=STAMP)
+    life = max((origin.life for origin in inputs), default=0.0)
+    match spec:
+        case Scan():
+            return Behaviour((1.0,), _scan_size(spec, facts), guessed=False)
+        case Filter():
+            return Behaviour((PASSING,), size, life=life)
+        case Project():
+            return Behaviour(same, STAMP + sum(width(expr.type) for _, expr in spec.columns), life=life, guessed=False)
+        case Union() | OrderedUnion() | Pace() | Output() | Exchange() | Receive():
+            return Behaviour(same, size, life=life, guessed=False)
+        case Impute():
+            return Behaviour(same, size + width(spec.value.type), life=life, guessed=False)
+        case Reorder():
+            return Behaviour(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
+        case Distinct():
+            return Behaviour((PASSING,), size, windows=(spec.span / SECOND,))
+        case Suppress(rule=rule):
+            span = 0.0 if rule.span is None else rule.span / SECOND
+            passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING
+            kept = 0.0 if span else facts.groups * (rule.limit if isinstance(rule, Repeats) else 1)
+            return Behaviour((passing,), 2 * size, windows=(span,), kept=kept)
+        case TableJoin():
+            return Behaviour((MATCHES,), size + row_width(spec.schema) - STAMP, life=life)
+        case Join() | OrderedJoin() | RowsJoin():
+            return _join(spec, inputs, facts)
+        case SequenceJoin():
+            span = (spec.span or 0) / SECOND
+            return Behaviour((0.0, MATCHES), _joined(spec.left, spec.right), windows=(span, 0.0))
+        case Detect():
+            span = (reach(spec.event) or 0) / SECOND
+            size = STAMP + sum(width(field.type) for field in spec.schema)
+            return Behaviour((0.0,) * (ports - 1) + (MATCHES,), size, windows=(span,) * ports)
+        case PartialAggregate() | PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
+            return _aggregate(spec, inputs[0], facts)
+
+
+def _scan_size(spec: Scan, facts: Facts) -> float:
+    schema = facts.schemas.get(spec.stream, Schema(()))
+    fields = [schema.find(name) for name in spec.columns]
+    return STAMP + sum(8.0 if field is None else width(field.type) for field in fields)
+
+
+def _joined(left: Schema, right: Schema) -> float:
+    return row_width(left) + row_width(right) - STAMP
+
+
+def _join(spec: Join | OrderedJoin | RowsJoin, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
+    windows, kept, lives = [], 0.0, []
+    for origin, extent in zip(inputs, (spec.left_extent, spec.right_extent), strict=True):
+        windows.append(_span(extent, origin))
+        lives.append(windows[-1])
+        if extent is not None and extent.rows is not None:
+            kept += extent.rows * (facts.groups if extent.by else 1.0)
+    return Behaviour((MATCHES, MATCHES), _joined(spec.left, spec.right), "pairs", tuple(windows), kept, min(lives))
+
+
+def _span(extent: Extent | None, origin: Input) -> float:
+    if extent is None:  # of tuples that a join has made: their own expiry counts
+        return origin.life
+    return 0.0 if extent.span is None else extent.span / SECOND
+
+
+def _aggregate(
+    spec: PartialAggregate | PaneAggregate | SessionAggregate | SlidingAggregate | RowsAggregate | WhileAggregate, origin: Input, facts: Facts
+) -> Behaviour:
+    groups = facts.groups if spec.keys else 1.0
+    size = 2 * STAMP + sum(width(expr.type) for _, expr in spec.keys) + sum(width(call.type) for call in spec.calls)
+    if isinstance(spec, PartialAggregate):  # keeps nothing, and gives a row for each group of a pane
+        return Behaviour((_timed(groups / _slide(spec.window), origin.rate),), size, "timed")
+    match spec.window:
+        case Range(size=length, slide=slide):
+            panes = max(1, length // gcd(length, slide))
+            return Behaviour((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups * panes)
+        case Landmark(slide=slide):
+            return Behaviour((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups)
+        case Session(gap=gap):
+            return Behaviour((_timed(groups / (gap / SECOND), origin.rate),), size, "timed", kept=groups)
+        case Sliding(size=length):
+            return Behaviour((1.0,), size, windows=((length or 0) / SECOND,), kept=groups if length is None else 0.0, guessed=False)
+        case Rows(size=length, slide=slide, by=by):
+            return Behaviour((1.0 / slide,), size, kept=length * (facts.groups if by else 1.0), guessed=bool(spec.keys))
+        case While():
+            return Behaviour((ENDING,), size, kept=groups)
+
+
+def _slide(window: Window) -> float:
+    assert isinstance(window, Range | Landmark)
+    return window.slide / SECOND
+
+
+def _timed(results: float, rate: float) -> float:
+    """The selectivity at which so many results a second come; no tuple, no result."""
+    return min(1.0, results / rate) if rate > 0 else 0.0

@@ -1,0 +1,204 @@
+"""A forecast for people and programs: operators, queries, promises, and what would make broken ones hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from headrace.analysis.forecast.from_graph import Model
+from headrace.analysis.forecast.network import faster, reached
+from headrace.analysis.forecast.planning import Remedy, largest_growth, remedy
+from headrace.analysis.forecast.solver import Forecast, forecast
+from headrace.analysis.forecast.verification import Check, Measure, verify
+from headrace.model.qos import Qos
+
+
+class OperatorLine(Struct, frozen=True):
+    """One operator; seconds, tuples, bytes."""
+
+    operator: str
+    rate: float
+    service: float
+    selectivity: float
+    utilisation: float
+    wait: float
+    queued: float
+    kept: float
+    memory: float
+    assumed: tuple[str, ...]
+
+
+class QueryLine(Struct, frozen=True):
+    """One query; `growth` is the factor by which its streams may speed up until a promise or the processor breaks."""
+
+    query: str
+    latency: float
+    memory: float
+    throughput: float
+    bottleneck: str | None
+    growth: float
+
+
+class PromiseLine(Struct, frozen=True):
+    """One promise, in seconds, bytes or results a second; speed and shed are what would make it hold if it does not (None: nothing of the kind)."""
+
+    query: str
+    measure: Measure
+    strictness: str
+    promised: float
+    predicted: float
+    holds: bool
+    speed: float | None
+    shed: float | None
+    tolerated: float | None
+
+
+class CapacityReport(Struct, frozen=True):
+    """All of it."""
+
+    utilisation: float
+    round: float
+    bottleneck: str | None
+    streams: dict[str, float]
+    assumed_streams: tuple[str, ...]
+    operators: tuple[OperatorLine, ...]
+    queries: tuple[QueryLine, ...]
+    promises: tuple[PromiseLine, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether all that MUST hold does."""
+        return all(line.holds for line in self.promises if line.strictness == "MUST")
+
+
+def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, only: str | None = None) -> CapacityReport:
+    """Predict what a model will do on a processor `speed` times as fast; `only` leaves out what does not concern one query."""
+    network = faster(model.network, speed)
+    seen = forecast(network)
+    names = [only] if only is not None else list(network.queries)
+    mine = {station for name in names for station in reached(network, name)[0]}
+    operators = tuple(_operator(model, seen, station.name, station.service.mean) for station in network.stations if station.name in mine)
+    queries, lines = [], []
+    for name in names:
+        qos, found = promises.get(name, Qos()), seen.queries[name]
+        growth = largest_growth(network, name, qos)
+        queries.append(QueryLine(name, found.latency, found.memory, found.throughput, found.bottleneck, growth))
+        for check in verify(seen, name, qos):
+            lines.append(_promise(check, Remedy(None, None) if check.holds else remedy(network, check), qos))
+    guessed = tuple(name for name in network.streams if name in model.assumed)
+    return CapacityReport(seen.utilisation, seen.round, seen.bottleneck, dict(network.streams), guessed, operators, tuple(queries), tuple(lines))
+
+
+def _operator(model: Model, seen: Forecast, name: str, service: float) -> OperatorLine:
+    found = seen.stations[name]
+    station = model.network.station(name)
+    assert station is not None
+    shares = [feed.selectivity for feed in station.feeds]
+    assumed = model.assumed.get(name, ())
+    return OperatorLine(
+        name, found.rate, service, sum(shares) / len(shares), found.utilisation, found.wait, found.queued, found.kept, found.bytes, assumed
+    )
+
+
+def _promise(check: Check, would: Remedy, qos: Qos) -> PromiseLine:
+    strictness = check.promise.strictness.value
+    return PromiseLine(check.query, check.measure, strictness, check.promised, check.predicted, check.holds, would.speed, would.shed, qos.error)
+
+
+def format_report(found: CapacityReport) -> str:
+    """As text: the processor, then a table each of operators, queries and promises."""
+    rates = ", ".join(
+        f"{name} {_count(rate)}/s{' (assumed)' if name in found.assumed_streams else ''}" for name, rate in sorted(found.streams.items())
+    )
+    lines = [f"streams: {rates}", _processor(found), ""]
+    operators = [
+        (
+            line.operator,
+            f"{_count(line.rate)}/s",
+            _starred(seconds(line.service), line, "service"),
+            _starred(f"{line.selectivity:.3g}", line, "selectivity"),
+            f"{line.utilisation:.1%}",
+            seconds(line.wait),
+            _count(line.queued + line.kept),
+            size(line.memory),
+        )
+        for line in sorted(found.operators, key=lambda line: -line.utilisation)
+    ]
+    lines += _table(("operator", "takes", "a tuple", "selectivity", "processor", "waits", "holds", "memory"), operators)
+    if any(line.assumed for line in found.operators):
+        lines.append("* assumed, not measured")
+    queries = [
+        (line.query, seconds(line.latency), size(line.memory), f"{_count(line.throughput)}/s", _growth(line.growth), line.bottleneck or "-")
+        for line in found.queries
+    ]
+    lines += ["", *_table(("query", "latency", "memory", "results", "rates may grow", "bottleneck"), queries)]
+    lines += ["", *([_sentence(line) for line in found.promises] or ["nothing is promised"])]
+    return "\n".join(lines)
+
+
+def seconds(value: float) -> str:
+    """A time as people read it."""
+    if math.isinf(value):
+        return "without end"
+    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if value >= unit:
+            return f"{value / unit:.3g} {name}"
+    return f"{value / 1e-9:.3g} ns" if value else "0"
+
+
+def size(value: float) -> str:
+    """An amount of memory as people read it."""
+    if math.isinf(value):
+        return "without end"
+    for unit, name in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
+        if value >= unit:
+            return f"{value / unit:.3g} {name}"
+    return f"{value:.0f} B"
+
+
+def _processor(found: CapacityReport) -> str:
+    if found.utilisation >= 1:
+        return f"processor: {found.utilisation:.1%} needed, {found.utilisation - 1:.1%} more than there is; most by {found.bottleneck}"
+    return f"processor: {found.utilisation:.1%} used, most by {found.bottleneck or 'nothing'}; a round takes {seconds(found.round)}"
+
+
+def _sentence(line: PromiseLine) -> str:
+    write: Mapping[Measure, Callable[[float], str]] = {"latency": seconds, "memory": size, "throughput": lambda value: f"{_count(value)}/s"}
+    text = write[line.measure]
+    bound = "at least" if line.measure == "throughput" else "at most"
+    said = f"{line.query}: {line.measure} {bound} {text(line.promised)} {line.strictness}"
+    if line.holds:
+        return f"{said}: holds, {text(line.predicted)} is predicted"
+    ways = []
+    if line.speed is not None:
+        ways.append(f"a processor {line.speed:.3g} times as fast")
+    if line.shed is not None:
+        allowed = (
+            "" if line.tolerated is None else f" ({'within' if line.shed <= line.tolerated else 'more than'} the tolerated {line.tolerated:.0%})"
+        )
+        ways.append(f"shedding {line.shed:.1%} of its streams{allowed}")
+    would = "; " + " or ".join(ways) + " would do" if ways else "; neither a faster processor nor shedding would help"
+    return f"{said}: BROKEN, {text(line.predicted)} is predicted{would}"
+
+
+def _starred(text: str, line: OperatorLine, what: str) -> str:
+    return f"{text} *" if what in line.assumed else text
+
+
+def _growth(factor: float) -> str:
+    if math.isinf(factor):
+        return "without end"
+    return f"x {factor:.3g}" if factor >= 1 else f"must shrink to {factor:.1%}"
+
+
+def _count(value: float) -> str:
+    if math.isinf(value):
+        return "without end"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (heads, *rows)]

@@ -1,0 +1,93 @@
+"""How much to shed where: places by what they free for the error that they cost, the last one only as far as is needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.analysis.shedding.places import Place
+
+#: Weights within this factor are as good as equal.
+LEVEL = 2.0
+#: Less than this share of the processor is an error of rounding.
+NOTHING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """A place and the share of the tuples of its path to drop there; `share` counts those that would come if nothing was dropped before."""
+
+    place: Place
+    share: float
+
+    @property
+    def freed(self) -> float:
+        return self.place.freed(self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What to shed, in the order in which it was chosen, and the share of the processor that is missing even so."""
+
+    sheds: tuple[Shed, ...]
+    shortfall: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A place with the level of its weight, and by which factors its rate may rise or fall before the level changes."""
+
+    place: Place
+    level: int
+    rises: float
+    falls: float
+
+    def at(self, rate: float) -> Ranked:
+        """With another rate: weights grow with it, so mostly the level stays and nothing is computed."""
+        ratio = rate / self.place.rate if self.place.rate else math.inf
+        if self.falls <= ratio < self.rises:
+            return self
+        place = self.place
+        return rank(Place(place.label, rate, place.cost, place.test, place.error, place.paths, place.above))
+
+
+def rank(place: Place) -> Ranked:
+    """Find the level of a place's weight."""
+    level = math.floor(math.log(place.weight, LEVEL))
+    return Ranked(place, level, LEVEL ** (level + 1) / place.weight, LEVEL**level / place.weight)
+
+
+def allocate(excess: float, places: Iterable[Place]) -> Allocation:
+    """Free this share of the processor at the least error: the best places first (a fractional knapsack)."""
+    return _take(excess, sorted(places, key=lambda place: -place.weight))
+
+
+def allocate_by_level(excess: float, ranked: Iterable[Ranked]) -> Allocation:
+    """As `allocate`, but without sorting weights: level by level, and within one those first that can drop most."""
+    return _take(excess, [one.place for one in sorted(ranked, key=lambda one: (-one.level, -one.place.error * one.place.rate))])
+
+
+def shares(sheds: Sequence[Shed]) -> Mapping[str, float]:
+    """By place, the share to drop of what really comes there, after what was dropped before it on the same path."""
+    before = {shed.place.label: shed.share for shed in sheds}
+    return {shed.place.label: min(1.0, shed.share / max(1e-12, 1.0 - sum(before.get(label, 0.0) for label in shed.place.above))) for shed in sheds}
+
+
+def _take(excess: float, places: Sequence[Place]) -> Allocation:
+    sheds: list[Shed] = []
+    for place in places:
+        if excess <= NOTHING:
+            break
+        most = place.freed(place.error)
+        if most <= 0:
+            continue
+        share = place.error if most < excess else needed(place, excess)
+        sheds.append(Shed(place, share))
+        excess -= place.freed(share)
+    return Allocation(tuple(sheds), excess if excess > NOTHING else 0.0)
+
+
+def needed(place: Place, freed: float) -> float:
+    """The share that must be dropped at a place to free so much; what the shedder takes comes on top."""
+    return min(place.error, (freed + place.rate * place.test) / (place.rate * place.cost))

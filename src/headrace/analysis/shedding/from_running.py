@@ -1,0 +1,116 @@
+"""From running queries and what was measured of them to places where tuples may be dropped, and from chosen places back to arcs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.analysis.capacity.capacity import Stage
+from headrace.analysis.capacity.load import load
+from headrace.analysis.forecast.facts import Facts
+from headrace.analysis.forecast.from_graph import model
+from headrace.analysis.shedding.allocation import Shed, shares
+from headrace.analysis.shedding.decision import ShedPlan
+from headrace.analysis.shedding.places import Place, QueryPath, choose_places
+from headrace.commands.command import ShedAt
+from headrace.commands.running import Running
+from headrace.commands.running_graph import whole_of
+from headrace.commands.shedders_in_force import Arc, fitted, parts_of, share_of_each, sheddable, shedders_in
+from headrace.graph.graph import Graph, VertexId
+from headrace.operators.specs import Output, Scan
+
+#: Seconds that a shedder takes for a tuple: a draw and a column to filter.
+TEST = 2e-8
+
+
+@dataclass(frozen=True, slots=True)
+class SheddingPlan:
+    """What the queries need of the processor (1: all of it), before anything is dropped to keep promises, and where it could be dropped."""
+
+    load: float
+    places: tuple[Place, ...]
+    arcs: Mapping[str, Arc]  # by the label of a place
+
+    def shedders(self, plan: ShedPlan, running: Running) -> tuple[ShedAt, ...]:
+        """What was decided, as a command says it: each arc on behalf of the query that bears least of those that read it."""
+        return shedders_of(plan.sheds, self.arcs, running)
+
+
+def shedding_plan(
+    running: Running, facts: Facts, *, speed: float = 1.0, bears: Mapping[str, float] | None = None, test: float = TEST
+) -> SheddingPlan:
+    """Describe what runs on `speed` cores. `bears` says which share of its results each query may lose (else its error, if it has one).
+
+    A query whose share was set by hand bears nothing more, and what is dropped for it is not part of the load. A query with several inputs bears on
+    each so much that together it is no more than it bears: a result of a join is there only if all of its parts are.
+    """
+    whole = whole_of(running)
+    by_hand = {one.query for one in running.shedding}
+    said = {query.query: query.qos.error or 0.0 for query in running.queries} if bears is None else bears
+    errors = {query.query: 0.0 if query.query in by_hand else said.get(query.query, 0.0) for query in running.queries}
+    fixed = {arc: one.share for arc, one in shedders_in(running).items() if one.query in by_hand}
+    stages, arcs = _stages(whole, facts, fixed, speed)
+    streams = {vertex.id: vertex.spec.stream for vertex in whole if isinstance(vertex.spec, Scan)}
+    found: list[QueryPath] = []
+    for query in running.queries:
+        error = share_of_each(errors[query.query], parts_of(query.graph, query.output))
+        ways = _labels(whole, query.output)
+        found += [QueryPath(query.query, way, facts.rates.get(streams[way[0]], 0.0), error) for way in ways]
+    may = sheddable(whole)
+    barred = frozenset(label for label, arc in arcs.items() if arc not in may or arc in fixed) | streams.keys()
+    needs = load([(path.labels, path.rate) for path in found], stages) if found else 0.0
+    return SheddingPlan(needs, choose_places(found, stages, test=test / speed, barred=barred), arcs)
+
+
+def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Running) -> tuple[ShedAt, ...]:
+    """Places and shares as shedders on arcs."""
+    vertices = whole_of(running).by_id()
+    found = []
+    for label, share in shares(sheds).items():
+        reader, port = arcs[label]
+        reads = [query for query in running.queries if any(vertex.id == reader for vertex in query.graph)]
+        strictest = min(reads, key=lambda query: query.qos.error or 0.0)
+        found.append(ShedAt(reader, port, share, fitted(strictest.qos.shed, vertices[reader].inputs[port], vertices), strictest.query))
+    return tuple(found)
+
+
+def _stages(whole: Graph, facts: Facts, fixed: Mapping[Arc, float], speed: float) -> tuple[dict[str, Stage], dict[str, Arc]]:
+    """What each arc's reader does with a tuple that comes by it, by label: that of a scan is its vertex."""
+    stations = {station.name: station for station in model(whole, facts).network.stations}
+    stages: dict[str, Stage] = {}
+    arcs: dict[str, Arc] = {}
+    for vertex in whole:
+        if isinstance(vertex.spec, Output):
+            arcs[label_of(vertex.id, 0)] = (vertex.id, 0)
+            stages[label_of(vertex.id, 0)] = Stage(vertex.id, math.inf)
+            continue
+        station = stations[vertex.id]
+        capacity = speed / station.service.mean if station.service.mean else math.inf
+        if isinstance(vertex.spec, Scan):
+            stages[vertex.id] = Stage(vertex.id, capacity, station.feeds[0].selectivity)
+            continue
+        for port, feed in enumerate(station.feeds):
+            label, kept = label_of(vertex.id, port), 1.0 - fixed.get((vertex.id, port), 0.0)
+            arcs[label] = (vertex.id, port)
+            # what is dropped on the arc costs nothing and leads to nothing
+            stages[label] = Stage(label, capacity / kept if kept else math.inf, feed.selectivity * kept)
+    return stages, arcs
+
+
+def label_of(reader: VertexId, port: int) -> str:
+    """The name of an arc as a place."""
+    return f"{reader}.{port}"
+
+
+def _labels(whole: Graph, output: VertexId) -> list[tuple[str, ...]]:
+    """All ways from a scan to an output, as labels of the arcs."""
+    vertices = whole.by_id()
+
+    def ways(name: VertexId) -> list[tuple[str, ...]]:
+        vertex = vertices[name]
+        if not vertex.inputs:
+            return [(name,)]
+        return [(*way, label_of(name, port)) for port, origin in enumerate(vertex.inputs) for way in ways(origin)]
+
+    return ways(output)

@@ -1,0 +1,180 @@
+"""Where to shed: how much of the processor a dropped tuple frees for the error that it causes, and which places of shared paths to use.
+
+Paths go from a stream to the results of a query. A place is the input of one of their operators. Where paths share operators, they are a tree: it is
+cut into segments behind each operator after which paths part, and each segment has one place at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.analysis.capacity.capacity import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPath:
+    """The operators from a stream to a query's results, the stream's tuples a second, and which share of the results may be lost."""
+
+    query: str
+    labels: tuple[str, ...]
+    rate: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The input of an operator: the tuples a second that come there, the processor seconds that one of them costs from there on, and who reads it.
+
+    `test` is what a shedder there takes for each tuple that comes; `error` is the share that all who read it bear.
+    """
+
+    label: str
+    rate: float
+    cost: float
+    test: float
+    error: float
+    paths: int = 1
+    above: tuple[str, ...] = ()  # the places before it on the same path
+
+    def freed(self, share: float) -> float:
+        """The share of the processor that dropping a share of the tuples frees, less what the shedder takes."""
+        return share * self.rate * self.cost - self.rate * self.test
+
+    @property
+    def weight(self) -> float:
+        """What is freed for the error that it costs, at the largest share that may be dropped."""
+        harm = self.error * self.paths  # each path suffers
+        return self.freed(self.error) / harm if harm else 0.0  # (7.9)
+
+
+@dataclass(slots=True)
+class _Node:
+    label: str
+    place: Place
+    paths: list[QueryPath] = field(default_factory=list)
+    children: dict[str, _Node] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A run of operators behind which paths part or end, the best place in it, and the segments that follow."""
+
+    best: Place | None
+    left: float  # the share that may still be dropped there
+    branches: list[_Segment]
+
+
+def places_of(
+    paths: Sequence[QueryPath], stages: Mapping[str, Stage], *, test: float = 0.0, barred: frozenset[str] = frozenset()
+) -> dict[str, Place]:
+    """All places by label, with their weights; `barred` ones, and those that several streams lead to, are none."""
+    found: dict[str, Place] = {}
+    twice: set[str] = set()
+    for node in _walk(_trees(paths, stages, test)):
+        if node.label in found:
+            twice.add(node.label)
+        found[node.label] = node.place
+    return {label: place for label, place in found.items() if label not in barred and label not in twice}
+
+
+def path_weight(places: Sequence[Place]) -> float:
+    """The weight of the best of a path's places; 0 means that to shed would cost more than it frees."""
+    return max((place.weight for place in places if place.weight > 0), default=0.0)  # (7.10)
+
+
+def choose_places(
+    paths: Sequence[QueryPath], stages: Mapping[str, Stage], *, test: float = 0.0, barred: frozenset[str] = frozenset()
+) -> tuple[Place, ...]:
+    """The places to shed at, each with the share that may be dropped there: along a path they add up to no more than its query bears."""
+    allowed = places_of(paths, stages, test=test, barred=barred)
+    chosen: list[Place] = []
+    for tree in _trees(paths, stages, test):
+        segment = _segment(tree, allowed)
+        _merge(segment)
+        chosen += _left(segment)
+    return tuple(chosen)
+
+
+def _trees(paths: Sequence[QueryPath], stages: Mapping[str, Stage], test: float) -> list[_Node]:
+    """The paths as trees, one for each leaf."""
+    roots: dict[str, _Node] = {}
+    for path in paths:
+        level = roots
+        for label in path.labels:
+            node = level.setdefault(label, _Node(label, Place(label, 0.0, 0.0, test, 0.0)))
+            node.paths.append(path)
+            level = node.children
+    for root in roots.values():
+        _measure(root, stages, test, root.paths[0].rate, ())
+    return list(roots.values())
+
+
+def _measure(node: _Node, stages: Mapping[str, Stage], test: float, rate: float, above: tuple[str, ...]) -> float:
+    """Find what comes to a node and what a tuple costs from there on, each operator behind it counted once."""
+    stage = stages[node.label]
+    behind = sum(_measure(child, stages, test, rate * stage.selectivity, (*above, node.label)) for child in node.children.values())
+    cost = 1 / stage.capacity + stage.selectivity * behind
+    node.place = Place(node.label, rate, cost, test, min(path.error for path in node.paths), len(node.paths), above)
+    return cost
+
+
+def _walk(nodes: Sequence[_Node]) -> Iterator[_Node]:
+    for node in nodes:
+        yield node
+        yield from _walk(list(node.children.values()))
+
+
+def _segment(node: _Node, allowed: Mapping[str, Place]) -> _Segment:
+    run = [node]
+    while len(node.children) == 1 and not _ends_at(node):
+        (node,) = node.children.values()
+        run.append(node)
+    candidates = [each.place for each in run if each.label in allowed and each.place.weight > 0]
+    best = max(candidates, key=lambda place: place.weight, default=None)
+    ended = min((path.error for path in node.paths if path.labels[-1] == node.label), default=0.0)
+    if not node.children:
+        return _Segment(best, ended, [])
+    # what ends here bears something, but there is no place behind it; an inner segment has to be given its share
+    branches = [_segment(child, allowed) for child in node.children.values()]
+    return _Segment(best, 0.0, [*branches, _Segment(None, ended, [])] if _ends_at(node) else branches)
+
+
+def _ends_at(node: _Node) -> bool:
+    return any(path.labels[-1] == node.label for path in node.paths)
+
+
+def _merge(segment: _Segment) -> None:
+    """Shed before paths part, rather than behind, where that frees more for the same error; those nearest to the results first."""
+    if not segment.branches:
+        return
+    for branch in segment.branches:
+        _merge(branch)
+    if segment.best is None:
+        return
+    behind = _first(segment.branches)
+    if len(behind) * segment.best.weight <= sum(_weight(one) for one in behind):
+        segment.best = None
+        return
+    segment.left = min(one.left for one in behind)
+    for one in behind:
+        one.left -= segment.left
+        if one.left <= 1e-12:
+            one.left, one.best = 0.0, None
+
+
+def _first(segments: Sequence[_Segment]) -> list[_Segment]:
+    """The first segment on each way to the results that holds something, or the last one."""
+    return [found for one in segments for found in ([one] if one.left or not one.branches else _first(one.branches))]
+
+
+def _weight(segment: _Segment) -> float:
+    return segment.best.weight if segment.best is not None else 0.0
+
+
+def _left(segment: _Segment) -> Iterator[Place]:
+    if segment.best is not None and segment.left > 0:
+        place = segment.best
+        yield Place(place.label, place.rate, place.cost, place.test, segment.left, place.paths, place.above)
+    for branch in segment.branches:
+        yield from _left(branch)

@@ -1,0 +1,80 @@
+"""How the command line speaks: outcomes of statements, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headrace.cli.spark_log import log
+from headrace.errors import HeadraceError, HostFault, QueryError, RunError
+from headrace.session import Listing, Message, Outcome, Started
+
+#: Exit codes: the data or environment must change; the text must change; we made a mistake; a promise would be broken.
+RUN_FAILED, BAD_QUERY, OUR_FAULT, PROMISE_BROKEN = 1, 2, 3, 4
+DEBUG = "HEADRACE_DEBUG"
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def faults(text: str | None = None) -> Iterator[None]:
+    """Turn any error into a message and an exit code; `text` is what the error's span points into."""
+    try:
+        yield
+    except HeadraceError as error:
+        if is_debugging():
+            raise
+        complain(error, text)
+        if isinstance(error, HostFault) and (path := log()):
+            err.print(f"  Spark's log: {path}", markup=False)
+        raise typer.Exit(exit_code(error)) from error
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        if is_debugging():
+            raise
+        err.print(f"[bold red]unexpected {type(error).__name__}[/]: {escape(str(error))}")
+        err.print("  hint: this is a fault of Headrace; run again with --debug to see where it happened")
+        raise typer.Exit(OUR_FAULT) from error
+
+
+def complain(error: HeadraceError, text: str | None = None) -> None:
+    """Print an error, with the place it points at."""
+    head, *rest = error.render(text).split("\n")
+    err.print(f"[bold red]{escape(head)}[/]")
+    for line in rest:
+        err.print(escape(line), style="dim" if line.startswith("  hint") else None)
+
+
+def exit_code(error: HeadraceError) -> int:
+    """Who must act, as a number for scripts."""
+    if isinstance(error, QueryError):
+        return BAD_QUERY
+    return RUN_FAILED if isinstance(error, RunError) else OUR_FAULT
+
+
+def show(outcome: Outcome) -> None:
+    """Print what a statement did."""
+    match outcome:
+        case Message(text=text):
+            out.print(escape(text))
+        case Started(query=query):
+            out.print(f"query [bold]{escape(query)}[/] is running")
+        case Listing(columns=columns, rows=rows):
+            table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+            for row in rows:
+                table.add_row(*("" if value is None else escape(str(value)) for value in row))
+            out.print(table)
+            out.print(f"[dim]{len(rows)} row{'' if len(rows) == 1 else 's'}[/]")
+
+
+def is_debugging() -> bool:
+    """Whether the user asked for tracebacks."""
+    return bool(os.environ.get(DEBUG))

@@ -1,0 +1,157 @@
+"""What is dropped where: shedders on the arcs of all running queries together, and in which half of the graph each acts.
+
+An arc is named by its reader in the graph of all queries. Where queries share it, the one that bears least counts; what others bear beyond that
+is dropped behind the place where they part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from headrace.catalog.definitions import SYSTEM
+from headrace.commands.command import ShedAt
+from headrace.commands.running import Running
+from headrace.commands.running_graph import whole_of
+from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.place import Placement
+from headrace.model.expressions.expression import Column
+from headrace.model.qos import Shedding
+from headrace.operators.specs import Filter, OrderedUnion, Pace, PartialAggregate, Project, Receive, Scan, Union
+
+Arc: TypeAlias = tuple[VertexId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedShedders:
+    """Shedders by where they act: on arcs of the ingest, on routes (by Receive vertex, before tuples travel), and on arcs of the keyed stage."""
+
+    ingest: dict[Arc, ShedAt] = field(default_factory=dict)
+    routes: dict[VertexId, ShedAt] = field(default_factory=dict)
+    keyed: dict[Arc, ShedAt] = field(default_factory=dict)
+
+
+def shedders_in(running: Running) -> dict[Arc, ShedAt]:
+    """What is in force: what promises need, except where a query's share is set by hand."""
+    if not running.shedders and not running.shedding:
+        return {}
+    whole = whole_of(running)
+    arcs = sheddable(whole)
+    by_hand = {vertex for chosen in running.shedding for vertex in running.own(chosen.query)}
+    found: dict[Arc, ShedAt] = {}
+    for one in (*(shedder for shedder in running.shedders if shedder.reader not in by_hand), *_by_hand(running, whole)):
+        if one.arc in arcs and (one.arc not in found or one.share < found[one.arc].share):
+            found[one.arc] = one
+    return found
+
+
+def place_shedders(placement: Placement, shedders: Mapping[Arc, ShedAt]) -> PlacedShedders:
+    """Say for each shedder where it acts; the sooner the better: a route with a single reader is shed before tuples travel."""
+    placed = PlacedShedders()
+    if not shedders:
+        return placed
+    ingest, keyed, readers = placement.ingest.by_id(), placement.keyed.by_id(), placement.keyed.readers()
+    for (reader, port), shedder in shedders.items():
+        if reader in ingest:
+            placed.ingest[reader, port] = shedder
+        elif reader in keyed:
+            origin = keyed[reader].inputs[port]
+            if isinstance(keyed[origin].spec, Receive) and len(readers[origin]) == 1:
+                placed.routes[origin] = shedder
+            else:
+                placed.keyed[reader, port] = shedder
+    return placed
+
+
+def sheddable(graph: Graph) -> set[Arc]:
+    """The arcs on which tuples may be dropped.
+
+    Not behind a partial aggregate, of which a row stands for many tuples, nor where anything stems from a stream that tells of the system itself: to
+    shed those would only make more of them.
+    """
+    vertices = graph.by_id()
+    system: set[VertexId] = set()
+    found: set[Arc] = set()
+    for vertex in graph:
+        if (isinstance(vertex.spec, Scan) and vertex.spec.stream.startswith(SYSTEM)) or any(origin in system for origin in vertex.inputs):
+            system.add(vertex.id)
+            continue
+        found |= {(vertex.id, port) for port, origin in enumerate(vertex.inputs) if not isinstance(vertices[origin].spec, PartialAggregate)}
+    return found
+
+
+def readers_of(running: Running) -> dict[VertexId, tuple[str, ...]]:
+    """The queries to which each vertex belongs."""
+    found: dict[VertexId, list[str]] = {}
+    for query in running.queries:
+        for vertex in query.graph:
+            found.setdefault(vertex.id, []).append(query.query)
+    return {name: tuple(queries) for name, queries in found.items()}
+
+
+def parts_of(graph: Graph, name: VertexId) -> int:
+    """Of how many tuples of streams what a vertex emits consists at most: it is lost if one of them is."""
+    vertices = graph.by_id()
+    counts: dict[VertexId, int] = {}
+
+    def count(name: VertexId) -> int:
+        if name not in counts:
+            vertex = vertices[name]
+            parts = [count(origin) for origin in vertex.inputs]
+            # of a union each tuple comes from one input
+            counts[name] = max(parts, default=1) if isinstance(vertex.spec, Union | OrderedUnion | Pace) else max(1, sum(parts))
+        return counts[name]
+
+    return count(name)
+
+
+def share_of_each(share: float, parts: int) -> float:
+    """How much may be lost of each of several parts so that no more than a share is lost of what consists of all."""
+    return share if parts == 1 else 1.0 - (1.0 - share) ** (1.0 / parts)
+
+
+def fitted(shedding: Shedding | None, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> Shedding:
+    """The way to shed what a vertex emits: as wanted if it has the attribute, else at random."""
+    if shedding is None or shedding.attribute is None:
+        return Shedding()
+    name = _attribute(shedding.attribute, origin, vertices)
+    return Shedding() if name is None else Shedding(shedding.kind, name, shedding.center)
+
+
+def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
+    """The shares that were set, as near to the streams as those who share an arc agree.
+
+    Along a path the share only grows, so on each arc what is missing of it is dropped from what is left.
+    """
+    qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
+    parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
+    chosen = [one for one in running.shedding if one.query in qos]
+    wanted = {one.query: min(one.share or 0.0, share_of_each(qos[one.query].error or 0.0, parts[one.query])) for one in chosen}
+    dropped: dict[VertexId, float] = {}
+    found = []
+    for vertex in whole:
+        strictest = min(readers[vertex.id], key=lambda query: wanted.get(query, 0.0))
+        share = wanted.get(strictest, 0.0)
+        after = [share if (vertex.id, port) in arcs else dropped[origin] for port, origin in enumerate(vertex.inputs)]
+        dropped[vertex.id] = min(after, default=0.0)
+        for port, origin in enumerate(vertex.inputs):
+            if (vertex.id, port) in arcs and share > dropped[origin]:
+                missing = 1.0 - (1.0 - share) / (1.0 - dropped[origin]) if dropped[origin] else share
+                found.append(ShedAt(vertex.id, port, missing, fitted(qos[strictest].shed, origin, vertices), strictest))
+    return found
+
+
+def _attribute(name: str, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> str | None:
+    """The column of a vertex's output that is this attribute of a stream; None if there is none, or it is not plain to see."""
+    vertex = vertices[origin]
+    match vertex.spec:
+        case Scan(columns=columns):
+            return next((column for column in columns if column.lower() == name.lower()), None)
+        case Filter():
+            return _attribute(name, vertex.inputs[0], vertices)
+        case Project(columns=columns):
+            before = _attribute(name, vertex.inputs[0], vertices)
+            return next((out for out, expr in columns if isinstance(expr, Column) and expr.name == before), None)
+        case _:
+            return None

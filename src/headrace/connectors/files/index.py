@@ -1,0 +1,168 @@
+"""The files of a watched directory, in the order in which they were found, kept so that a restart finds the same order."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from headrace.connectors.files.partitions import is_partition
+from headrace.errors import SourceFault
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A file as it was when found."""
+
+    path: str
+    size: int
+
+
+#: A directory that changed less than so many nanoseconds before it was listed may change again without showing a later time.
+RACY = 2_000_000_000
+#: So long an unchanged directory is believed, whatever its file system does.
+BELIEVED = 5_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A directory as it was when it was listed."""
+
+    at: int
+    marks: tuple[tuple[int, int, int], ...]  # of it and of its partitions: device, inode, time of the last change
+
+    def holds(self, now: int, marks: tuple[tuple[int, int, int], ...]) -> bool:
+        """Whether a listing would show the same again."""
+        return marks == self.marks and all(self.at - mark[2] >= RACY for mark in self.marks) and 0 <= now - self.at < BELIEVED
+
+
+class FileIndex:
+    """Append-only list of files; what is in it never changes place."""
+
+    def __init__(self, log: Path, path: str, pattern: str, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self._log = log
+        self._path = path
+        self._pattern = pattern
+        self._clock = clock
+        self._look: _Look | None = None
+        self._directories: list[str] = []
+        self._entries: list[Entry] = []
+        self._known: set[str] = set()
+        self._length = 0
+        self._load()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, number: int) -> Entry:
+        if number >= len(self._entries):
+            self._load()
+        if number >= len(self._entries):
+            raise SourceFault(
+                f"file number {number} of {self._path} is not in {self._log}",
+                hint="the checkpoint is damaged or belongs to another stream; restore it or start with a new one",
+            )
+        return self._entries[number]
+
+    def refresh(self) -> None:
+        """Add the files that appeared since the last look, oldest first; durable before it returns."""
+        # An idle deployment looks many times a second: a directory that has not changed is not listed again.
+        look = self._glance()
+        if look is not None and self._look is not None and self._look.holds(look.at, look.marks):
+            return
+        # Only names are listed; a file is asked for its size once, when it is new.
+        found = []
+        files, self._directories = find_files(self._path, self._pattern)
+        for path in files:
+            if path not in self._known:
+                try:
+                    status = os.stat(path)
+                except FileNotFoundError:
+                    continue
+                found.append((status.st_mtime_ns, path, status.st_size))
+        if found:
+            self._append([Entry(path, size) for _, path, size in sorted(found)])
+        # what was found just now may be in directories that were not looked at before
+        self._look = look if look is not None and len(look.marks) == len(self._directories) else None
+
+    def _glance(self) -> _Look | None:
+        """The time and the state of the directory and its partitions, if it is one."""
+        if is_glob(self._path):
+            return None
+        now = self._clock()
+        try:
+            found = [os.stat(path) for path in self._directories or [self._path]]
+        except FileNotFoundError:
+            return None  # listing says so
+        marks = tuple((status.st_dev, status.st_ino, status.st_mtime_ns) for status in found)
+        return _Look(now, marks) if all(stat.S_ISDIR(status.st_mode) for status in found) else None
+
+    def _load(self) -> None:
+        if not self._log.exists():
+            return
+        with self._log.open("rb") as log:
+            log.seek(self._length)
+            text = log.read()
+        # A line without an end was being written when the process died; no offset can refer to it.
+        text = text[: text.rfind(b"\n") + 1]
+        self._length += len(text)
+        self._add([msgspec.json.decode(line, type=Entry) for line in text.splitlines()])
+
+    def _append(self, entries: list[Entry]) -> None:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        text = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        with open(self._log, "ab") as log:
+            log.truncate(self._length)
+            log.seek(0, os.SEEK_END)
+            log.write(text)
+            log.flush()
+            os.fsync(log.fileno())
+        self._length += len(text)
+        self._add(entries)
+
+    def _add(self, entries: list[Entry]) -> None:
+        self._entries += entries
+        self._known.update(entry.path for entry in entries)
+
+
+def list_files(path: str, pattern: str = "*") -> list[str]:
+    """The finished files that a path names: a file, a directory's files that fit `pattern`, or what a glob finds."""
+    return find_files(path, pattern)[0]
+
+
+def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
+    """The same, and the directories that were listed: one, and its partitions such as `segment=3`, and theirs.
+
+    Names that start with '.' or '_' or end in .tmp or .part are still being written.
+    """
+    path = os.path.abspath(path)
+    if os.path.isdir(path):
+        files, directories = list[str](), [path]
+        for directory in directories:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if is_partition(entry.name) and entry.is_dir():
+                        directories.append(entry.path)
+                    elif fnmatch.fnmatch(entry.name, pattern) and _is_final(entry.name) and entry.is_file():
+                        files.append(entry.path)
+        return files, directories
+    if os.path.isfile(path):
+        return [path], []
+    if is_glob(path):
+        return [found for found in glob.iglob(path, recursive=True) if _is_final(os.path.basename(found)) and os.path.isfile(found)], []
+    raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
+
+
+def is_glob(path: str) -> bool:
+    """Whether a path has wildcards."""
+    return any(mark in path for mark in "*?[")
+
+
+def _is_final(name: str) -> bool:
+    return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part"))

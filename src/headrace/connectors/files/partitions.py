@@ -1,0 +1,122 @@
+"""Directories such as `segment=3` say the value of a column for all records of the files in them; the files themselves need not have it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import polars as pl
+
+from headrace.connectors.connector import Chunk
+from headrace.connectors.formats.conversion import convert, reason
+from headrace.errors import SourceFault
+from headrace.model.expressions.expression import Column
+from headrace.model.patterns.match import IsNull, Match, equal
+from headrace.model.patterns.pattern import STAMP, Pattern, covers, pattern
+from headrace.model.schema import Field, Schema
+from headrace.model.types import Type
+
+#: The directory of the records in which the column is NULL, as Hive and Spark name it.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  as columns have it
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What the directories of a file say: columns of one value each."""
+
+    columns: Mapping[str, pl.Series]
+
+    def stored(self, wanted: Schema) -> Schema:
+        """The wanted columns that must be read of the file itself."""
+        return Schema(tuple(field for field in wanted if field.name not in self.columns)) if self.columns else wanted
+
+    def complete(self, chunk: Chunk, wanted: Schema) -> Chunk:
+        """A chunk with all the columns that are wanted."""
+        if not self.columns:
+            return chunk
+        own = [column.new_from_index(0, chunk.rows.height) for name, column in self.columns.items() if name in wanted.names]
+        return Chunk(chunk.rows.with_columns(own).select(wanted.names), chunk.seq, chunk.bad)
+
+    def terms(self, wanted: Schema, time_column: str | None) -> list[tuple[Column, Match]]:
+        """What all records match; `__ts` too if the time column is among them."""
+        found: list[tuple[Column, Match]] = []
+        for field in wanted:
+            match = self._match(field.name, field.type)
+            if match is not None:
+                found.append((Column(field.name, field.type), match))
+                if field.name == time_column:
+                    found.append((STAMP, match))
+        return found
+
+    def is_unneeded(self, wanted: Schema, time_column: str | None, unneeded: Sequence[Pattern]) -> bool:
+        """Whether no record of the file is needed, and it need not be opened to tell the time."""
+        if not self.columns or (time_column is not None and time_column not in self.columns):
+            return False
+        held = pattern(*self.terms(wanted, time_column))
+        return any(covers(each, held) for each in unneeded)
+
+    def newest(self, time_column: str | None) -> int | None:
+        """The timestamp of all records, if it is said."""
+        value = self.columns[time_column][0] if time_column is not None and time_column in self.columns else None
+        return _micros(value) if isinstance(value, dt.datetime) else None
+
+    def _match(self, name: str, type_: Type) -> Match | None:
+        if name not in self.columns:
+            return None
+        value = self.columns[name][0]
+        match value:
+            case None:
+                return IsNull()
+            case dt.datetime() if type_ is Type.TIMESTAMP:
+                return equal(_micros(value))
+            case bool() | int() | float() | str() if type_ in (Type.INT, Type.BIGINT, Type.DOUBLE, Type.BOOLEAN, Type.STRING):
+                return equal(value)
+            case _:
+                return None
+
+
+def partition_columns(path: str, root: str) -> Schema:
+    """The columns that the directories of a file say, if nobody declared them: whole numbers, or text."""
+    said = [part.partition("=") for part in _between(path, root) if is_partition(part)]
+    return Schema(tuple(Field(name, Type.BIGINT if value.isdecimal() else Type.STRING) for name, _, value in said))
+
+
+def partition_of(path: str, root: str, schema: Schema) -> Partition:
+    """What the directories between `root`, which may be a glob, and a file say of declared columns."""
+    found: dict[str, pl.Series] = {}
+    for part in _between(path, root):
+        name, is_said, value = part.partition("=")
+        field = schema.find(name) if is_said else None
+        if field is None:
+            continue
+        text = unquote(value)
+        column = convert(pl.Series(name, [None if value == _NULL else text], dtype=pl.String), field.type)
+        if column[0] is None and value != _NULL:
+            raise SourceFault(f"{path}: directory {part}: {reason(text, name, field.type)}", hint="rename the directory, or declare the column so")
+        found[name] = column
+    return Partition(found)
+
+
+def is_partition(name: str) -> bool:
+    """Whether a directory's name says a column's value."""
+    before, is_said, _ = name.partition("=")
+    return bool(is_said and before) and not name.startswith((".", "_"))
+
+
+def _between(path: str, root: str) -> list[str]:
+    return os.path.relpath(os.path.dirname(path), _fixed(os.path.abspath(root))).split(os.sep)
+
+
+def _fixed(root: str) -> str:
+    """The part of a path without wildcards."""
+    parts = root.split(os.sep)
+    first = next((i for i, part in enumerate(parts) if any(mark in part for mark in "*?[")), len(parts))
+    return os.sep.join(parts[:first]) or os.sep
+
+
+def _micros(value: dt.datetime) -> int:
+    return (value - _EPOCH) // dt.timedelta(microseconds=1)

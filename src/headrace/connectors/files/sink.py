@@ -1,0 +1,140 @@
+"""FILES as a sink: one file for each micro-batch that has results, never seen half-written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import polars as pl
+
+from headrace.catalog.definitions import Connector
+from headrace.connectors.atomic import replace_file, sync_directory
+from headrace.connectors.options import check_names, near, require
+from headrace.errors import NameFault, SinkFault
+from headrace.model.page import Page
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+
+FORMATS = ("parquet", "csv", "json")
+OPTIONS = ("path", "format")
+_STAGING = "_staging"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where results go and how they are written."""
+
+    directory: Path
+    format: str
+
+
+def target(connector: Connector) -> Target:
+    """Read and check the options of a FILES sink."""
+    check_names(connector, OPTIONS)
+    path = Path(str(require(connector, "path", "'out/results'")))
+    form = str(connector.options.get("format", "parquet"))
+    if form not in FORMATS:
+        raise NameFault(f"FILES cannot write format {form!r}", hint=near(form, FORMATS))
+    return Target(Path(os.path.abspath(path)), form)
+
+
+def check_files_sink(connector: Connector) -> None:
+    """Refuse wrong options and directories that cannot be made or written; touches nothing."""
+    there = target(connector).directory
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise SinkFault(f"{there} is a file, not a directory", hint="choose another path")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise SinkFault(f"no permission to write in {there}", hint="choose another path, or give this user the right to write there")
+
+
+class FilesSink:
+    """Writes `part-<batch>.<format>` files, replacing what an earlier try left."""
+
+    def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
+        check_files_sink(connector)
+        self._target = target(connector)
+        self._schema = schema
+        try:
+            self._target.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SinkFault(f"{self._target.directory} cannot be made: {error.strerror}", hint="choose another path") from error
+
+    def stage(self, page: Page, name: str) -> str:
+        """Write results from a task, out of sight; hand the returned name to `write` on the driver."""
+        staging = self._target.directory / _STAGING
+        try:
+            staging.mkdir(parents=True, exist_ok=True)
+            self._put(staging / f"{name}.{self._target.format}", page.visible())
+        except OSError as error:
+            raise self._fault(error) from error
+        return name
+
+    def write(self, batch: int, pages: Sequence[Page], staged: Sequence[str] = ()) -> None:
+        """Write the pages of a batch into one file and adopt its staged files."""
+        stem, form, directory = f"part-{batch:012d}", self._target.format, self._target.directory
+        try:
+            frames = [page.visible() for page in pages if len(page)]
+            if frames:
+                self._put(directory / f"{stem}.{form}", pl.concat(frames))
+            else:
+                (directory / f"{stem}.{form}").unlink(missing_ok=True)
+            for number, name in enumerate(staged):
+                self._adopt(directory / _STAGING / f"{name}.{form}", directory / f"{stem}-{number:05d}.{form}")
+            # an earlier try may have left more parts; they are numbered without gaps, so the directory need not be listed
+            number = len(staged)
+            while (old := directory / f"{stem}-{number:05d}.{form}").exists():
+                old.unlink()
+                number += 1
+            if frames or staged:
+                sync_directory(directory)
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def close(self) -> None:
+        """Remove the empty staging directory; what a failed batch staged stays for its next try."""
+        staging = self._target.directory / _STAGING
+        if staging.is_dir() and not any(staging.iterdir()):
+            staging.rmdir()
+
+    def _adopt(self, source: Path, destination: Path) -> None:
+        try:
+            os.replace(source, destination)
+        except FileNotFoundError:
+            if not destination.exists():  # else the driver died after this rename and the batch runs again
+                raise SinkFault(f"the staged file {source} is gone", hint="leave the _staging directory alone while queries run") from None
+
+    def _put(self, path: Path, rows: pl.DataFrame) -> None:
+        replace_file(path, lambda file: self._encode(rows.select(self._schema.names), file))
+
+    def _encode(self, rows: pl.DataFrame, file: BinaryIO) -> None:
+        if self._target.format == "parquet":
+            rows.write_parquet(file)
+            return
+        rows = rows.with_columns([column for field in self._schema if (column := as_text(field.name, field.type, self._target.format)) is not None])
+        if self._target.format == "csv":
+            rows.write_csv(file)
+        else:
+            rows.write_ndjson(file)
+
+    def _fault(self, error: OSError) -> SinkFault:
+        return SinkFault(
+            f"results cannot be written to {self._target.directory}: {error.strerror}", hint="free space or give the right to write; then start again"
+        )
+
+
+def as_text(name: str, type_: Type, form: str) -> pl.Expr | None:
+    """How a column is written where the format has no such type; what the FILES source reads again."""
+    if type_ is Type.TIMESTAMP:
+        return pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f")
+    if type_ is Type.INTERVAL:
+        return pl.col(name).dt.total_microseconds()
+    if type_ is Type.BINARY:
+        return pl.col(name).bin.encode("base64")
+    if type_ is Type.DATE and form == "json":
+        return pl.col(name).dt.strftime("%Y-%m-%d")
+    return None

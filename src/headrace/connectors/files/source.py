@@ -1,0 +1,356 @@
+"""FILES: a stream of the records in a file or in the files that appear in a directory.
+
+An offset is [files read completely, position in the next one]. A position counts rows in Parquet and Arrow files and bytes in CSV
+and JSON text. A sequence number is the file's number and the position of the row or of the line's first byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from headrace.catalog.definitions import BAD, Connector, Option, Stream
+from headrace.connectors.connector import Chunk, Offset, Skipped, Split
+from headrace.connectors.files.index import Entry, FileIndex, is_glob, list_files
+from headrace.connectors.files.parquet_groups import Groups
+from headrace.connectors.files.partitions import Partition, partition_of
+from headrace.connectors.formats import columnar, text
+from headrace.connectors.formats.conversion import select
+from headrace.connectors.formats.messages import Messages, read_messages
+from headrace.connectors.options import check_names, delimiter, flag, near, require, whole
+from headrace.connectors.options import text as word
+from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.schema import Schema
+
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
+FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
+OPTIONS = ("path", "format", "header", "delimiter", "null_value", "terminator", "pattern", "max_rows")
+_SUFFIXES: dict[str, Format] = {
+    ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv",
+    ".json": "json", ".jsonl": "json", ".ndjson": "json",
+}  # fmt: skip
+
+#: Room for positions in a file below the file's number.
+SHIFT = 40
+_SAMPLE = 1 << 16
+#: Less than this is not worth a task of its own.
+_LEAST_ROWS, _LEAST_BYTES = 10_000, 1 << 18
+#: So many rows that are left out unread count as one that is read.
+_UNREAD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the files are and how they are written; `messages` where a function reads them."""
+
+    path: str
+    format: Format
+    header: bool
+    delimiter: str
+    null: str
+    pattern: str
+    max_rows: int
+    messages: Messages | None = None
+
+    @property
+    def is_text(self) -> bool:
+        return self.format in ("csv", "json", "python")
+
+    @property
+    def mark(self) -> bytes:
+        """What ends a record of text."""
+        return text.NEWLINE if self.messages is None else self.messages.terminator
+
+
+def layout(connector: Connector) -> Layout:
+    """Read and check the options of a FILES connector."""
+    check_names(connector, OPTIONS)
+    options: Mapping[str, Option] = connector.options
+    path = str(require(connector, "path", "'data/input'"))
+    form = str(options.get("format", _SUFFIXES.get(Path(path).suffix, "")))
+    if not form:
+        raise QueryError("FILES needs the option 'format'", hint=f"one of {', '.join(FORMATS)}")
+    messages = read_messages(form, options)
+    if messages is None and form not in FORMATS:
+        raise NameFault(f"FILES cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")
+    max_rows = whole(options, "max_rows", 0)
+    header, null, pattern = flag(options, "header", True), word(options, "null_value", ""), word(options, "pattern", "*")
+    chosen: Format = next((known for known in FORMATS if known == form), "python")
+    return Layout(path, chosen, header, delimiter(options), null, pattern, max_rows, messages)
+
+
+def check_files(connector: Connector) -> None:
+    """Refuse options that are wrong and paths that do not exist."""
+    where = layout(connector)
+    if where.messages is not None:
+        where.messages.load()
+    if not is_glob(where.path):
+        list_files(where.path, where.pattern)
+
+
+class FilesSource:
+    """Reads files in the order in which they appeared."""
+
+    def __init__(self, stream: Stream, checkpoint: Path) -> None:
+        self._schema = stream.schema
+        self._time_column = stream.time_column
+        self._layout = layout(stream.connector)
+        self._log = Path(checkpoint) / "sources" / stream.name / "files.jsonl"
+        self._files: FileIndex | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": None}
+
+    def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
+        """Look for new files and go about `limit` records on."""
+        return self._latest(start, limit, lambda entry: None)
+
+    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+        """The same; files and groups of Parquet files that nobody needs are looked at, no more."""
+        schema = select(self._schema, columns)
+        return self._latest(start, limit, lambda entry: self._unneeded(entry, schema, unneeded))
+
+    def _latest(self, start: Offset, limit: int, skipping: Callable[[Entry], Callable[[int], bool] | None]) -> Offset:
+        index = self._index()
+        index.refresh()
+        number, position = start or [0, 0]
+        left = min(limit, self._layout.max_rows or limit)
+        while number < len(index) and left > 0:
+            entry = index[number]
+            skip = skipping(entry)
+            if not self._layout.is_text:
+                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]), skip=skip)
+            elif skip is not None:
+                end, taken = None, 1
+            else:
+                end, taken = self._text_end(entry, position, left)
+            left -= max(taken, 1)
+            number, position = (number + 1, 0) if end is None else (number, end)
+            if end is not None:
+                break
+        return [number, position]
+
+    def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
+        """Divide by files, row groups or byte ranges; a split is a list of [file number, path, size, from, to]."""
+        index = self._index()
+        (number, position), (last, stop) = start or (0, 0), end or (0, 0)
+        pieces = []
+        while (number, position) < (last, stop):
+            entry = index[number]
+            until = stop if number == last else self._length(entry)
+            if position < until:
+                pieces.append((number, entry, position, until))
+            number, position = number + 1, 0
+        least = _LEAST_BYTES if self._layout.is_text else _LEAST_ROWS
+        target = max(least, -(-sum(piece[3] - piece[2] for piece in pieces) // max(parallel, 1)))
+        return self._share(pieces, target)
+
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+        """Read pieces of files; with `columns`, only these are read, checked and returned."""
+        schema = select(self._schema, columns)
+        for number, path, size, begin, end in split:
+            yield from self._read_piece(number, path, size, begin, end, schema)
+
+    def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
+        """Leave out files whose directories say that nobody needs their records, and groups of Parquet files whose statistics say so."""
+        schema = select(self._schema, columns)
+        for number, path, size, begin, end in split:
+            partition = self._partition(path)
+            if self._layout.format != "parquet":
+                if partition.is_unneeded(schema, self._time_column, unneeded):
+                    # unopened, text does not tell how many records it holds
+                    records, length = (0, end - begin) if self._layout.is_text else (end - begin, size)
+                    yield Skipped(records, length, partition.newest(self._time_column))
+                else:
+                    yield from self._read_piece(number, path, size, begin, end, schema)
+                continue
+            _check_present(path, size)
+            groups = Groups(path, schema, self._time_column, unneeded, partition)
+            yield from self._read_piece(number, path, size, begin, end, schema, groups.skip)
+            if groups.skipped is not None:
+                yield groups.skipped
+
+    def finished(self, offset: Offset) -> bool:
+        index = self._index()
+        index.refresh()
+        return bool((offset or [0, 0])[0] >= len(index))
+
+    def forget(self, offset: Offset) -> None:
+        """Do nothing: the files are not ours."""
+
+    def _index(self) -> FileIndex:
+        if self._files is None:
+            self._files = FileIndex(self._log, self._layout.path, self._layout.pattern)
+        return self._files
+
+    def _length(self, entry: Entry) -> int:
+        return entry.size if self._layout.is_text else sum(self._groups(entry))
+
+    def _groups(self, entry: Entry) -> tuple[int, ...]:
+        _check_present(entry.path, entry.size)
+        return columnar.groups(entry.path, self._layout.format)
+
+    def _partition(self, path: str) -> Partition:
+        return partition_of(path, self._layout.path, self._schema)
+
+    def _unneeded(self, entry: Entry, schema: Schema, unneeded: Sequence[Pattern]) -> Callable[[int], bool] | None:
+        """Which groups of a file may be left out; None if there are none."""
+        partition = self._partition(entry.path)
+        if self._layout.format != "parquet":
+            return (lambda group: True) if partition.is_unneeded(schema, self._time_column, unneeded) else None
+        self._groups(entry)  # complains of a file that cannot be read
+        return Groups(entry.path, schema, self._time_column, unneeded, partition).is_unneeded
+
+    def _read_piece(
+        self, number: int, path: str, size: int, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+    ) -> Iterator[Chunk]:
+        _check_present(path, size)
+        partition = self._partition(path)
+        stored = partition.stored(schema)
+        if self._layout.is_text:
+            chunks = self._read_text(number, path, size, begin, end, stored)
+        else:
+            chunks = self._read_columns(number, path, begin, end, stored, skip)
+        yield from (partition.complete(chunk, schema) for chunk in chunks)
+
+    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None) -> tuple[int | None, int]:
+        """Where to stop in a file (None: at its end) and how many rows that costs: at a group's border, or inside the `first` group."""
+        groups = self._groups(entry)
+        border, best, taken = 0, position, 0
+        for number, count in enumerate(groups):
+            begin, border = border, border + count
+            if border <= position:
+                continue
+            cost = border - max(begin, position)
+            if skip is not None and begin >= position and skip(number):
+                cost = -(-cost // _UNREAD)
+            if taken + cost > left:
+                break
+            best, taken = border, taken + cost
+        end = sum(groups)
+        if first and best == position and end > position:
+            best, taken = min(position + left, end), left
+        return (None if best >= end else best), taken
+
+    def _text_end(self, entry: Entry, position: int, left: int) -> tuple[int | None, int]:
+        """The same for text, by the length of the lines at `position`."""
+        _check_present(entry.path, entry.size)
+        with open(entry.path, "rb") as file:
+            file.seek(position)
+            sample = file.read(min(_SAMPLE, entry.size - position))
+        per_line = len(sample) / max(sample.count(self._layout.mark), 1)
+        end = position + int(left * per_line) + 1
+        if end >= entry.size:
+            return None, int((entry.size - position) / max(per_line, 1))
+        return end, left
+
+    def _share(self, pieces: list[tuple[int, Entry, int, int]], target: int) -> list[Split]:
+        shares: list[list[list[Any]]] = [[]]
+        filled = 0
+        for number, entry, begin, end in pieces:
+            while begin < end:
+                cut = end if filled + end - begin <= target * 1.2 else self._cut(entry, begin, end, begin + target - filled)
+                shares[-1].append([number, entry.path, entry.size, begin, cut])
+                filled += cut - begin
+                begin = cut
+                if filled >= target * 0.8:
+                    shares.append([])
+                    filled = 0
+        return [share for share in shares if share]
+
+    def _cut(self, entry: Entry, begin: int, end: int, wish: int) -> int:
+        """Where to cut a piece: anywhere in text and Arrow, but a Parquet group is decoded from its start, so only between groups."""
+        if self._layout.format != "parquet":
+            return max(begin + 1, min(wish, end))
+        borders, at = [], 0
+        for count in self._groups(entry):
+            at += count
+            if begin < at < end:
+                borders.append(at)
+        return min([*borders, end], key=lambda border: abs(border - wish))
+
+    def _read_columns(
+        self, number: int, path: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+    ) -> Iterator[Chunk]:
+        columnar.check_columns(path, self._layout.format, schema)
+        for first, raw in columnar.read_rows(path, self._layout.format, begin, end, schema, skip):
+            rows, wrong, reasons = columnar.typed(raw, schema)
+            seq = pl.int_range((number << SHIFT) + first, (number << SHIFT) + first + raw.height, dtype=pl.Int64, eager=True).alias("seq")
+            if wrong is None:
+                yield Chunk(rows, seq)
+                continue
+            records = [json.dumps(row, default=str) for row in raw.filter(wrong).iter_rows(named=True)]
+            origins = [f"{path}:{first + at + 1}" for at in wrong.arg_true()]
+            yield Chunk(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
+
+    def _read_text(self, number: int, path: str, size: int, begin: int, end: int, schema: Schema) -> Iterator[Chunk]:
+        form, first = self._form(path, schema)
+        counted, line = 0, 1  # bytes up to which line ends are counted, and the number of the line there
+        with open(path, "rb") as file:
+            for lines in text.blocks(file, begin, end, size=size, first=first, mark=self._layout.mark):
+                parsed = form.parse(lines, schema) if isinstance(form, Messages) else text.parse(lines, schema, form)
+                seq = pl.Series("seq", (number << SHIFT) + lines.begin + parsed.positions, dtype=pl.Int64)
+                if not parsed.bad:
+                    yield Chunk(parsed.rows, seq)
+                    continue
+                line += text.count_lines(path, counted, lines.begin)
+                counted = lines.begin
+                yield Chunk(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
+
+    def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
+        """How to parse a file, and where its first record is."""
+        with open(path, "rb") as file:
+            head = file.readline()
+        mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+        if self._layout.messages is not None:
+            return self._layout.messages, mark
+        if self._layout.format == "json":
+            return text.Json(), mark
+        if not self._layout.header:
+            return text.Csv(self._schema.names, self._layout.delimiter, self._layout.null), mark
+        try:
+            names = tuple(name.strip() for name in text.split_csv(head[mark:].decode().rstrip("\r\n"), self._layout.delimiter)) if head else ()
+        except ValueError as error:
+            raise SourceFault(f"{path}: the header line cannot be read: {error}") from error
+        for field in schema if head else ():
+            if names.count(field.name) != 1:
+                raise SourceFault(
+                    f"{path} has {'no' if field.name not in names else 'more than one'} column {field.name!r}",
+                    hint=f"its first line names {', '.join(names)}; say header false if that is a record",
+                )
+        return text.Csv(names, self._layout.delimiter, self._layout.null), len(head)
+
+
+def bad_frame(records: Sequence[str], reasons: Sequence[str], origins: Sequence[str]) -> pl.DataFrame:
+    """Bad records as rows of BAD."""
+    return pl.DataFrame([records, reasons, origins], schema=BAD.polars())
+
+
+def bad_lines(lines: text.Lines, bad: Sequence[tuple[int, str]], origin: str, line: int) -> pl.DataFrame:
+    """Bad lines as rows of BAD; the bytes of `lines` begin at line number `line` of `origin`."""
+    records = [lines.line(i).decode(errors="replace") for i, _ in bad]
+    origins, counted = [], 0
+    for i, _ in bad:
+        line += lines.data.count(b"\n", counted, lines.starts[i])
+        counted = lines.starts[i]
+        origins.append(f"{origin}:{line}")
+    return bad_frame(records, [why for _, why in bad], origins)
+
+
+def _check_present(path: str, size: int) -> None:
+    try:
+        found = os.stat(path).st_size
+    except FileNotFoundError:
+        raise SourceFault(f"{path} is gone before it was read", hint="put it back, or start again with a new checkpoint") from None
+    if found < size:
+        raise SourceFault(
+            f"{path} had {size} bytes when it was found and has {found} now",
+            hint="files must not change; put the whole file back, and write new records to new files",
+        )

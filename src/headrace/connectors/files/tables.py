@@ -1,0 +1,121 @@
+"""Stored relations read whole, and the columns that files have when nobody declared them."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import polars as pl
+
+from headrace.catalog.definitions import Connector, Stream, Table, Timing
+from headrace.connectors.files.index import list_files
+from headrace.connectors.files.partitions import partition_columns
+from headrace.connectors.files.source import FilesSource, Layout, layout
+from headrace.connectors.formats import columnar
+from headrace.connectors.formats.conversion import convert
+from headrace.connectors.options import near
+from headrace.errors import NameFault, NotSupported, QueryError, SourceFault
+from headrace.model.schema import Field, Schema
+from headrace.model.types import Type
+
+_SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
+
+
+def check_table(table: Table) -> None:
+    """Refuse a table whose files cannot be read."""
+    list_files(_files(table.connector).path, _files(table.connector).pattern)
+
+
+def read_table(table: Table) -> pl.DataFrame:
+    """Read all rows of a stored relation, with its declared types; a record that cannot be read is a fault here."""
+    where = _files(table.connector)
+    source = FilesSource(Stream(table.name, table.schema, table.connector, Timing.LATENT), Path())
+    frames = [pl.DataFrame(schema=table.schema.polars())]
+    for number, path in enumerate(sorted(list_files(where.path, where.pattern))):
+        size = os.path.getsize(path)
+        end = size if where.is_text else sum(columnar.groups(path, where.format))
+        for chunk in source.read([[number, path, size, 0, end]]):
+            if chunk.bad is not None:
+                record, why, origin = chunk.bad.row(0)
+                raise SourceFault(f"table {table.name}: {origin}: {why}", hint=f"correct the record: {record[:200]}")
+            frames.append(chunk.rows)
+    return pl.concat(frames)
+
+
+def infer_schema(connector: Connector) -> Schema:
+    """The columns of the first file that a FILES connector names."""
+    where = _files(connector)
+    if where.messages is not None:
+        raise QueryError(f"the columns that {where.messages.target} gives are not known", hint="name the columns and their types in the statement")
+    files = sorted(list_files(where.path, where.pattern))
+    if not files:
+        raise SourceFault(
+            f"there are no files in {where.path} yet to learn the columns from", hint="name the columns and their types in the statement"
+        )
+    found = _infer_text(files[0], where).schema if where.is_text else pl.Schema(columnar.columns_of(files[0], where.format))
+    said = partition_columns(files[0], where.path)
+    own = tuple(Field(name, _type(name, dtype, files[0])) for name, dtype in found.items() if said.find(name) is None)
+    return Schema((*own, *said))
+
+
+def _files(connector: Connector) -> Layout:
+    if connector.kind != "FILES":
+        raise NameFault(f"a table cannot come from {connector.kind}", hint=near(connector.kind, ("FILES",)))
+    return layout(connector)
+
+
+def _infer_text(path: str, where: Layout) -> pl.DataFrame:
+    with open(path, "rb") as file:
+        data = file.read(_SAMPLE)
+        if len(data) == _SAMPLE:
+            data = data[: data.rfind(b"\n") + 1]
+    try:
+        if where.format == "json":
+            # Types come from the records; text that is a date or an instant in each of them is one.
+            return _dates(pl.read_ndjson(io.BytesIO(data), infer_schema_length=None))
+        frame = pl.read_csv(
+            io.BytesIO(data),
+            separator=where.delimiter,
+            has_header=where.header,
+            null_values=[where.null],
+            infer_schema_length=None,
+            truncate_ragged_lines=True,
+        )
+        return _dates(frame)
+    except pl.exceptions.PolarsError as error:
+        raise SourceFault(f"the columns of {path} cannot be found: {error}", hint="name the columns and their types in the statement") from error
+
+
+def _dates(frame: pl.DataFrame) -> pl.DataFrame:
+    columns = []
+    for column in frame:
+        if column.dtype == pl.String and column.null_count() < len(column) and column.str.contains(r"^\d{4}-\d{2}-\d{2}").fill_null(True).all():
+            for type_ in (Type.DATE, Type.TIMESTAMP):
+                tried = convert(column, type_)
+                if tried.null_count() == column.null_count():
+                    column = tried
+                    break
+        columns.append(column)
+    return pl.DataFrame(columns)
+
+
+def _type(name: str, dtype: pl.DataType, path: str) -> Type:
+    if isinstance(dtype, pl.Datetime):
+        return Type.TIMESTAMP
+    if isinstance(dtype, pl.Duration):
+        return Type.INTERVAL
+    if isinstance(dtype, pl.Decimal):
+        return Type.DOUBLE
+    if dtype in (pl.Int8, pl.Int16, pl.UInt8, pl.UInt16):
+        return Type.INT
+    if dtype in (pl.UInt32, pl.UInt64):
+        return Type.BIGINT
+    if dtype in (pl.Categorical, pl.Enum, pl.Null):
+        return Type.STRING
+    for type_ in Type:
+        if type_ is not Type.NULL and dtype == type_.polars:
+            return type_
+    raise NotSupported(
+        f"{path}: column {name!r} is {dtype}, a type that Headrace does not have", hint="declare the columns that you need; the others are left out"
+    )

@@ -1,0 +1,130 @@
+"""Parquet and Arrow files: how their rows are grouped, and reading a range of rows."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from headrace.connectors.formats.conversion import can_convert, convert_all
+from headrace.errors import SourceFault
+from headrace.model.schema import Schema
+
+#: Rows that are handed on at once.
+PIECE = 1 << 17
+
+
+def groups(path: str, form: str) -> tuple[int, ...]:
+    """Row counts of the parts of a file that are stored together."""
+    return _groups(path, form, os.stat(path).st_mtime_ns)
+
+
+def columns_of(path: str, form: str) -> pa.Schema:
+    """The columns that a file has."""
+    with _Naming(path):
+        if form == "parquet":
+            return pq.read_schema(path)
+        with pa.memory_map(path) as mapped:
+            return pa.ipc.open_file(mapped).schema
+
+
+def read_rows(
+    path: str, form: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield (number of the first row, rows) for the rows [begin, end) of a file, only the columns of `schema`, as the file has them.
+
+    A group that lies within is not read if `skip` says so of its number.
+    """
+    names = list(schema.names)
+    first = 0
+    for i, count in enumerate(groups(path, form)):
+        if skip is not None and first >= begin and first + count <= end and skip(i):
+            first += count
+            continue
+        if first < end and first + count > begin:
+            position = first
+            for batch in _batches(path, form, i, names):
+                low, high = max(begin - position, 0), min(end - position, batch.num_rows)
+                if low < high:
+                    yield position + low, _frame(batch.slice(low, high - low))
+                position += batch.num_rows
+                if position >= end:
+                    break
+        first += count
+
+
+def check_columns(path: str, form: str, schema: Schema) -> None:
+    """Refuse a file that lacks a declared column or has it in a type that does not fit."""
+    found = columns_of(path, form)
+    for field in schema:
+        at = found.get_all_field_indices(field.name)
+        if len(at) != 1:
+            raise SourceFault(
+                f"{path} has {'no' if not at else 'more than one'} column {field.name!r}",
+                hint=f"the file has: {', '.join(found.names)}; declare the stream with these columns, or move the file away",
+            )
+        # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's first second.
+        if not can_convert(pl.Schema(found)[field.name], field.type):
+            raise SourceFault(
+                f"{path}: column {field.name!r} is {found.field(at[0]).type}, which cannot be read as {field.type.value}",
+                hint="declare the column with the type that the file has",
+            )
+
+
+def typed(rows: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, pl.Series | None, list[str]]:
+    """Turn columns into the declared types: (rows, mask of bad rows or None, reason of each bad row)."""
+    frame, failed = convert_all(rows, schema)
+    if not failed:
+        return frame, None, []
+    wrong = pl.Series([False]).new_from_index(0, rows.height).scatter(list(failed), True)
+    return frame, wrong, [failed[row] for row in sorted(failed)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _groups(path: str, form: str, changed: int) -> tuple[int, ...]:
+    with _Naming(path):
+        if form == "parquet":
+            meta = pq.read_metadata(path)
+            return tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
+        with pa.memory_map(path) as mapped:
+            reader = pa.ipc.open_file(mapped)
+            return tuple(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+
+
+def _batches(path: str, form: str, group: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    with _Naming(path):
+        if form == "parquet":
+            with pq.ParquetFile(path, memory_map=True) as file:
+                yield from file.iter_batches(batch_size=PIECE, row_groups=[group], columns=names, use_threads=False)
+            return
+        with pa.memory_map(path) as mapped:
+            batch = pa.ipc.open_file(mapped).get_batch(group).select(names)
+            for begin in range(0, batch.num_rows, PIECE):
+                yield batch.slice(begin, PIECE)
+
+
+def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
+    if not batch.num_columns:
+        return pl.DataFrame(height=batch.num_rows)
+    frame = pl.from_arrow(batch)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+class _Naming:
+    """Name the file in what Arrow complains about."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, pa.ArrowException):
+            raise SourceFault(f"{self.path} cannot be read: {error}", hint="write files under another name and rename them when complete") from error

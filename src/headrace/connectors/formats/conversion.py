@@ -1,0 +1,130 @@
+"""Columns as a file has them, turned into columns of our types.
+
+A value that cannot be turned becomes NULL; the caller finds it by comparing NULLs before and after (`failures`).
+Text is read as people and programs write it: true/false, ISO dates, ISO timestamps with or without a zone (UTC if
+without) or whole microseconds since 1970, durations such as '500 ms' or whole microseconds, binary as base64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from headrace.model.schema import Schema
+from headrace.model.time import parse_duration, parse_instant
+from headrace.model.types import Type
+
+_LOCAL = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f")
+_ZONED = ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f%:z")
+
+
+def can_convert(dtype: pl.DataType, to: Type) -> bool:
+    """Whether a column of this kind can hold values of type `to` at all."""
+    if dtype == to.polars or dtype == pl.Null or dtype in (pl.String, pl.Categorical, pl.Enum):
+        return True
+    if to.is_numeric:
+        return dtype.is_numeric()
+    if to in (Type.TIMESTAMP, Type.INTERVAL) and dtype.is_integer():
+        return True
+    if to in (Type.TIMESTAMP, Type.DATE):
+        return isinstance(dtype, pl.Datetime | pl.Date)
+    return to is Type.INTERVAL and isinstance(dtype, pl.Duration)
+
+
+def convert(column: pl.Series, to: Type) -> pl.Series:
+    """Turn a column for which `can_convert` holds into `to`; values that do not fit become NULL."""
+    dtype = column.dtype
+    if dtype == to.polars:
+        return column
+    if dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
+    if column.dtype == pl.String:
+        return _from_text(column, to)
+    if to.is_integer and dtype.is_float():
+        # A cast would cut 1.5 down to 1; that is another value, not the same in another type.
+        column = column.set(column.is_not_null() & (column != column.floor()).fill_null(False), None)
+    if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
+        column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return column.cast(to.polars, strict=False)
+
+
+def failures(before: pl.Series, after: pl.Series) -> pl.Series:
+    """Which rows lost their value in a conversion."""
+    return after.is_null() & before.is_not_null()
+
+
+def convert_all(raw: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, dict[int, str]]:
+    """Turn the columns of `schema` into their types; also say which rows are bad, and why."""
+    columns: list[pl.Series] = []
+    failed: dict[int, str] = {}
+    for field in schema:
+        before = raw[field.name]
+        after = convert(before, field.type)
+        columns.append(after)
+        if after.null_count() > before.null_count():
+            for row in failures(before, after).arg_true():
+                failed.setdefault(row, reason(before[row], field.name, field.type))
+    return pl.DataFrame(columns) if columns else pl.DataFrame(height=raw.height), failed
+
+
+def reason(value: object, name: str, to: Type) -> str:
+    """Say why a record is bad."""
+    return f"column {name}: {value!r} is not {'an' if to.value[0] in 'AEIOU' else 'a'} {to.value}"
+
+
+def select(schema: Schema, columns: tuple[str, ...] | None) -> Schema:
+    """The declared columns that are asked for, in declared order."""
+    return schema if columns is None else Schema(tuple(field for field in schema if field.name in columns))
+
+
+def _from_text(column: pl.Series, to: Type) -> pl.Series:
+    match to:
+        case Type.STRING:
+            return column
+        case Type.BOOLEAN:
+            lower = column.str.to_lowercase()
+            return (lower == "true").set(~lower.is_in(["true", "false"]), None)
+        case Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
+            return column.str.strip_chars().cast(to.polars, strict=False)
+        case Type.DATE:
+            return column.str.strptime(pl.Date, "%Y-%m-%d", strict=False)
+        case Type.TIMESTAMP:
+            return _instants(column)
+        case Type.INTERVAL:
+            spans = column.cast(pl.Int64, strict=False)
+            return _rest(column, spans, parse_duration).cast(pl.Duration("us"))
+        case Type.BINARY:
+            return column.str.decode("base64", strict=False)
+        case Type.NULL:
+            return column.clear(len(column)).cast(pl.Null)
+
+
+def _instants(column: pl.Series) -> pl.Series:
+    done = column.cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
+    for form in (*_LOCAL, *_ZONED):
+        if done.null_count() == column.null_count():
+            return done
+        left = failures(column, done).arg_true()
+        rest = column.gather(left)
+        if form in _LOCAL:
+            more = rest.str.strptime(pl.Datetime("us"), form, strict=False)
+        else:
+            zoned = rest.str.replace("Z$", "+00:00").str.strptime(pl.Datetime("us", "UTC"), form, strict=False)
+            more = zoned.dt.replace_time_zone(None)
+        done = more if len(left) == len(done) else done.scatter(left, more)
+    return _rest(column, done.cast(pl.Int64), parse_instant).cast(pl.Datetime("us"))
+
+
+def _rest(column: pl.Series, done: pl.Series, parse: Callable[[str], int]) -> pl.Series:
+    """Parse what vectorised readers left, value by value."""
+    left = failures(column, done).arg_true()
+    if not len(left):
+        return done
+    values: list[int | None] = []
+    for text in column.gather(left):
+        try:
+            values.append(parse(text))
+        except (ValueError, OverflowError):
+            values.append(None)
+    return done.scatter(left, pl.Series(values, dtype=pl.Int64))

@@ -1,0 +1,161 @@
+"""Messages of any form, read by a Python function: `format 'python:module:function'`, cut where a terminator stands.
+
+The function gets the text of one message and returns a row (a mapping of column names to values), several rows, or None if the message is of no
+interest. A message for which it raises an error is a bad record, with the error as the reason. Text is read as a value of the column's type,
+as in files; a column that is not named is NULL.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from headrace.catalog.definitions import Option
+from headrace.connectors.formats.conversion import can_convert, convert, failures, reason
+from headrace.connectors.formats.text import NEWLINE, Lines, Parsed
+from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.model.schema import Field, Schema
+
+Row: TypeAlias = Mapping[str, Any]
+#: What a user's function is: the text of a message to its rows.
+Reading: TypeAlias = Callable[[str], Row | Iterable[Row] | None]
+
+PREFIX = "python:"
+_TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """How messages end and the function that reads one, as 'module:function'."""
+
+    target: str
+    terminator: bytes = NEWLINE
+
+    def load(self) -> Reading:
+        """The function; SourceFault if there is none."""
+        return _load(self.target)
+
+    def parse(self, lines: Lines, schema: Schema) -> Parsed:
+        """Turn messages into rows of `schema`; a message is bad as a whole."""
+        read = self.load()
+        rows: list[Row] = []
+        owners: list[int] = []
+        bad: dict[int, str] = {}
+        for i in range(len(lines.starts)):
+            try:
+                found = _rows_of(lines.data[lines.starts[i] : lines.ends[i]].decode(), read)
+            except UnicodeDecodeError:
+                bad[i] = "the message is not UTF-8"
+                continue
+            except Exception as error:  # the user's code may raise anything, and one message must not stop the stream
+                bad[i] = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                continue
+            if len(found) > lines.ends[i] - lines.starts[i]:
+                bad[i] = f"{len(found)} rows of one message: more than it has bytes"
+                continue
+            rows += found
+            owners += [i] * len(found)
+        columns = [_column(field, [row.get(field.name) for row in rows]) for field in schema]
+        for _, failed in columns:
+            for row, why in failed.items():
+                bad.setdefault(owners[row], why)
+        owner = np.array(owners, dtype=np.int64)
+        first = np.searchsorted(owner, owner)  # rows of one message are numbered by the bytes it has
+        positions = lines.starts[owner] + np.arange(len(owner)) - first
+        frame = pl.DataFrame([column for column, _ in columns]) if columns else pl.DataFrame(height=len(rows))
+        if bad:
+            keep = ~np.isin(owner, list(bad))
+            frame, positions = frame.filter(pl.Series(keep)), positions[keep]
+        return Parsed(frame, positions, sorted(bad.items()))
+
+
+def read_messages(form: str, options: Mapping[str, Option]) -> Messages | None:
+    """The function that a format names, or None if it names none; QueryError if what it says cannot be."""
+    if not form.startswith(PREFIX):
+        if "terminator" in options:
+            raise QueryError(f"format {form!r} has no terminator", hint="its records are lines; a terminator is for 'python:module:function'")
+        return None
+    target = form.removeprefix(PREFIX)
+    if not _TARGET.fullmatch(target):
+        raise NameFault(f"format {form!r} names no function", hint="write 'python:module:function'")
+    return Messages(target, _terminator(str(options.get("terminator", "\\n"))))
+
+
+def _terminator(written: str) -> bytes:
+    r"""The bytes that a text such as '\r\n\031' stands for: octal, \xhh, \r, \n, \t and \\."""
+
+    def plain(found: re.Match[str]) -> str:
+        octal, digits, letter = found.groups()
+        if letter is None:
+            return chr(int(octal, 8) if octal else int(digits, 16))
+        if letter not in _LETTERS:
+            raise QueryError(f"the terminator {written!r} has an unknown escape \\{letter}", hint=r"there are \r, \n, \t, \\, \031 and \x19")
+        return _LETTERS[letter]
+
+    mark = _ESCAPE.sub(plain, written).encode()
+    if not mark:
+        raise QueryError("the terminator is empty", hint=r"write what stands behind each message, such as '\n'")
+    if any(mark.startswith(mark[-length:]) for length in range(1, len(mark))):
+        raise QueryError(f"the terminator {written!r} can begin within itself", hint="then it is not clear where a message ends; take the end of it")
+    return mark
+
+
+def _rows_of(message: str, read: Reading) -> list[Row]:
+    if not message.strip():
+        return []
+    found = read(message)
+    if found is None:
+        return []
+    rows = [found] if isinstance(found, Mapping) else list(found)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise TypeError("the function must return a mapping of column names to values, several, or None")
+    return rows
+
+
+def _column(field: Field, values: list[Any]) -> tuple[pl.Series, dict[int, str]]:
+    """Values as a column of the field's type, and which rows do not fit, with the reason."""
+    if all(value is None or isinstance(value, str) for value in values):
+        texts = pl.Series(field.name, values, dtype=pl.String)
+        column = convert(texts, field.type)
+        return column, {row: reason(values[row], field.name, field.type) for row in failures(texts, column).arg_true()}
+    try:
+        return pl.Series(field.name, values, dtype=field.type.polars), {}
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        pass  # mixed or foreign values: one by one, so that only those that do not fit are bad
+    done: list[Any] = []
+    wrong: dict[int, str] = {}
+    for row, value in enumerate(values):
+        done.append(_value(value, field))
+        if done[-1] is None and value is not None:
+            wrong[row] = reason(value, field.name, field.type)
+    return pl.Series(field.name, done, dtype=field.type.polars), wrong
+
+
+def _value(value: Any, field: Field) -> Any:
+    try:
+        one = pl.Series([value])
+        return convert(one, field.type)[0] if can_convert(one.dtype, field.type) else None
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        return None
+
+
+@cache
+def _load(target: str) -> Reading:
+    module, _, name = target.partition(":")
+    try:
+        found: Reading = getattr(importlib.import_module(module), name)
+    except Exception as error:  # importing runs the user's code, which may raise anything
+        hint = "the module must be importable here and on every worker: put its folder on PYTHONPATH, or the script beside it"
+        raise SourceFault(f"cannot load the format {target!r}: {type(error).__name__}: {error}", hint=hint) from error
+    if not callable(found):
+        raise SourceFault(f"the format {target!r} is not a function", hint="name a function of the text of a message")
+    return found

@@ -1,0 +1,336 @@
+"""Lines of CSV and JSON text turned into rows, with bad lines set aside.
+
+One record is one line. The Arrow readers do the work while a block is well-formed; a block in which they find fault is
+read again line by line. Both ways accept the same records, so where blocks are cut does not show.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from headrace.connectors.formats.conversion import convert_all, reason
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+
+BLOCK = 4 << 20
+NEWLINE = b"\n"
+_QUOTE = 0x22
+_NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Whole lines (or other records) of a file: their bytes, where the bytes begin, and start and end of each that is not blank."""
+
+    data: bytes
+    begin: int
+    starts: Positions
+    ends: Positions
+
+    def line(self, i: int) -> bytes:
+        return self.data[self.starts[i] : self.ends[i]].rstrip(b"\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """How to read CSV: the file's columns in order, the separator, and the text that stands for NULL."""
+
+    names: tuple[str, ...]
+    delimiter: str = ","
+    null: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """How to read JSON lines: missing keys are NULL, other keys are ignored."""
+
+
+Form: TypeAlias = Csv | Json
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Rows that could be read, the position in the bytes of each, and (line, reason) of lines that could not."""
+
+    rows: pl.DataFrame
+    positions: Positions
+    bad: Sequence[tuple[int, str]]
+
+
+def blocks(file: BinaryIO, begin: int, end: int, *, size: int, first: int = 0, block: int | None = None, mark: bytes = NEWLINE) -> Iterator[Lines]:
+    """Read the lines that start in [begin, end) of a file of `size` bytes whose first record is at `first`; `mark` ends a line.
+
+    A line belongs to the range its first byte is in, so ranges may be cut anywhere, also within a mark. No mark may begin within another.
+    """
+    block = block or BLOCK
+    position = _line_start(file, max(begin, first), first, size, mark)
+    while position < end:
+        file.seek(position)
+        data = file.read(min(block, size - position))
+        if not data:
+            return
+        while not data.endswith(mark) and position + len(data) < size:
+            cut = data.rfind(mark)
+            if cut >= 0:
+                data = data[: cut + len(mark)]
+                break
+            more = file.read(min(block, size - position - len(data)))  # a line longer than a block
+            if not more:
+                break
+            data += more
+        lines = _lines(data, position, end, mark)
+        position += len(data)
+        if len(lines.starts):
+            yield lines
+
+
+def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
+    """Turn lines into rows of `schema`."""
+    match form:
+        case Csv():
+            raw = _csv_block(lines, schema, form)
+        case Json():
+            raw = _json_block(lines, schema)
+    if raw is None:
+        return parse_each(lines, schema, form)
+    return _typed(lines, raw, np.arange(len(lines.starts), dtype=np.int64), [], schema)
+
+
+def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
+    """The same, line by line: for records that may have line ends within."""
+    return _one_by_one(lines, schema, form)
+
+
+def lines_of(records: Sequence[bytes]) -> Lines:
+    """Records that came one by one, as if they were lines."""
+    data = NEWLINE.join([*records, b""])
+    lengths = np.fromiter(map(len, records), np.int64, len(records))
+    ends = np.cumsum(lengths + 1) - 1
+    return Lines(data, 0, ends - lengths, ends)
+
+
+def count_lines(path: Path | str, begin: int, end: int) -> int:
+    """How many line ends there are in a range of bytes."""
+    count = 0
+    with open(path, "rb") as file:
+        file.seek(begin)
+        while begin < end and (data := file.read(min(BLOCK, end - begin))):
+            count += data.count(b"\n")
+            begin += len(data)
+    return count
+
+
+def split_csv(line: str, delimiter: str) -> list[str]:
+    """The fields of one line; ValueError if a quote is left open."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        if "end of data" in str(error):
+            raise ValueError("a quote is not closed") from None
+        return next(csv.reader([line], delimiter=delimiter))
+
+
+def _line_start(file: BinaryIO, position: int, first: int, size: int, mark: bytes) -> int:
+    if position <= first:
+        return position
+    at = max(first, position - len(mark))
+    file.seek(at)
+    rest = b""  # the end of what was read, which may be the beginning of a mark
+    while at < size and (data := file.read(min(65536, size - at))):
+        found = (rest + data).find(mark)
+        if found >= 0:
+            return at - len(rest) + found + len(mark)
+        at += len(data)
+        rest = (rest + data)[-(len(mark) - 1) :] if len(mark) > 1 else b""
+    return size
+
+
+def _lines(data: bytes, begin: int, end: int, mark: bytes) -> Lines:
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    ends = _occurrences(buffer, mark)
+    starts = np.concatenate((np.zeros(1, dtype=np.int64), ends + len(mark)))
+    if data.endswith(mark):
+        starts = starts[:-1]
+    else:
+        ends = np.append(ends, len(data))
+    blank = (ends == starts) | ((ends == starts + 1) & (buffer[np.minimum(starts, len(data) - 1)] == 0x0D))
+    keep = ~blank & (starts + begin < end)
+    starts, ends = starts[keep], ends[keep]
+    stop = int(ends[-1]) + len(mark) if len(ends) else 0
+    return Lines(data[:stop], begin, starts, ends)
+
+
+def _occurrences(buffer: npt.NDArray[np.uint8], mark: bytes) -> Positions:
+    found = np.flatnonzero(buffer == mark[0]).astype(np.int64)
+    for i, byte in enumerate(mark[1:], start=1):
+        found = found[found + i < len(buffer)]
+        found = found[buffer[found + i] == byte]
+    return found
+
+
+def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
+    """All lines at once as text columns, or None if some line is not in order."""
+    buffer = np.frombuffer(lines.data, dtype=np.uint8)
+    quotes = np.flatnonzero(buffer == _QUOTE)
+    if len(quotes) and (np.diff(np.searchsorted(quotes, np.append(lines.starts, len(buffer)))) % 2).any():
+        return None
+    wrong: list[object] = []
+
+    def note(row: object) -> str:
+        wrong.append(row)
+        return "skip"
+
+    wanted = [name for name in form.names if schema.find(name) is not None]
+    names = list(form.names)
+    try:
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(lines.data),
+            read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=len(lines.data) + 1, use_threads=False),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=form.delimiter, invalid_row_handler=note),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types={name: pa.large_string() for name in names},
+                include_columns=wanted or names[:1],
+                null_values=[form.null],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if wrong or table.num_rows != len(lines.starts):
+        return None
+    return _from_arrow(table)
+
+
+_JSON_TYPES: dict[Type, pa.DataType] = {
+    Type.BOOLEAN: pa.bool_(),
+    Type.INT: pa.int64(),
+    Type.BIGINT: pa.int64(),
+    Type.FLOAT: pa.float64(),
+    Type.DOUBLE: pa.float64(),
+}
+
+
+def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
+    """All lines at once, or None if some line is not in order."""
+    buffer = np.frombuffer(lines.data, dtype=np.uint8)
+    last = buffer[lines.ends - 1]
+    returned = last == 0x0D
+    if returned.any():
+        last = np.where(returned, buffer[lines.ends - 2], last)
+    if not ((buffer[lines.starts] == ord("{")) & (last == ord("}"))).all() or any(word in lines.data for word in _NOT_JSON):
+        return None
+    try:
+        lines.data.decode()
+    except UnicodeDecodeError:
+        return None
+    # Moments are written as text or as whole microseconds; one block mostly has one of them.
+    for moments in (pa.large_string(), pa.int64()):
+        types = {f.name: _JSON_TYPES.get(f.type, moments if f.type in _MOMENTS else pa.large_string()) for f in schema}
+        try:
+            table = pyarrow.json.read_json(
+                pa.BufferReader(lines.data),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines.data) + 1),
+                parse_options=pyarrow.json.ParseOptions(explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"),
+            )
+        except pa.ArrowInvalid:
+            if not any(field.type in _MOMENTS for field in schema):
+                return None
+            continue
+        return _from_arrow(table) if table.num_rows == len(lines.starts) else None
+    return None
+
+
+_MOMENTS = (Type.TIMESTAMP, Type.INTERVAL)
+_JSON_PYTHON: dict[Type, Any] = {
+    Type.BOOLEAN: bool,
+    Type.INT: int,
+    Type.BIGINT: int,
+    Type.FLOAT: float,
+    Type.DOUBLE: float,
+    Type.TIMESTAMP: int | str,
+    Type.INTERVAL: int | str,
+}
+
+
+def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
+    record = _csv_record(schema, form) if isinstance(form, Csv) else _json_record(schema)
+    good: list[int] = []
+    bad: list[tuple[int, str]] = []
+    records: list[tuple[Any, ...]] = []
+    for i in range(len(lines.starts)):
+        try:
+            records.append(record(lines.line(i)))
+            good.append(i)
+        except UnicodeDecodeError:
+            bad.append((i, "the line is not UTF-8"))
+        except (ValueError, msgspec.MsgspecError) as error:
+            bad.append((i, str(error)))
+    columns = [pl.Series(f.name, [r[k] for r in records], dtype=_raw_type(f.type, form), strict=False) for k, f in enumerate(schema)]
+    raw = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(good))
+    return _typed(lines, raw, np.array(good, dtype=np.int64), bad, schema)
+
+
+def _raw_type(type_: Type, form: Form) -> pl.DataType:
+    if isinstance(form, Csv) or type_ not in _JSON_TYPES:
+        return pl.String()
+    return pl.Boolean() if type_ is Type.BOOLEAN else pl.Int64() if type_.is_integer else pl.Float64()
+
+
+def _csv_record(schema: Schema, form: Csv) -> Callable[[bytes], tuple[Any, ...]]:
+    places = [form.names.index(name) for name in schema.names]
+
+    def record(line: bytes) -> tuple[Any, ...]:
+        fields = split_csv(line.decode(), form.delimiter)
+        if len(fields) != len(form.names):
+            raise ValueError(f"{len(fields)} fields instead of {len(form.names)}")
+        return tuple(None if fields[place] == form.null else fields[place] for place in places)
+
+    return record
+
+
+def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
+    moments = [field.type in _MOMENTS for field in schema]
+    keys = [(f"f{k}", _JSON_PYTHON.get(field.type, str) | None, None) for k, field in enumerate(schema)]
+    shape = msgspec.defstruct("Record", keys, rename={f"f{k}": field.name for k, field in enumerate(schema)})
+    decoder = msgspec.json.Decoder(shape)
+
+    def record(line: bytes) -> tuple[Any, ...]:
+        line.decode()
+        values = msgspec.structs.astuple(decoder.decode(line))
+        for value, field in zip(values, schema, strict=True):
+            if field.type.is_integer and value is not None and not -(2**63) <= value < 2**63:
+                raise ValueError(reason(value, field.name, field.type))
+        return tuple(str(v) if moment and v is not None else v for v, moment in zip(values, moments, strict=True))
+
+    return record
+
+
+def _typed(lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema) -> Parsed:
+    rows, failed = convert_all(raw, schema)
+    if failed:
+        keep = np.ones(len(good), dtype=bool)
+        keep[list(failed)] = False
+        bad = sorted([*bad, *((int(good[row]), why) for row, why in failed.items())])
+        rows, good = rows.filter(pl.Series(keep)), good[keep]
+    return Parsed(rows, lines.starts[good], bad)
+
+
+def _from_arrow(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

@@ -1,0 +1,220 @@
+"""A Kafka topic as the KAFKA source and sink see it, and the client that talks to the brokers.
+
+Only this module knows the client library, which need not be installed. Waiting is bounded: what does not answer within the option `timeout` is
+a fault; until then the client connects again by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.catalog.definitions import Connector
+from headrace.connectors.options import duration, require
+from headrace.errors import HostFault, QueryError, SinkFault, SourceFault
+from headrace.model.time import SECOND
+
+_LOG = logging.getLogger(__name__)
+
+#: Options that are handed to the client as they are.
+CLIENT_OPTIONS = ("security.", "sasl.", "ssl.", "client.", "socket.")
+#: An end of a partition, or a moment in milliseconds.
+Asked: TypeAlias = Literal["earliest", "latest"] | int
+#: Records that are handed on at once.
+PIECE = 1 << 16
+#: Of what the client logs, what the brokers answer comes as a fault anyway.
+_ERRORS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which topic of which brokers, how long to wait for them, and further settings of the client."""
+
+    bootstrap: str
+    topic: str
+    timeout: float
+    settings: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r} at {self.bootstrap}"
+
+    def client(self, **more: Any) -> dict[str, Any]:
+        """What to make a client with."""
+        return {"bootstrap.servers": self.bootstrap, "log_level": _ERRORS, **self.settings, **more}
+
+
+def place(connector: Connector) -> Place:
+    """Read and check the options that say where a topic is."""
+    bootstrap = str(require(connector, "bootstrap", "'localhost:9092'"))
+    topic = str(require(connector, "topic", "'readings'"))
+    for name, value in (("bootstrap", bootstrap), ("topic", topic)):
+        if not value.strip():
+            raise QueryError(f"KAFKA: the option {name!r} is empty", hint="write KAFKA (bootstrap 'localhost:9092', topic 'readings')")
+    settings = {name: str(value) for name, value in connector.options.items() if name.startswith(CLIENT_OPTIONS)}
+    return Place(bootstrap, topic, duration(connector.options, "timeout", "30 seconds") / SECOND, settings)
+
+
+def library(module: str = "confluent_kafka") -> ModuleType:
+    """The client library; HostFault if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise HostFault("KAFKA needs the package confluent-kafka", hint="pip install confluent-kafka") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Some records of a partition, by offset; stamps are in milliseconds, -1 where a record has none."""
+
+    offsets: npt.NDArray[np.int64]
+    stamps: npt.NDArray[np.int64]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+
+
+class Topic(Protocol):
+    """What a source asks of a topic; partitions are numbered from 0."""
+
+    def partitions(self) -> int:
+        """How many there are now."""
+        ...
+
+    def offsets(self, asked: Asked, partitions: Sequence[int]) -> list[int | None]:
+        """The first offset, the one after the last, or that of the first record from a moment on (None: there is none)."""
+        ...
+
+    def newest(self, partitions: Sequence[int]) -> list[int | None]:
+        """The greatest stamp; None if there is no record."""
+        ...
+
+    def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
+        """The records with offsets in [begin, end); there may be fewer than numbers."""
+        ...
+
+
+class KafkaTopic:
+    """A topic read with the client library."""
+
+    def __init__(self, there: Place) -> None:
+        self._there = there
+        self._kafka = library()
+        admin = library("confluent_kafka.admin")
+        self._specs = admin.OffsetSpec
+        # what transactions have not committed yet is not there, as for the consumer
+        self._committed = self._kafka.IsolationLevel.READ_COMMITTED
+        self._admin = self._made(lambda: admin.AdminClient(there.client(), logger=_LOG))
+
+    def partitions(self) -> int:
+        asked = self._kafka.TopicCollection([self._there.topic])
+        return len(self._answer(self._admin.describe_topics(asked, request_timeout=self._there.timeout)[self._there.topic]).partitions)
+
+    def offsets(self, asked: Asked, partitions: Sequence[int]) -> list[int | None]:
+        match asked:
+            case "earliest":
+                spec = self._specs.earliest()
+            case "latest":
+                spec = self._specs.latest()
+            case int():
+                spec = self._specs.for_timestamp(asked)
+        return [None if found.offset < 0 else found.offset for found in self._list(spec, partitions)]
+
+    def newest(self, partitions: Sequence[int]) -> list[int | None]:
+        return [None if found.offset < 0 else found.timestamp for found in self._list(self._specs.max_timestamp(), partitions)]
+
+    def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
+        settings = {
+            "group.id": "headrace",  # must be said; we join no group and commit nothing
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 100,
+        }
+        consumer = self._made(lambda: self._kafka.Consumer(self._there.client(**settings), logger=_LOG))
+        try:
+            consumer.assign([self._kafka.TopicPartition(self._there.topic, partition, begin)])
+            messages: list[Any] = []
+            patience = time.monotonic() + self._there.timeout
+            while begin < end:
+                # what is here, else wait for one: there may be fewer records than numbers, so no count can be waited for
+                found = consumer.consume(PIECE - len(messages), 0) or consumer.consume(1, max(0.0, patience - time.monotonic()))
+                before, problem = begin, None
+                for message in found:
+                    if message.error() is None:
+                        begin = message.offset() + 1
+                        messages += [message] if begin <= end else []
+                    elif message.error().code() == self._kafka.KafkaError._PARTITION_EOF:
+                        begin = max(begin, message.offset())  # the marks of transactions are not handed out, but have offsets
+                    else:
+                        problem = message.error()
+                        self._check_present(problem, partition, begin)
+                if len(messages) == PIECE:
+                    yield _records(messages)
+                    messages = []
+                if begin > before:
+                    patience = time.monotonic() + self._there.timeout
+                elif time.monotonic() >= patience:  # until then the client tries again whatever went wrong
+                    why = "nothing came" if problem is None else problem.str()
+                    raise SourceFault(f"{self._there}: {why} (partition {partition} from {begin} on)", hint=_REACHABLE)
+            if messages:
+                yield _records(messages)
+        finally:
+            consumer.close()
+
+    def _check_present(self, problem: Any, partition: int, at: int) -> None:
+        if problem.code() in (self._kafka.KafkaError._AUTO_OFFSET_RESET, self._kafka.KafkaError.OFFSET_OUT_OF_RANGE):
+            raise SourceFault(
+                f"{self._there}: record {at} of partition {partition} is gone before it was read",
+                hint="the topic keeps records too short a time (retention.ms); start with a new checkpoint to read what is there",
+            )
+
+    def _list(self, spec: Any, partitions: Sequence[int]) -> list[Any]:
+        asked = {self._kafka.TopicPartition(self._there.topic, partition): spec for partition in partitions}
+        if not asked:
+            return []
+        answers = self._admin.list_offsets(asked, isolation_level=self._committed, request_timeout=self._there.timeout)
+        found = {key.partition: self._answer(answer) for key, answer in answers.items()}
+        return [found[partition] for partition in partitions]
+
+    def _answer(self, future: Any) -> Any:
+        try:
+            return future.result()
+        except self._kafka.KafkaException as error:
+            raise self._fault(error.args[0]) from error
+
+    def _made(self, make: Any) -> Any:
+        try:
+            return make()
+        except self._kafka.KafkaException as error:
+            raise SourceFault(f"KAFKA: {error.args[0].str()}", hint="look at the options that are handed to the client") from error
+
+    def _fault(self, error: Any) -> SourceFault:
+        if error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return SourceFault(f"there is no {self._there}", hint="create it, or correct the option topic")
+        return SourceFault(f"{self._there}: {error.str()}", hint=_REACHABLE)
+
+
+def sink_fault(there: Place, error: Any) -> SinkFault:
+    """What a client's error means for who writes."""
+    return SinkFault(f"results cannot be written to {there}: {error.str()}", hint=_REACHABLE)
+
+
+_REACHABLE = "is a broker running there, and can this machine reach it and the address that it advertises? The option timeout says how long to wait"
+
+
+def _records(messages: list[Any]) -> Records:
+    count = len(messages)
+    return Records(
+        np.fromiter((message.offset() for message in messages), np.int64, count),
+        np.fromiter((message.timestamp()[1] for message in messages), np.int64, count),
+        [message.key() for message in messages],
+        [message.value() for message in messages],
+    )

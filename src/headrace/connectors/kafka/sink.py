@@ -1,0 +1,159 @@
+"""KAFKA as a sink: the results of a micro-batch are one transaction, which also notes the number of the micro-batch.
+
+The note is an offset of a consumer group of the query's own: what is sent again after a crash is recognised by it, so each result is in the topic
+once for all who read what is committed. The group's name is kept in the checkpoint: a new checkpoint counts its micro-batches anew.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from headrace.catalog.definitions import Connector
+from headrace.connectors.atomic import replace_file
+from headrace.connectors.files.sink import as_text
+from headrace.connectors.kafka.client import CLIENT_OPTIONS, Place, library, place, sink_fault
+from headrace.connectors.kafka.keys import KEY_TYPES
+from headrace.connectors.options import check_names, near
+from headrace.errors import NameFault, QueryError, TypeFault
+from headrace.model.page import Page
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+
+_LOG = logging.getLogger(__name__)
+
+FORMATS = ("json", "arrow")
+OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where results go, how they are written, and which columns are key and time of their records."""
+
+    place: Place
+    format: str
+    key: str | None
+    time: str | None
+
+
+def target(connector: Connector, schema: Schema) -> Target:
+    """Read and check the options of a KAFKA sink."""
+    check_names(connector, OPTIONS, prefixes=CLIENT_OPTIONS)
+    there = place(connector)
+    form = str(connector.options.get("format", "json"))
+    if form not in FORMATS:
+        raise NameFault(f"KAFKA cannot write format {form!r}", hint=near(form, FORMATS))
+    chosen: dict[str, str | None] = {"key": None, "record_time": None}
+    for option, types in (("key", KEY_TYPES), ("record_time", (Type.TIMESTAMP,))):
+        if option not in connector.options:
+            continue
+        name = str(connector.options[option])
+        field = schema.find(name)
+        if field is None:
+            raise NameFault(f"KAFKA: {option} names no column of the query: {name!r}", hint=near(name, schema.names))
+        if field.type not in types:
+            raise TypeFault(f"KAFKA: {option} {name!r} is {field.type.value}", hint=f"it must be {' or '.join(each.value for each in types)}")
+        if form == "arrow":
+            raise QueryError(f"KAFKA: a record of format 'arrow' has many rows, so no {option}", hint="write format 'json'")
+        chosen[option] = name
+    return Target(there, form, chosen["key"], chosen["record_time"])
+
+
+def check_kafka_sink(connector: Connector, schema: Schema) -> None:
+    """Refuse wrong options, and machines without the client; asks no broker."""
+    target(connector, schema)
+    library()
+
+
+class KafkaSink:
+    """Sends results, each once."""
+
+    def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
+        self._target, self._schema = target(connector, schema), schema
+        self._kafka = library()
+        # two sinks of a query must not take each other for an earlier process
+        self._name = f"headrace-{query}-{self._target.place.topic}-{_identity(Path(checkpoint) / 'sinks' / 'kafka')}"
+        self._producer: Any = None
+        self._next = 0  # the first micro-batch that is not in the topic
+
+    def write(self, batch: int, pages: Sequence[Page]) -> None:
+        """Send the results of a micro-batch, unless they are in the topic already."""
+        frames = [page.visible() for page in pages if len(page)]
+        if not frames:
+            return
+        try:
+            producer = self._open()
+            if batch < self._next:
+                return
+            producer.begin_transaction()
+            for key, value, time in self._records(pl.concat(frames).select(self._schema.names)):
+                self._send(producer, key, value, time)
+            producer.send_offsets_to_transaction([self._note(batch + 1)], self._group.consumer_group_metadata(), self._target.place.timeout)
+            producer.commit_transaction(self._target.place.timeout)
+        except self._kafka.KafkaException as error:
+            self.close()  # the next try begins anew: that ends what this one has left open
+            raise sink_fault(self._target.place, error.args[0]) from error
+        self._next = batch + 1
+
+    def close(self) -> None:
+        """Release the connections; an open transaction is given up."""
+        if self._producer is not None:
+            self._producer.purge()
+            self._group.close()
+            self._producer = None
+
+    def _open(self) -> Any:
+        if self._producer is None:
+            there = self._target.place
+            group = {"group.id": self._name, "enable.auto.commit": False, "isolation.level": "read_committed"}
+            self._group = self._kafka.Consumer(there.client(**group), logger=_LOG)
+            # keys must be where Kafka's own clients, and our source, look for them
+            settings = {"transactional.id": self._name, "partitioner": "murmur2_random", "linger.ms": 5}
+            producer = self._kafka.Producer(there.client(**settings), logger=_LOG)
+            producer.init_transactions(there.timeout)  # fences off, and ends, what an earlier process of this query began
+            (note,) = self._group.committed([self._note(0)], there.timeout)
+            self._next = max(note.offset, 0)
+            self._producer = producer
+        return self._producer
+
+    def _note(self, batch: int) -> Any:
+        return self._kafka.TopicPartition(self._target.place.topic, 0, batch)
+
+    def _send(self, producer: Any, key: str | None, value: bytes, time: int | None) -> None:
+        more = {} if time is None else {"timestamp": time}
+        while True:
+            try:
+                producer.produce(self._target.place.topic, value=value, key=key, **more)
+            except BufferError:  # the queue is full: wait until some have been sent
+                producer.poll(0.1)
+            else:
+                return
+
+    def _records(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes, int | None]]:
+        """Key, value and time in milliseconds of each record."""
+        if self._target.format == "arrow":
+            file = io.BytesIO()
+            rows.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
+            yield None, file.getvalue(), None
+            return
+        texts = [column for field in self._schema if (column := as_text(field.name, field.type, "json")) is not None]
+        lines = rows.with_columns(texts).write_ndjson().encode().split(b"\n")[:-1]
+        nothing: list[None] = [None] * rows.height
+        keys = nothing if self._target.key is None else rows[self._target.key].cast(pl.String).to_list()
+        times = nothing if self._target.time is None else rows[self._target.time].dt.timestamp("ms").to_list()
+        yield from zip(keys, lines, times, strict=True)
+
+
+def _identity(path: Path) -> str:
+    """A name that a checkpoint has for ever, and no other has."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, lambda file: file.write(uuid.uuid4().hex.encode()))
+    return path.read_text()

@@ -1,0 +1,241 @@
+"""KAFKA: a stream of the records in a topic.
+
+An offset is where each partition was when the stream began, and where it is read up to: {"from": [...], "at": [...]}. The first
+micro-batch reads nothing and settles where to begin. A split is a range of one partition.
+
+With the option `key`, a partition into which none of the needed keys belongs is left unread. Time must go on as if it were read, so that is done
+only where time is known without reading: if the stream's time is the record's own (option `record_time`), whose index the brokers
+keep, or if the stream has no time of its own. The index knows malformed records too: of a partition that is left out, their time counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.catalog.definitions import Connector, Option, Stream
+from headrace.connectors.connector import Chunk, Offset, Skipped, Split
+from headrace.connectors.formats import text
+from headrace.connectors.formats.conversion import select
+from headrace.connectors.formats.messages import read_messages
+from headrace.connectors.kafka.client import CLIENT_OPTIONS, KafkaTopic, Place, Topic, library, place
+from headrace.connectors.kafka.keys import KEY_TYPES, TimeTest, homes, needed_keys
+from headrace.connectors.kafka.limit import cut
+from headrace.connectors.kafka.records import Arrow, Form, Reading
+from headrace.connectors.options import check_names, delimiter, near, require
+from headrace.connectors.options import text as word
+from headrace.errors import NameFault, QueryError, SourceFault, TypeFault
+from headrace.model.patterns.match import Match
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+
+FORMATS = ("json", "csv", "arrow")
+OPTIONS = ("bootstrap", "topic", "format", "delimiter", "null_value", "key", "record_time", "start", "timeout")
+#: Fewer records are not worth a task of their own.
+_LEAST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a topic is, how its records are read, and where to begin."""
+
+    place: Place
+    reading: Reading
+    start: str
+
+
+def layout(connector: Connector, schema: Schema) -> Layout:
+    """Read and check the options of a KAFKA source."""
+    check_names(connector, OPTIONS, prefixes=CLIENT_OPTIONS)
+    there, options = place(connector), connector.options
+    start = word(options, "start", "earliest")
+    if start not in ("earliest", "latest"):
+        raise NameFault(f"KAFKA cannot start at {start!r}", hint="there are: earliest, latest")
+    key, time = options.get("key"), options.get("record_time")
+    if key is not None:
+        _check_column("key", str(key), schema, KEY_TYPES)
+    if time is not None:
+        _check_column("record_time", str(time), schema, (Type.TIMESTAMP,))
+    if key is not None and key == time:
+        raise QueryError(f"KAFKA: {key!r} is the key and the time of a record", hint="name two columns")
+    form = _form(str(require(connector, "format", "'json'")), options, schema, time)
+    return Layout(there, Reading(there.topic, form, None if time is None else str(time), None if key is None else str(key)), start)
+
+
+def check_kafka(stream: Stream) -> None:
+    """Refuse wrong options, and machines without the client; asks no broker."""
+    layout(stream.connector, stream.schema)
+    library()
+
+
+class KafkaSource:
+    """Reads ranges of partitions."""
+
+    def __init__(self, stream: Stream, checkpoint: Path, connect: Callable[[Place], Topic] = KafkaTopic) -> None:
+        self._schema = stream.schema
+        self._time_column, self._skew = stream.time_column, stream.skew
+        self._layout = layout(stream.connector, stream.schema)
+        self._connect = connect
+        self._topic: Topic | None = None
+        self._seen: list[int] | None = None  # where the partitions ended when last looked at
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_topic": None}
+
+    def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
+        """Look for new records and partitions, and go about `limit` records on, in all partitions up to the same time."""
+        return self._latest(start, limit, lambda *_: True)
+
+    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+        """The same, but the limit is on records of partitions that are needed."""
+        return self._latest(start, limit, lambda split: not self._is_unneeded(split, unneeded))
+
+    def _latest(self, start: Offset, limit: int, counts: Callable[[Split], bool]) -> Offset:
+        topic = self._open()
+        partitions = range(topic.partitions())
+        ends = [end or 0 for end in topic.offsets("latest", partitions)]
+        self._seen = ends
+        if start is None:
+            begins = ends if self._layout.start == "latest" else [begin or 0 for begin in topic.offsets("earliest", partitions)]
+            return {"from": begins, "at": begins}
+        missing = len(ends) - len(start["at"])
+        if missing < 0 or any(end < at for end, at in zip(ends, start["at"], strict=False)):
+            raise SourceFault(
+                f"{self._layout.place} has less than was read of it already", hint="if it was made anew, start with a new checkpoint too"
+            )
+        # records of a partition that is new begin at 0
+        begins = [*start["at"], *[0] * missing]
+        whole = {"from": start["from"], "at": ends}
+        if sum(ends) - sum(begins) <= limit:
+            return whole
+        splits = {split[0]: split for split in self._pieces(start, whole)}
+        counted = [partition in splits and counts(splits[partition]) for partition in partitions]
+        newest = max((stamp for stamp in topic.newest(partitions) if stamp is not None), default=0)
+
+        def at(moment: int) -> list[int]:
+            return [end if found is None else found for found, end in zip(topic.offsets(moment, partitions), ends, strict=True)]
+
+        return {"from": start["from"], "at": cut(begins, ends, counted, limit, at, newest)}
+
+    def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
+        """Divide by partitions, and large ranges further.
+
+        A split is [partition, from, to, where its range begins, where the stream began in it, partitions then, partitions now].
+        """
+        pieces = [] if start is None or end is None else self._pieces(start, end)
+        target = max(_LEAST, -(-sum(piece[2] - piece[1] for piece in pieces) // max(parallel, 1)))
+        found = []
+        for partition, begin, stop, *rest in pieces:
+            parts = -(-(stop - begin) // target)
+            borders = [begin + (stop - begin) * part // parts for part in range(parts + 1)]
+            found += [[partition, low, high, *rest] for low, high in itertools.pairwise(borders)]
+        return found
+
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+        """Read a range of a partition; with `columns`, only these and the key are looked at."""
+        partition, begin, end, *_, first, count = split
+        wanted, counts = select(self._schema, columns), range(first, count + 1)
+        for records in self._open().read(partition, begin, end):
+            yield self._layout.reading.chunk(records, partition, counts, self._schema, wanted)
+
+    def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
+        """Leave out a partition into which no key belongs that is needed."""
+        if not self._is_unneeded(split, unneeded):
+            yield from self.read(split, columns)
+            return
+        partition, begin, end, _, origin, *_ = split
+        newest = self._newest_before(partition, end, origin) if self._time_column is not None else None
+        if newest is None and self._time_column is not None:
+            yield from self.read(split, columns)
+        else:
+            yield Skipped(end - begin, 0, newest)  # how many bytes they take is not known
+
+    def finished(self, offset: Offset) -> bool:
+        if offset is None:
+            return False
+        if self._seen is None:
+            topic = self._open()
+            self._seen = [end or 0 for end in topic.offsets("latest", range(topic.partitions()))]
+        return len(offset["at"]) >= len(self._seen) and all(at >= end for at, end in zip(offset["at"], self._seen, strict=False))
+
+    def forget(self, offset: Offset) -> None:
+        """Do nothing: the topic is not ours."""
+
+    def _open(self) -> Topic:
+        if self._topic is None:
+            self._topic = self._connect(self._layout.place)
+        return self._topic
+
+    def _pieces(self, start: Offset, end: Offset) -> list[Split]:
+        begins, origins, first = [*start["at"]], end["from"], len(end["from"])
+        found = []
+        for partition, stop in enumerate(end["at"]):
+            begin = begins[partition] if partition < len(begins) else 0
+            if begin < stop:
+                found.append([partition, begin, stop, begin, origins[partition] if partition < first else 0, first, len(end["at"])])
+        return found
+
+    def _is_unneeded(self, split: Split, unneeded: Sequence[Pattern]) -> bool:
+        key, time = self._layout.reading.key, self._time_column
+        if key is None or (time is not None and time != self._layout.reading.time_of_record):
+            return False
+        partition, _, end, begin, origin, first, count = split
+
+        def first_at(moment: int) -> int | None:
+            return self._open().offsets(max(moment, 0), [partition])[0]
+
+        test = TimeTest(first_at, origin=origin, begin=begin, end=end, skew=self._skew)
+
+        def covers_time(match: Match) -> bool:
+            return time is not None and test(match)
+
+        field = self._schema.find(key)
+        assert field is not None
+        needed = needed_keys(key, field.type, unneeded, covers_time, () if time is None else (time,))
+        return needed is not None and all(partition not in homes(str(value), range(first, count + 1)) for value in needed)
+
+    def _newest_before(self, partition: int, end: int, origin: int) -> int | None:
+        """The greatest timestamp of the records before `end`; None if it is of a record that is not of the stream."""
+        topic = self._open()
+        (newest,) = topic.newest([partition])
+        if newest is None:
+            return None
+        low, high, middle = 0, newest + 1, newest  # from `high` on there is no record before the end; mostly the newest of all is before it
+        while high - low > 1:
+            (at,) = topic.offsets(middle, [partition])
+            low, high = (middle, high) if at is not None and at < end else (low, middle)
+            middle = (low + high) // 2
+        (at,) = topic.offsets(low, [partition])
+        return low * 1000 if at is not None and origin <= at < end else None
+
+
+def _check_column(option: str, name: str, schema: Schema, types: Sequence[Type]) -> None:
+    field = schema.find(name)
+    if field is None:
+        raise NameFault(f"KAFKA: {option} names no column of the stream: {name!r}", hint=near(name, schema.names))
+    if field.type not in types:
+        raise TypeFault(f"KAFKA: {option} {name!r} is {field.type.value}", hint=f"it must be {' or '.join(each.value for each in types)}")
+
+
+def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
+    messages = read_messages(form, options)
+    if messages is not None:
+        messages.load()
+        return messages
+    for name in ("delimiter", "null_value"):
+        if name in options and form != "csv":
+            raise QueryError(f"KAFKA: format {form!r} has no {name}", hint="that is an option of csv")
+    match form:
+        case "json":
+            return text.Json()
+        case "arrow":
+            return Arrow()
+        case "csv":
+            # the record's own time is not in the line
+            return text.Csv(tuple(name for name in schema.names if name != time), delimiter(options), word(options, "null_value", ""))
+        case _:
+            raise NameFault(f"KAFKA cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")

@@ -1,0 +1,91 @@
+"""All sources and sinks by kind, and checking a definition before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Connector, Stream
+from headrace.connectors.clock import ClockSource
+from headrace.connectors.connector import Sink, Source
+from headrace.connectors.console import ConsoleSink, check_console
+from headrace.connectors.files.sink import FilesSink, check_files_sink
+from headrace.connectors.files.source import FilesSource, check_files
+from headrace.connectors.generator.source import GeneratorSource
+from headrace.connectors.kafka.sink import KafkaSink, check_kafka_sink
+from headrace.connectors.kafka.source import KafkaSource, check_kafka
+from headrace.connectors.memory import MemorySink, memory_source
+from headrace.connectors.options import check_names, near, require
+from headrace.connectors.socket import SocketSource, address
+from headrace.connectors.spark import SparkSink, spark_source
+from headrace.connectors.system import SystemSource
+from headrace.errors import NameFault
+from headrace.model.schema import Schema
+
+#: A stream and the session's checkpoint directory, where a source may keep files under `sources/<stream>/`.
+MakeSource: TypeAlias = Callable[[Stream, Path], Source]
+#: The query's name, the sink's options, the query's columns, and the session's checkpoint directory.
+MakeSink: TypeAlias = Callable[[str, Connector, Schema, Path], Sink]
+
+SOURCES: dict[str, MakeSource] = {
+    "FILES": FilesSource,
+    "GENERATOR": GeneratorSource,
+    "KAFKA": KafkaSource,
+    "SOCKET": SocketSource,
+    "MEMORY": memory_source,
+    "SPARK": spark_source,
+    CLOCK: ClockSource,
+    RAISED: memory_source,
+    FAILURES: memory_source,
+    "SYSTEM": SystemSource,
+}
+#: What no statement can ask for: we write these.
+_OWN = (RAISED, FAILURES, "SYSTEM")
+
+SINKS: dict[str, MakeSink] = {
+    "CONSOLE": ConsoleSink,
+    "FILES": FilesSink,
+    "KAFKA": KafkaSink,
+    "MEMORY": MemorySink,
+    "SPARK": SparkSink,
+}
+
+
+def check_source(stream: Stream) -> None:
+    """Refuse a stream whose source cannot be made; touches nothing."""
+    kind = stream.connector.kind
+    if kind not in SOURCES or kind in _OWN:
+        raise NameFault(f"there is no source {kind!r}", hint=near(kind, [known for known in SOURCES if known not in _OWN]))
+    match kind:
+        case "FILES":
+            check_files(stream.connector)
+        case "GENERATOR":
+            GeneratorSource(stream, Path())
+        case "CLOCK":
+            ClockSource(stream, Path())
+        case "KAFKA":
+            check_kafka(stream)
+        case "SOCKET":
+            address(stream.connector)
+        case "SPARK":  # other options are the format's own
+            require(stream.connector, "format", "'rate'")
+        case _:
+            check_names(stream.connector, ())
+
+
+def check_sink(query: str, connector: Connector, schema: Schema) -> None:
+    """Refuse a query whose sink cannot be made; touches nothing."""
+    if connector.kind not in SINKS:
+        raise NameFault(f"query {query}: there is no sink {connector.kind!r}", hint=near(connector.kind, SINKS))
+    match connector.kind:
+        case "FILES":
+            check_files_sink(connector)
+        case "KAFKA":
+            check_kafka_sink(connector, schema)
+        case "CONSOLE":
+            check_console(connector)
+        case "SPARK":
+            require(connector, "format", "'delta'")
+        case _:
+            check_names(connector, ())

@@ -1,0 +1,50 @@
+"""What a delivered micro-batch leaves for the planning of the next: a small file in the checkpoint."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from headrace.worker.wire import Wait
+
+
+class Progress(Struct, frozen=True):
+    """How far streams and exchanges are, and what waits for time."""
+
+    newest: dict[str, int] = {}  # timestamps by stream
+    punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
+    exchanges: dict[str, int] = {}  # bounds by origin
+    waits: list[Wait] = []
+    unread: int = 0  # tuples that wait in the buckets because the budget did not suffice
+    budget: int | None = None  # nanoseconds of estimated service that one bucket may spend in the next micro-batch; None: no limit
+    limits: dict[str, int] = {}  # most tuples of a stream that the next micro-batch reads, where it is not the intake's limit
+    raised: dict[str, int] = {}  # bounds of the rules that raise each event
+    raising: list[str] = []  # events that the last micro-batch raised
+
+
+_decoder = msgspec.json.Decoder(Progress)
+
+
+def read_progress(directory: Path) -> Progress:
+    """What the last delivered micro-batch left."""
+    try:
+        return _decoder.decode((directory / "progress.json").read_bytes())
+    except FileNotFoundError:
+        return Progress()
+
+
+def write_progress(directory: Path, progress: Progress) -> None:
+    """Leave this for the next micro-batch."""
+    temporary = directory / ".progress.json"
+    temporary.write_bytes(msgspec.json.encode(progress))
+    os.replace(temporary, directory / "progress.json")
+
+
+def guide(directory: Path, budget: int | None, limits: dict[str, int]) -> None:
+    """Let the next micro-batches do and read at most so much."""
+    found = read_progress(directory)
+    if (found.budget, found.limits) != (budget, limits):
+        write_progress(directory, msgspec.structs.replace(found, budget=budget, limits=limits))

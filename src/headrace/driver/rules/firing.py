@@ -1,0 +1,92 @@
+"""What a rule is to do for the detections of one micro-batch, each with a key that a repetition carries again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.action import CallFunction, Reaction
+from headrace.model.page import Page
+from headrace.model.schema import HIDDEN, SEQ, TS
+from headrace.operators.expressions.evaluate import compile_expr
+
+#: A row of <rule>.failed: key, action, reason, tries, instant, detection.
+Failure: TypeAlias = tuple[str, str, str, int, int, str]
+
+
+class Firing(Struct, frozen=True):
+    """Detections of a rule in timestamp order: visible columns as Arrow IPC, instants, keys, and for each action the arguments it names."""
+
+    rule: str
+    reaction: Reaction
+    rows: bytes
+    instants: list[int]
+    keys: list[str]
+    arguments: list[bytes | None]
+
+    def detections(self) -> list[dict[str, Any]]:
+        return Page.decode(self.rows).rows.to_dicts()
+
+    def called_with(self) -> list[Sequence[tuple[Any, ...]] | None]:
+        """For each action the values of its arguments by detection; None: the whole detection."""
+        return [None if data is None else Page.decode(data).rows.drop("").rows() for data in self.arguments]
+
+
+def in_order(pages: Sequence[Page]) -> pl.DataFrame | None:
+    """Detections by timestamp, then by their place in the stream or by content: the same however they were cut into pages."""
+    frames = [page.rows for page in pages if len(page)]
+    if not frames:
+        return None
+    rows = pl.concat(frames)
+    by = [SEQ] if SEQ in rows.columns else [name for name in rows.columns if name not in HIDDEN]
+    return rows.sort([TS, *by], maintain_order=True)
+
+
+def fire(rule: str, reaction: Reaction, rows: pl.DataFrame) -> Firing:
+    """Note what is to be done for these detections."""
+    arguments = [
+        _arguments(action.args, rows) if isinstance(action, CallFunction) and action.args is not None else None for action in reaction.actions
+    ]
+    visible = rows.drop(HIDDEN, strict=False)
+    return Firing(rule, reaction, Page(visible).encode(), rows[TS].to_list(), list(_keys(rule, rows)), arguments)
+
+
+def key_of(detection: str, number: int, action: str) -> str:
+    """The key of one action for one detection."""
+    return hashlib.blake2b(f"{detection}/{number}/{action}".encode(), digest_size=16).hexdigest()
+
+
+def failure(firing: Firing, at: int, number: int, row: Mapping[str, Any], why: str, tries: int) -> Failure:
+    """What <rule>.failed says of an action that was given up."""
+    text = firing.reaction.texts[number]
+    return key_of(firing.keys[at], number, text), text, why, tries, firing.instants[at], as_json(row)
+
+
+def as_json(row: Mapping[str, Any]) -> str:
+    """A detection as text."""
+    return json.dumps(row, default=str)
+
+
+def _keys(rule: str, rows: pl.DataFrame) -> Iterator[str]:
+    """A hash of the rule and of all that a detection tells of its constituents; equal ones of a micro-batch are numbered.
+
+    What ends at one instant comes in one micro-batch, so the numbers do not depend on how tuples were cut into these.
+    """
+    seen: Counter[str] = Counter()
+    hidden = [name for name in (TS, SEQ) if name in rows.columns]
+    for row in rows.select(hidden + [name for name in rows.columns if name not in HIDDEN]).iter_rows(named=True):
+        content = as_json({"rule": rule, **row})
+        yield hashlib.blake2b(f"{seen[content]}{content}".encode(), digest_size=16).hexdigest()
+        seen[content] += 1
+
+
+def _arguments(args: Sequence[Any], rows: pl.DataFrame) -> bytes:
+    # the empty column keeps the number of rows where there is no argument
+    found = [compile_expr(arg).alias(str(number)) for number, arg in enumerate(args)]
+    return Page(rows.select(pl.col(TS).alias(""), *found)).encode()

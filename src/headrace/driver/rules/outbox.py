@@ -1,0 +1,197 @@
+"""Calls of functions and webhooks that are still to be made: on disk before they are made, so that each is made at least once.
+
+A delivery leaves the calls of its micro-batch in a file, which a repeated delivery replaces; a thread makes them in order and removes the file. The
+delivery waits a moment for it, but not while earlier calls are still waiting: whoever answers slowly delays its own calls and those behind them, not
+the pipeline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from headrace.catalog.definitions import FAILED
+from headrace.connectors import spool
+from headrace.connectors.atomic import replace_file
+from headrace.connectors.memory import memory_directory
+from headrace.driver.rules.firing import Failure, Firing, failure, key_of
+from headrace.driver.rules.functions import Limited, load_function, post
+from headrace.engine.statistics import RuleStatistics, Statistics
+from headrace.errors import HostFault
+from headrace.model.action import CallFunction, CallWebhook, RaiseEvent, SwitchQuery
+from headrace.model.time import format_instant
+
+#: How long a delivery waits for its calls (seconds).
+PATIENCE = 2.0
+#: The pause before a second try; it doubles with each further one (seconds).
+BACKOFF = 0.1
+
+_decoder = msgspec.msgpack.Decoder(list[Firing])
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One action for one detection."""
+
+    firing: Firing
+    at: int
+    number: int
+    row: Mapping[str, Any]
+    args: Sequence[Any] | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.firing.rule}/{self.number}"
+
+    @property
+    def key(self) -> str:
+        return key_of(self.firing.keys[self.at], self.number, self.firing.reaction.texts[self.number])
+
+
+class Outbox:
+    """The calls of a deployment, and the thread that makes them."""
+
+    def __init__(self, directory: Path, functions: Mapping[str, Callable[..., Any]], statistics: Statistics) -> None:
+        self.fault: BaseException | None = None
+        self._checkpoint = directory
+        self._directory = directory / "calls"
+        self._functions = functions
+        self._statistics = statistics
+        self._limited = Limited()
+        self._down: set[str] = set()  # actions that failed the last time: tried once only
+        self._change = threading.Condition()
+        self._waiting: list[str] = []  # names of files
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Go on with what an earlier run left."""
+        if self._thread is None and self._directory.is_dir():
+            with self._change:
+                self._waiting = sorted(path.name for path in self._directory.glob("[0-9]*.calls"))
+            if self._waiting:
+                self._begin()
+
+    def put(self, batch: int, firings: Sequence[Firing]) -> None:
+        """Take calls durably, then wait a little until they have been made."""
+        if self.fault is not None:
+            raise HostFault(
+                f"rules cannot call any more: {self.fault}", hint="see that the checkpoint can be written; then start again"
+            ) from self.fault
+        self._directory.mkdir(parents=True, exist_ok=True)
+        data = msgspec.msgpack.encode(list(firings))
+        # named by content as well: a local host that was restarted counts its micro-batches anew, and other calls may still wait
+        name = f"{batch:012d}-{hashlib.blake2b(data, digest_size=8).hexdigest()}.calls"
+        replace_file(self._directory / name, lambda file: file.write(data))
+        with self._change:
+            was_idle = not self._waiting
+            if name not in self._waiting:
+                self._waiting.append(name)
+            self._change.notify_all()
+        self._begin()
+        if was_idle:
+            self.settle(PATIENCE)
+
+    def settle(self, seconds: float | None = None) -> bool:
+        """Wait until nothing waits; False if the time is up."""
+        with self._change:
+            return self._change.wait_for(lambda: not self._waiting or self.fault is not None, seconds)
+
+    def close(self) -> None:
+        """Finish the running call; what is left is made by the next session."""
+        self._closing.set()
+        with self._change:
+            self._change.notify_all()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+            self._thread = None
+
+    def keep(self, rule: str, failures: Sequence[Failure]) -> None:
+        """Keep what could not be done in <rule>.failed."""
+        if failures:
+            frame = pl.DataFrame(failures, schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
+            spool.append(memory_directory(f"{rule}.failed", self._checkpoint), frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))))
+            self._statistics.rules.setdefault(rule, RuleStatistics()).failed += len(failures)
+
+    def _begin(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._closing.clear()
+            self._thread = threading.Thread(target=self._work, name="rules", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            while not self._closing.is_set():
+                with self._change:
+                    self._change.wait_for(lambda: self._waiting or self._closing.is_set())
+                    if self._closing.is_set():
+                        return
+                    name = self._waiting[0]
+                path = self._directory / name
+                if all(self._make(firing) for firing in _decoder.decode(path.read_bytes())):
+                    path.unlink(missing_ok=True)
+                    with self._change:
+                        self._waiting.remove(name)
+                        self._change.notify_all()
+        except Exception as error:  # a thread has nobody to raise to: the next delivery does it
+            with self._change:
+                self.fault = error
+                self._change.notify_all()
+
+    def _make(self, firing: Firing) -> bool:
+        """Make the calls of one rule; False if we are closing before all are made."""
+        arguments = firing.called_with()
+        failures: list[Failure] = []
+        for at, row in enumerate(firing.detections()):
+            for number, action in enumerate(firing.reaction.actions):
+                if isinstance(action, SwitchQuery | RaiseEvent):  # done with the delivery
+                    continue
+                if self._closing.is_set():
+                    return False  # all are made again, so what failed so far need not be kept
+                named = arguments[number]
+                call = _Call(firing, at, number, row, None if named is None else named[at])
+                failures += self._tried(call, action)
+        self.keep(firing.rule, failures)
+        self._statistics.rules.setdefault(firing.rule, RuleStatistics()).given_up += len(failures)
+        return not self._closing.is_set()
+
+    def _tried(self, call: _Call, action: CallFunction | CallWebhook) -> list[Failure]:
+        """Make one call, several times if need be; returns what is to be kept if it fails for good."""
+        effort = call.firing.reaction.effort
+        seconds = effort.timeout / 1e6
+        why: str | None = None
+        tries = 0
+        while tries < (1 if call.name in self._down else effort.tries):
+            if tries and self._closing.wait(BACKOFF * 2 ** (tries - 1)):
+                return []
+            tries += 1
+            why = self._limited.call(call.name, seconds, lambda: self._do(call, action, seconds))
+            if why is None:
+                self._down.discard(call.name)
+                self._statistics.rules.setdefault(call.firing.rule, RuleStatistics()).done += 1
+                return []
+        self._down.add(call.name)
+        return [failure(call.firing, call.at, call.number, call.row, why or "", tries)]
+
+    def _do(self, call: _Call, action: CallFunction | CallWebhook, seconds: float) -> None:
+        match action:
+            case CallFunction(target=target):
+                self._function(target)(*((dict(call.row),) if call.args is None else call.args), key=call.key)
+            case CallWebhook(url=url):
+                instant = format_instant(call.firing.instants[call.at])
+                post(url, {"rule": call.firing.rule, "key": call.key, "detected": instant, "detection": call.row}, call.key, seconds)
+
+    def _function(self, target: str) -> Callable[..., Any]:
+        if ":" in target:
+            return load_function(target)
+        found = self._functions.get(target)
+        if found is None:
+            raise LookupError(f"no function {target!r} is registered in this session")
+        return found

@@ -1,0 +1,111 @@
+"""What rules do with the detections of a delivered micro-batch.
+
+Immediate rules go before deferred ones, and among these priority 1 before 2. What changes the deployment itself (raised events, queries that are
+started or stopped) is done with the delivery, by batch number; calls go to the outbox, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from headrace.commands.command import AddQuery
+from headrace.commands.running import Running
+from headrace.connectors import spool
+from headrace.connectors.memory import memory_directory
+from headrace.driver.rules.firing import Firing, failure, fire, in_order
+from headrace.driver.rules.outbox import Outbox
+from headrace.engine.statistics import RuleStatistics, Statistics
+from headrace.errors import HeadraceError
+from headrace.model.action import CASCADE, CallFunction, CallWebhook, RaiseEvent, SwitchQuery
+from headrace.model.page import Page
+from headrace.operators.expressions.evaluate import compile_expr
+
+#: Starts (True) or stops a query by name.
+Switch = Callable[[str, bool], None]
+
+
+class Reactions:
+    """The rules of a deployment at work."""
+
+    def __init__(self, directory: Path, statistics: Statistics) -> None:
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self.switch: Switch | None = None
+        self._directory = directory
+        self._statistics = statistics
+        self.outbox = Outbox(directory, self.functions, statistics)
+        self.raised: frozenset[str] = frozenset()  # events of the last micro-batch
+
+    def react(self, batch: int, running: Running, detected: Mapping[str, Sequence[Page]], *, ended: bool) -> None:
+        """Act on detections by rule; `ended`: nothing is read after this micro-batch."""
+        rules = sorted((query for query in running.queries if query.reaction is not None), key=_rank)
+        firings = [firing for rule in rules if (firing := self._firing(rule, detected.get(rule.query, ()))) is not None]
+        self._switch(firings)
+        self._raise(batch, firings, {stream.name for query in running.working for stream in query.streams}, ended)
+        calls = [firing for firing in firings if any(isinstance(each, CallFunction | CallWebhook) for each in firing.reaction.actions)]
+        if calls:
+            self.outbox.put(batch, calls)
+
+    def _firing(self, rule: AddQuery, pages: Sequence[Page]) -> Firing | None:
+        rows = in_order(pages)
+        if rows is None or rule.reaction is None:
+            return None
+        seen = self._statistics.rules.setdefault(rule.query, RuleStatistics())
+        if not rule.reaction.enabled:
+            seen.ignored += rows.height
+            return None
+        seen.detections += rows.height
+        seen.calls += rows.height * sum(isinstance(each, CallFunction | CallWebhook) for each in rule.reaction.actions)
+        return fire(rule.query, rule.reaction, rows) if rule.reaction.actions else None
+
+    def _switch(self, firings: Sequence[Firing]) -> None:
+        """Start and stop queries, once for all detections of a rule in this micro-batch."""
+        for firing in firings:
+            for number, action in enumerate(firing.reaction.actions):
+                if isinstance(action, SwitchQuery):
+                    try:
+                        if self.switch is not None:
+                            self.switch(action.query, action.on)
+                    except HeadraceError as error:
+                        self.outbox.keep(firing.rule, [failure(firing, 0, number, firing.detections()[0], error.message, 1)])
+
+    def _raise(self, batch: int, firings: Sequence[Firing], read: set[str], ended: bool) -> None:
+        """Leave raised events for the next micro-batch; those that nobody reads are gone."""
+        found: dict[str, list[pl.DataFrame]] = {}
+        for firing in firings:
+            for number, action in enumerate(firing.reaction.actions):
+                if isinstance(action, RaiseEvent):
+                    rows = self._raised(firing, number, action, ended)
+                    if rows.height and action.event in read:
+                        found.setdefault(action.event, []).append(rows)
+        for event, frames in found.items():
+            directory = memory_directory(event, self._directory)
+            rows = pl.concat(frames)
+            spool.put(directory, batch, 0, rows)
+            spool.commit(directory, batch, [rows.height])
+        self.raised = frozenset(found)
+
+    def _raised(self, firing: Firing, number: int, action: RaiseEvent, ended: bool) -> pl.DataFrame:
+        """The tuples of an event; what goes too far is kept aside."""
+        rows = Page.decode(firing.rows).rows
+        values = [compile_expr(expr).alias(name) for name, expr in action.columns]
+        # a constant becomes a column of its own length, not of one row
+        made = rows.with_columns(*values, compile_expr(action.cascade).cast(pl.Int32).alias(CASCADE)).select(
+            [name for name, _ in action.columns] + [CASCADE]
+        )
+        limit = firing.reaction.effort.cascade
+        failures = []
+        for at, depth in enumerate(made[CASCADE].to_list()):
+            if depth > limit or ended:
+                why = f"{depth} rules in a row led to this, and {limit} is the limit" if depth > limit else "all streams are closed"
+                failures.append(failure(firing, at, number, rows.row(at, named=True), why, 1))
+        self.outbox.keep(firing.rule, failures)
+        return made.clear() if ended else made.filter(pl.col(CASCADE) <= limit)
+
+
+def _rank(rule: AddQuery) -> tuple[bool, int]:
+    assert rule.reaction is not None
+    return rule.reaction.rank

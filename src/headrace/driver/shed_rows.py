@@ -1,0 +1,37 @@
+"""What a micro-batch dropped to keep promises, as rows of the stream `headrace.shed`."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+
+from headrace.catalog.definitions import SHED
+from headrace.commands.running import Running
+from headrace.commands.shedders_in_force import readers_of, shedders_in
+from headrace.worker.wire import Report
+
+
+def shed_rows(reports: list[Report], running: Running) -> pl.DataFrame:
+    """One row for each query and arc with a shedder at which tuples came."""
+    counts: dict[tuple[str, int], tuple[int, int]] = {}
+    for counted in (counted for report in reports for counted in report.shed):
+        seen, dropped = counts.get((counted.reader, counted.port), (0, 0))
+        counts[counted.reader, counted.port] = (seen + counted.seen, dropped + counted.dropped)
+    rows = []
+    settings, readers = (shedders_in(running), readers_of(running)) if counts else ({}, {})
+    time = max((report.time for report in reports), default=0)
+    for (reader, port), (seen, dropped) in sorted(counts.items()):
+        setting = settings[reader, port]
+        error = relative_error(setting.shedding.kind, seen, dropped)
+        rows += [(time, query, f"{reader}.{port}", setting.shedding.kind, setting.share, seen, dropped, error) for query in readers[reader]]
+    schema = {name: pl.Int64() if name == "at" else dtype for name, dtype in SHED.schema.polars().items()}
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("at").cast(SHED.schema.polars()["at"]))
+
+
+def relative_error(kind: str, seen: int, dropped: int) -> float:
+    """By how much a count is likely to be wrong: by its standard error if tuples went by chance, for then it is scaled, else by what is missing."""
+    kept = seen - dropped
+    if kind != "RANDOM" or not kept:
+        return dropped / seen if seen else 0.0
+    return math.sqrt(dropped / seen / kept)  # Horvitz-Thompson: each tuple that stays counts for seen / kept

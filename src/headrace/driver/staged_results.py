@@ -1,0 +1,53 @@
+"""Large results are written to their files by the tasks that made them; only a note of where goes to the driver, which puts them into place.
+
+Results of a query without state are ready in the ingest already: they need neither shuffle nor bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from headrace.commands.running import Running
+from headrace.connectors.files.sink import FilesSink
+from headrace.graph.graph import VertexId
+from headrace.model.page import Page
+from headrace.worker.wire import Kind, Row
+
+#: Results of a query in one bucket and micro-batch are staged from this size on.
+STAGE_BYTES = 128 * 1024
+
+
+class Stager:
+    """Stages results of queries all of whose sinks are FILES; `attempt` makes names unique among tasks and tries of them."""
+
+    def __init__(self, directory: Path, attempt: str, running: Running, *, least: int = STAGE_BYTES) -> None:
+        self.directory = directory
+        self.attempt = attempt
+        self.least = least
+        self._made = 0
+        self._queries = {query.graph.vertices[-1].id: query for query in running.working}
+
+    def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> Row | None:
+        """Write the results of an Output vertex and return a note to send by way of `bucket`, or None if the pages should travel themselves."""
+        query = self._queries.get(vertex)
+        if query is None or any(sink.kind != "FILES" for sink in query.sinks):
+            return None
+        if query.reaction is not None and (query.reaction.actions or not query.reaction.enabled):
+            return None  # the driver acts on what is detected
+        if sum(page.rows.estimated_size() for page in pages) < self.least:
+            return None
+        rows = Page(pl.concat([page.rows for page in pages]))
+        self._made += 1
+        name = f"{self.attempt}-{bucket}-{self._made}"
+        for sink in query.sinks:
+            FilesSink(query.query, sink, query.schema, self.directory).stage(rows, name)
+        return Row(bucket, Kind.STAGED, vertex, part, len(rows), msgspec.msgpack.encode(name))
+
+
+def staged_name(row: Row) -> str:
+    """The name in a STAGED row."""
+    return msgspec.msgpack.decode(row.payload, type=str)

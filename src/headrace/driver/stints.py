@@ -1,0 +1,70 @@
+"""Turns queries on and off: what follows from a micro-batch, as commands. Decided once, on the driver; the command log makes it last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headrace.commands.command import AddQuery, Command, EndQuery, StartQuery, StopQuery
+from headrace.commands.running import Running
+from headrace.graph.graph import Graph
+from headrace.model.stint import Stint
+from headrace.model.time import BEGIN, END
+from headrace.worker.wire import Report
+
+
+def switches(reports: Sequence[Report], running: Running) -> list[Command]:
+    """What to send after a micro-batch; sending it twice does the same as once."""
+    if not (running.ending or any(not query.switch.is_manual for query in running.known)):
+        return []
+    now = max((report.time for report in reports), default=BEGIN)
+    noticed = {name for report in reports for name in report.noticed}
+    return [*_ended(reports, running), *_stops(reports, running.queries, noticed), *_starts(reports, running.stopped, noticed, now)]
+
+
+def start_command(query: AddQuery, now: int) -> StartQuery:
+    """Start a stopped query now; it stops when its schedule says so next."""
+    schedule = query.switch.schedule
+    end = END if schedule is None else schedule.stop_after(now)
+    return StartQuery(Stint(query.query, query.number + 1, BEGIN, end))
+
+
+def _ended(reports: Sequence[Report], running: Running) -> Iterable[Command]:
+    for query in running.ending:
+        if reports and all(report.bounds.get(query.output, BEGIN) >= END for report in reports):
+            yield EndQuery(query.query, query.number)
+
+
+def _stops(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str]) -> Iterable[Command]:
+    for query in queries:
+        if _happened(query.switch.stop_on, noticed) or _is_over(query, reports):
+            yield StopQuery(query.query, query.number)
+
+
+def _is_over(query: AddQuery, reports: Sequence[Report]) -> bool:
+    """Whether no tuple can come any more that belongs to its stint."""
+    return query.stint is not None and query.stint.end < END and _come(query, reports) >= query.stint.end
+
+
+def _come(query: AddQuery, reports: Sequence[Report]) -> int:
+    """How far the streams of a query have come, the slowest of them."""
+    return min((report.reached.get(stream.name, BEGIN) for report in reports for stream in query.streams), default=BEGIN)
+
+
+def _starts(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str], now: int) -> Iterable[Command]:
+    for query in queries:
+        schedule = query.switch.schedule
+        if _happened(query.switch.start_on, noticed):
+            yield start_command(query, now)
+        elif schedule is not None:
+            found = schedule.following(now if query.stint is None else _after(query.stint, now), _come(query, reports))
+            if found is not None:
+                yield StartQuery(Stint(query.query, query.number + 1, *found))
+
+
+def _after(stint: Stint, now: int) -> int:
+    """From when the next stint may begin: if this one ended in its time, perhaps before now, since there is more to read."""
+    return max(stint.begin + 1, min(now, stint.end))
+
+
+def _happened(watched: Graph | None, noticed: set[str]) -> bool:
+    return watched is not None and watched.vertices[-1].id in noticed

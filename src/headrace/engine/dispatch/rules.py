@@ -1,0 +1,172 @@
+"""The rules by which the next operator is selected: fixed bodies, one of which stands in each row of the dispatch table.
+
+A rule answers with a `Move`. Forward and Encore execute the chosen node; only Backtrack looks at the predecessor's rule without executing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol, TypeAlias
+
+from headrace.engine.dispatch.table import Row
+from headrace.errors import NameFault
+
+
+class Move(Enum):
+    """Where control goes."""
+
+    FORWARD = auto()  # to the reader of what was produced
+    SIGNAL = auto()  # to the operator whose register was written
+    ENCORE = auto()  # the same again
+    RENEW = auto()  # the same again, as a new batch
+    BACKTRACK = auto()  # to the producer of the input that is missing
+    ASK = auto()  # an empty source: for a bound, or leave
+    EXIT = auto()  # leave
+
+
+class View(Protocol):
+    """What a rule may ask about a row."""
+
+    def yields(self, row: Row) -> bool:
+        """Something it produced is unread."""
+        ...
+
+    def signals(self, row: Row) -> bool:
+        """It wrote a register whose operator has not run since."""
+        ...
+
+    def more(self, row: Row) -> bool:
+        """It can execute."""
+        ...
+
+    def fresh(self, row: Row) -> bool:
+        """Its batch is not used up."""
+        ...
+
+
+Rule: TypeAlias = Callable[[Row, View], Move]
+
+
+def dfs_nos(row: Row, view: View) -> Move:
+    """Forward, Encore, Backtrack."""
+    if view.yields(row):
+        return Move.FORWARD
+    return Move.ENCORE if view.more(row) else Move.BACKTRACK
+
+
+def batch_nos(row: Row, view: View) -> Move:
+    """Encore while the batch lasts, Forward, Encore with a new batch, Backtrack. BFS and DFS-k differ in what a batch is."""
+    if view.fresh(row) and view.more(row):
+        return Move.ENCORE
+    if view.yields(row):
+        return Move.FORWARD
+    return Move.RENEW if view.more(row) else Move.BACKTRACK
+
+
+def rr_nos(row: Row, view: View) -> Move:
+    """Encore, Forward, Exit."""
+    if view.fresh(row) and view.more(row):
+        return Move.ENCORE
+    return Move.FORWARD if view.yields(row) else Move.EXIT
+
+
+def sink(row: Row, view: View) -> Move:
+    """Forward is ignored before a sink: somebody outside takes what is produced."""
+    return Move.ENCORE if view.more(row) else Move.BACKTRACK
+
+
+def rr_sink(row: Row, view: View) -> Move:
+    """Encore, Exit."""
+    return Move.ENCORE if view.more(row) else Move.EXIT
+
+
+def source(row: Row, view: View) -> Move:
+    """Forward what has arrived; an empty source may be asked for a bound."""
+    return Move.FORWARD if view.yields(row) else Move.ASK
+
+
+def fork(row: Row, view: View) -> Move:
+    """Forward to a branch that has unread elements; a fork itself executes nothing."""
+    return Move.FORWARD if view.yields(row) else Move.BACKTRACK
+
+
+def eqg_dfs_nos(row: Row, view: View) -> Move:
+    """As `dfs_nos`; when no tuple was produced but a register written, to that register's operator."""
+    if view.yields(row):
+        return Move.FORWARD
+    if view.signals(row):
+        return Move.SIGNAL
+    return Move.ENCORE if view.more(row) else Move.BACKTRACK
+
+
+def eqg_batch_nos(row: Row, view: View) -> Move:
+    """As `batch_nos`, with registers."""
+    if view.fresh(row) and view.more(row):
+        return Move.ENCORE
+    if view.yields(row):
+        return Move.FORWARD
+    if view.signals(row):
+        return Move.SIGNAL
+    return Move.RENEW if view.more(row) else Move.BACKTRACK
+
+
+def eqg_rr_nos(row: Row, view: View) -> Move:
+    """As `rr_nos`, with registers."""
+    if view.fresh(row) and view.more(row):
+        return Move.ENCORE
+    if view.yields(row):
+        return Move.FORWARD
+    return Move.SIGNAL if view.signals(row) else Move.EXIT
+
+
+#: The macro library. A row names its rule.
+RULES: Mapping[str, Rule] = {
+    "DFS-NOS": dfs_nos,
+    "DFS-SINK": sink,
+    "BFS-NOS": batch_nos,
+    "BFS-SINK": sink,
+    "RR-NOS": rr_nos,
+    "RR-SINK": rr_sink,
+    "DFSK-NOS": batch_nos,
+    "DFSK-SINK": sink,
+    "EQG-DFS-NOS": eqg_dfs_nos,
+    "EQG-DFS-SINK": sink,
+    "EQG-BFS-NOS": eqg_batch_nos,
+    "EQG-BFS-SINK": sink,
+    "EQG-RR-NOS": eqg_rr_nos,
+    "EQG-RR-SINK": rr_sink,
+    "EQG-DFSK-NOS": eqg_batch_nos,
+    "EQG-DFSK-SINK": sink,
+    "SOURCE": source,
+    "SOURCE-VIRTUAL": source,
+    "FORK": fork,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """The family of a row's rule; `batch` is k of DFS-k, in tuples."""
+
+    family: str
+    batch: int | None = None
+
+
+#: By the name that a user writes; `dfs-<k>` stands for dfs-1, dfs-2 and so on.
+STRATEGIES: Mapping[str, Strategy] = {
+    "dfs": Strategy("DFS"),
+    "bfs": Strategy("BFS"),
+    "rr": Strategy("RR"),
+    "dfs-<k>": Strategy("DFSK"),
+}
+
+
+def strategy_named(name: str) -> Strategy:
+    """Look a strategy up; NameFault if there is none of that name."""
+    if name in STRATEGIES and "<" not in name:
+        return STRATEGIES[name]
+    head, _, number = name.partition("-")
+    if head == "dfs" and number.isdecimal() and int(number) > 0:
+        return Strategy("DFSK", int(number))
+    raise NameFault(f"no strategy {name!r}", hint=f"choose one of {', '.join(STRATEGIES)}, such as dfs-100")

@@ -1,0 +1,24 @@
+"""Earliest deadline first: the path whose oldest tuple must be through soonest, by the latency that its queries promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, Turn, UnitKind
+
+
+@dataclass(frozen=True, slots=True)
+class EarliestDeadline:
+    """Keeps every promise if any order does; paths without a promise come last, the oldest of them first."""
+
+    kinds: tuple[UnitKind, ...] = ("path",)
+    gated: bool = False
+
+    def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
+        return Choice(min(candidates, key=_urgency).unit, turn)
+
+
+def _urgency(one: Candidate) -> tuple[float, int, int]:
+    return math.inf if one.deadline is None else one.deadline, one.oldest, one.unit

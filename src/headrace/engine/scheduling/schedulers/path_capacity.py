@@ -1,0 +1,30 @@
+"""Path capacity: the path that takes the most tuples a second, from its leaf to its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, Turn, UnitKind
+
+
+@dataclass(frozen=True, slots=True)
+class PathCapacity:
+    """The least time in the system, in the mean over all tuples that come in."""
+
+    kinds: tuple[UnitKind, ...] = ("path",)
+    gated: bool = False
+
+    def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
+        return Choice(min(candidates, key=lambda one: (-one.capacity, one.unit)).unit, turn)
+
+
+@dataclass(frozen=True, slots=True)
+class PathCapacityOutput:
+    """As path capacity, but what counts is results a second: tuples that come to nothing need not be quick."""
+
+    kinds: tuple[UnitKind, ...] = ("path",)
+    gated: bool = False
+
+    def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
+        return Choice(min(candidates, key=lambda one: (-one.capacity * one.selectivity, one.unit)).unit, turn)

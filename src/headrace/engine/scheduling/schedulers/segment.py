@@ -1,0 +1,19 @@
+"""Segments: the run of operators that frees memory fastest. How paths are cut into segments is what the strategies differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, Turn, UnitKind
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Greedy, memory-optimal or simplified, by the kind of unit."""
+
+    kinds: tuple[UnitKind, ...]
+    gated: bool = False
+
+    def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
+        return Choice(min(candidates, key=lambda one: (-one.release, one.unit)).unit, turn)

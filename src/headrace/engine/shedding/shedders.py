@@ -1,0 +1,131 @@
+"""The shedders of a running graph, by arc: they act before tuples are stored, and count every tuple that they see and drop.
+
+All draws of an arc in one micro-batch come from one generator, seeded by the arc, the micro-batch and the place (a bucket, or what an ingest task
+reads): a replay drops the same tuples, however they are cut into pages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from headrace.commands.command import ShedAt
+from headrace.commands.shedders_in_force import Arc
+from headrace.engine.shedding.random import RandomShedder
+from headrace.engine.shedding.semantic import Memory, SemanticShedder
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import TS, WEIGHT
+
+Shedder: TypeAlias = RandomShedder | SemanticShedder
+
+
+class ShedSeen(Struct, frozen=True, array_like=True):
+    """How many tuples came to an arc with a shedder, and how many of them it dropped."""
+
+    reader: str
+    port: int
+    seen: int
+    dropped: int
+
+
+class Remembered(Struct, frozen=True, array_like=True):
+    """What the shedder of an arc must know to go on."""
+
+    reader: str
+    port: int
+    memory: Memory
+
+
+class Shedders:
+    """What is dropped where in one engine. Empty most of the time: `active` is all that the path of tuples looks at then."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.settings: dict[Arc, ShedAt] = {}
+        self._shedders: dict[Arc, Shedder] = {}
+        self._counts: dict[Arc, list[int]] = {}
+        self._draws: dict[Arc, np.random.Generator] = {}
+        self._seed: tuple[object, ...] = ()
+
+    def use(self, settings: Mapping[Arc, ShedAt]) -> None:
+        """Drop this from now on; a shedder that stays as it is goes on with what it remembers."""
+        before, self.settings = self.settings, dict(settings)
+        kept = {arc: self._shedders[arc] for arc, setting in settings.items() if arc in self._shedders and before[arc] == setting}
+        self._shedders = {arc: kept.get(arc) or build(setting, self._shedders.get(arc)) for arc, setting in settings.items()}
+        self.active = bool(settings)
+
+    def begin(self, *seed: object) -> None:
+        """Begin a micro-batch."""
+        self._seed, self._draws = seed, {}
+
+    def forget(self) -> None:
+        """Begin anew with what is remembered of values: what follows must not depend on what came before."""
+        self._shedders = {arc: build(setting, None) for arc, setting in self.settings.items()}
+
+    def screen(self, arc: Arc, page: Page) -> Page:
+        """What is left of a page; those that stay count for those that went, where tuples are weighed."""
+        setting, shedder, rows = self.settings[arc], self._shedders[arc], page.rows
+        if isinstance(shedder, SemanticShedder) and shedder.attribute not in rows.columns:
+            shedder = RandomShedder(setting.share)
+        kept = shedder.kept(rows, self._drawn(arc))
+        count = self._counts.setdefault(arc, [0, 0])
+        count[0] += len(kept)
+        left = int(kept.sum())
+        count[1] += len(kept) - left
+        if left < len(kept):
+            rows = rows.filter(pl.Series(kept))
+        if isinstance(shedder, RandomShedder) and left and setting.share and WEIGHT in rows.columns:
+            rows = rows.with_columns(pl.col(WEIGHT) / (1.0 - setting.share))
+        return page if rows is page.rows else Page(rows)
+
+    def screen_all(self, arc: Arc, elements: Sequence[Element], *, tells_time: bool) -> list[Element]:
+        """What is left of elements; where tuples tell the time, a promise says what the last one would have told."""
+        left: list[Element] = []
+        for element in elements:
+            if isinstance(element, Punctuation):
+                left.append(element)
+                continue
+            page = self.screen(arc, element)
+            if len(page):
+                left.append(page)
+            if tells_time and (not len(page) or page.rows[TS][-1] != element.rows[TS][-1]):
+                left.append(Punctuation(int(element.rows[TS][-1])))
+        return left
+
+    def take_counts(self) -> list[ShedSeen]:
+        """What was seen and dropped since the last call."""
+        counts, self._counts = self._counts, {}
+        return [ShedSeen(*arc, *count) for arc, count in counts.items()]
+
+    def remembered(self) -> list[Remembered]:
+        """What must survive a restart."""
+        return [Remembered(*arc, shedder.memory()) for arc, shedder in self._shedders.items() if isinstance(shedder, SemanticShedder)]
+
+    def restore(self, remembered: Iterable[Remembered]) -> None:
+        """Go on with what was remembered."""
+        for one in remembered:
+            setting = self.settings.get((one.reader, one.port))
+            if setting is not None and setting.shedding.attribute is not None:
+                self._shedders[one.reader, one.port] = SemanticShedder(setting.shedding, setting.share, one.memory)
+
+    def _drawn(self, arc: Arc) -> np.random.Generator:
+        found = self._draws.get(arc)
+        if found is None:
+            digest = hashlib.blake2b(repr((arc, self._seed)).encode(), digest_size=8).digest()
+            found = self._draws[arc] = np.random.Generator(np.random.PCG64(int.from_bytes(digest)))
+        return found
+
+
+def build(setting: ShedAt, before: Shedder | None) -> Shedder:
+    """The shedder for a setting; of one by the same values the sample stays of use, whatever the share was."""
+    if setting.shedding.attribute is None:
+        return RandomShedder(setting.share)
+    memory = None
+    if isinstance(before, SemanticShedder) and before.shedding == setting.shedding:
+        memory = Memory(before.memory().sample)
+    return SemanticShedder(setting.shedding, setting.share, memory)

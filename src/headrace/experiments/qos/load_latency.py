@@ -1,0 +1,128 @@
+"""How does the latency of a plan grow with the load, if tuples come at random and if they come in self-similar bursts?
+
+16 queries in gated rounds, plan after plan; the rates of all streams are raised together, up to what the processor can take (QoS book, figure 5.12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.analysis.forecast.network import Network
+from headrace.analysis.forecast.solver import forecast
+from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
+from headrace.experiments.judging import claim, near
+from headrace.experiments.qos.self_similar import FLOWS, Flows, Times, poisson_times, self_similar_times
+from headrace.experiments.qos.workload import TARGET, at_load, workload
+from headrace.experiments.sample import Sample
+from headrace.testing.simulation.rounds import SimulatedRounds
+
+LOADS = (0.7, 0.8, 0.9, 0.95, 0.97, 0.99)
+KINDS = ("Poisson", "self-similar")
+#: From here on latency grows sharply.
+KNEE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Seconds of virtual time for each seed, and how many rounds of the scheduler at least."""
+
+    seeds: int
+    seconds: float
+    rounds: int
+    loads: tuple[float, ...] = LOADS
+
+
+SIZES: Mapping[Scale, Size] = {"quick": Size(1, 20, 50, (0.7, 0.9, 0.95, 0.99)), "normal": Size(3, 100, 200), "full": Size(6, 3600, 2000)}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The latency of the plan's results at one load, in seconds: mean, largest, spread, for each seed."""
+
+    mean: Sample
+    largest: Sample
+    spread: Sample
+
+
+def run(trial: Trial) -> Outcome:
+    """At the size of the trial's scale."""
+    return report(SIZES[trial.scale], trial)
+
+
+def report(size: Size, trial: Trial, flows: Flows = FLOWS) -> Outcome:
+    """Both kinds of streams at every load."""
+    network = workload(trial.seed)
+    foreseen = {load: forecast(at_load(network, load)).queries[TARGET].latency for load in size.loads}
+    seen: dict[str, dict[float, Seen]] = {kind: {} for kind in KINDS}
+    points = [(kind, load) for kind in KINDS for load in size.loads]
+    for done, (kind, load) in enumerate(points):
+        trial.progress(f"{kind}, load {load:.0%}", done, len(points))
+        seen[kind][load] = measure(at_load(network, load), kind, size, trial, flows)
+    notes = (
+        f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s, and {size.rounds} rounds of the scheduler at least (published: hours)",
+        f"self-similar: {flows.count} flows for each stream, periods of {flows.least:g} s at least (not published); the mean is made the wanted one",
+        "the simulator's column is the forecast of the model",
+    )
+    return Outcome((*_claims(seen, foreseen), *_figures(seen, foreseen)), _panels(seen, foreseen), notes)
+
+
+def measure(network: Network, kind: str, size: Size, trial: Trial, flows: Flows = FLOWS) -> Seen:
+    """The plan's latency under one kind of streams."""
+    seconds = max(size.seconds, size.rounds * forecast(network).round)
+    found = []
+    for seed in trial.seeds(size.seeds):
+        arrivals = streams(network, kind, seconds, seed, flows)
+        found.append(SimulatedRounds(network, 10**9, seed, arrivals).latencies(TARGET))
+    return Seen(*(Sample(tuple(float(measured(each)) for each in found)) for measured in (np.mean, np.max, np.std)))
+
+
+def streams(network: Network, kind: str, seconds: float, seed: int, flows: Flows = FLOWS) -> dict[str, Times]:
+    """When tuples come, for each stream."""
+    chance = np.random.default_rng(seed)
+    if kind == "Poisson":
+        return {name: poisson_times(rate, seconds, chance) for name, rate in network.streams.items()}
+    return {name: self_similar_times(rate, seconds, chance, flows) for name, rate in network.streams.items()}
+
+
+def _claims(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> Iterator[Finding]:
+    poisson, similar = (seen[kind] for kind in KINDS)
+    means = {load: each.mean.mean for load, each in poisson.items()}
+    first, last = min(means), max(means)
+    before, after = ((means[end] - means[start]) / (end - start) for start, end in ((first, KNEE), (KNEE, last)))
+    theory = (foreseen[last] - foreseen[KNEE]) / (last - KNEE) / ((foreseen[KNEE] - foreseen[first]) / (KNEE - first))
+    yield Finding("Poisson: growth beyond 95 % to that before", after / before, claim(after > 3 * before), "sharp beyond 95 %", theory, "x")
+    below = [load for load in means if load < KNEE]
+    off = max(similar[load].mean.mean / means[load] for load in below)
+    yield Finding("below 95 %: mean, self-similar to Poisson, at most", off, claim(off < 1.15), "nearly equal", None, "x")
+    highest = max(below)
+    ratios = {
+        "largest": similar[highest].largest.mean / poisson[highest].largest.mean,
+        "deviation": similar[highest].spread.mean / poisson[highest].spread.mean,
+    }
+    for what, ratio in ratios.items():
+        yield Finding(f"at {100 * highest:.0f} %: {what}, self-similar to Poisson", ratio, claim(ratio > 1.5), "much higher", None, "x")
+    beyond = similar[last].mean.mean / foreseen[last]
+    yield Finding(f"at {100 * last:.0f} %: self-similar mean to the model", beyond, claim(beyond > 1), "the model is optimistic", None, "x")
+
+
+def _figures(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> Iterator[Finding]:
+    for load, each in seen["Poisson"].items():
+        what = f"Poisson, load {100 * load:.0f} %: mean latency, to the model's"
+        yield Finding(what, each.mean.mean, near(each.mean, foreseen[load], 0.05), None, foreseen[load], "s")
+
+
+def _panels(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> tuple[Panel, Panel]:
+    means = [Series(kind, tuple((100 * load, 1000 * each.mean.mean) for load, each in loads.items())) for kind, loads in seen.items()]
+    means.append(Series("model", tuple((100 * load, 1000 * value) for load, value in foreseen.items()), "dashed"))
+    spread = []
+    for kind, loads in seen.items():
+        spread.append(Series(f"{kind}, largest", tuple((100 * load, 1000 * each.largest.mean) for load, each in loads.items())))
+        deviation = tuple((100 * load, 1000 * each.spread.mean) for load, each in loads.items())
+        spread.append(Series(f"{kind}, deviation", deviation, "dashed", f"{kind}, largest"))
+    return (
+        Panel("Mean latency of the plan", "load, %", "ms", tuple(means), log_y=True),
+        Panel("Its largest value and deviation", "load, %", "ms", tuple(spread), log_y=True),
+    )

@@ -1,0 +1,258 @@
+"""Does shedding keep the latency that queries promise, under a scheduler that knows nothing of promises and under one that does?
+
+16 queries in three groups: results within 0.6, 1.0 or 1.5 s, of which 15, 25 or 50 % may be lost. The load rises above what the processor can take
+now and then; where and how much to shed is decided by the engine's own policy from the rates of the last moments (QoS book, figures 7.6 to 7.11).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.analysis.capacity.capacity import Stage
+from headrace.analysis.capacity.load import load
+from headrace.analysis.forecast.network import Network, flow
+from headrace.analysis.shedding.allocation import shares
+from headrace.analysis.shedding.decision import ShedPlan, decide
+from headrace.analysis.shedding.places import QueryPath, choose_places
+from headrace.engine.scheduling.schedulers import SCHEDULERS
+from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
+from headrace.experiments.judging import below, claim
+from headrace.experiments.qos.self_similar import Times, phased
+from headrace.experiments.qos.workload import workload
+from headrace.experiments.sample import Sample
+from headrace.testing.simulation.stations import Dispatch, Processor, Seen
+
+#: Seconds that a result may take, and the share of results that may be lost.
+GROUPS = ((0.6, 0.15), (1.0, 0.25), (1.5, 0.5))
+SCHEDULES = ("path-capacity", "edf")
+#: The load, phase by phase.
+LOADS = (0.6, 0.9, 1.25, 0.9, 1.4, 0.6)
+#: A choice costs 20 us for each unit of a path, and looking for the earliest deadline as much again: it has to know the oldest tuple of all.
+DISPATCHES = {"path-capacity": Dispatch(5, switch=5e-5), "edf": Dispatch(5, choice=5e-5, switch=5e-5)}
+#: Seconds between two estimates of the load, and what a shedder takes for each tuple that it looks at.
+EVERY, TEST = 0.1, 1e-6
+#: A little of the processor is kept in reserve.
+RESERVE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Seconds of each phase, for each seed."""
+
+    seeds: int
+    seconds: float
+
+
+SIZES: Mapping[Scale, Size] = {"quick": Size(1, 2), "normal": Size(2, 5), "full": Size(4, 120)}
+
+
+@dataclass(slots=True)
+class Ran:
+    """A run with what was seen, and the load and the share of tuples dropped at each estimate."""
+
+    seen: Seen
+    loads: list[tuple[float, float]] = field(default_factory=list)
+    shed: list[tuple[float, float]] = field(default_factory=list)
+
+
+def run(trial: Trial) -> Outcome:
+    """At the size of the trial's scale."""
+    return report(SIZES[trial.scale], trial)
+
+
+def report(size: Size, trial: Trial) -> Outcome:
+    """Both schedulers, with shedding and without."""
+    runs: dict[tuple[str, bool], list[Ran]] = {(name, sheds): [] for name in SCHEDULES for sheds in (False, True)}
+    parts = [(seed, key) for seed in trial.seeds(size.seeds) for key in runs]
+    for done, (seed, (name, sheds)) in enumerate(parts):
+        trial.progress(f"{name}, {'with' if sheds else 'without'} shedding, seed {seed}", done, len(parts))
+        network = workload(seed, load=1.0)
+        runs[name, sheds].append(simulate(network, streams(network, size, seed), name, seed, sheds=sheds))
+    network = workload(trial.seed, load=1.0)
+    notes = (
+        f"virtual time, {size.seeds} seed(s), loads of {', '.join(f'{each:g}' for each in LOADS)} for {size.seconds:g} s each, self-similar within",
+        "queries are drawn, as the list is not available; each third belongs to one group",
+        "loads are of service alone; what scheduling takes is measured, and the less is left the earlier is shed",
+        "a join's result is counted with the tuple that completes it; that its partner may have been dropped is not",
+    )
+    return Outcome((*_findings(runs, len(network.queries)),), _panels(runs, len(network.queries)), notes)
+
+
+def streams(network: Network, size: Size, seed: int) -> dict[str, Times]:
+    """The same input, whatever is done with it."""
+    chance = np.random.default_rng(seed)
+    return {name: phased(LOADS, rate, size.seconds, chance) for name, rate in network.streams.items()}
+
+
+def group_of(query: int) -> int:
+    """To which group a query belongs, by its place."""
+    return query % len(GROUPS)
+
+
+def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: int, *, sheds: bool) -> Ran:
+    """Run until everything is done; shed by what the last moments brought."""
+    promises = {query: GROUPS[group_of(place)][0] for place, query in enumerate(network.queries)}
+    dispatch = DISPATCHES[name]
+    processor = Processor(network, arrivals, SCHEDULERS[name], dispatch, seed=seed, promises=promises)
+    ran, plan, stages = Ran(processor.seen), ShedPlan(), stages_of(network)
+    window, end = GROUPS[0][0], max(float(times[-1]) for times in arrivals.values())
+    moment, before = EVERY, (0.0, 0.0)
+    while moment < end:
+        processor.run(moment)
+        spent = processor.seen.choices * dispatch.choice + processor.seen.switches * dispatch.switch
+        overhead = (spent - before[1]) / max(1e-9, processor.clock - before[0])
+        before = processor.clock, spent
+        rates = {stream: _came(times, moment - window, moment) / min(window, moment) for stream, times in arrivals.items()}
+        paths = paths_of(network, rates)
+        phi = load([(path.labels, path.rate) for path in paths], stages)
+        if sheds:
+            plan = decide(plan, phi, choose_places(paths, stages, test=TEST), limit=max(0.1, 1 - overhead - RESERVE))
+            processor.shed(shares(plan.sheds))
+        ran.loads.append((moment, phi))
+        ran.shed.append((moment, sum(shed.freed for shed in plan.sheds)))
+        moment += EVERY
+    processor.run()
+    return ran
+
+
+def stages_of(network: Network) -> dict[str, Stage]:
+    """The stations as operators of paths; of a join, the mean selectivity of its sides."""
+    tuples = flow(network)
+    return {
+        station.name: Stage(station.name, 1 / station.service.mean, tuples.out[station.name] / tuples.rate(station.name))
+        for station in network.stations
+    }
+
+
+def paths_of(network: Network, rates: Mapping[str, float]) -> list[QueryPath]:
+    """From every leaf to the results, with the rate of its stream now and what its query may lose."""
+    above = {feed.origin: station.name for station in network.stations for feed in station.feeds if feed.origin not in network.streams}
+    places = {root: place for place, root in enumerate(network.queries.values())}
+    names = list(network.queries)
+    found = []
+    for station in network.stations:
+        for feed in station.feeds:
+            if feed.origin not in network.streams:
+                continue
+            labels = [station.name]
+            while labels[-1] in above:
+                labels.append(above[labels[-1]])
+            place = places[labels[-1]]
+            found.append(QueryPath(names[place], tuple(labels), rates[feed.origin], GROUPS[group_of(place)][1]))
+    return found
+
+
+def _came(times: Times, since: float, until: float) -> int:
+    first, last = np.searchsorted(times, (since, until))
+    return int(last - first)
+
+
+def worst(seen: Seen, group: int, queries: int) -> float:
+    """The largest latency of a group's results."""
+    return max((float(late.max()) for query in range(queries) if group_of(query) == group for late in (seen.of(query)[1],) if len(late)), default=0.0)
+
+
+def late_share(seen: Seen, group: int, queries: int) -> float:
+    """The share of a group's results that took longer than it promises."""
+    late = np.concatenate([seen.of(query)[1] for query in range(queries) if group_of(query) == group])
+    return float((late > GROUPS[group][0]).mean()) if len(late) else 0.0
+
+
+def lost(shed: Seen, whole: Seen, query: int) -> float:
+    """The share of a query's results that shedding lost, by its twin that shed nothing."""
+    wanted = len(whole.of(query)[0])
+    return 1 - len(shed.of(query)[0]) / wanted if wanted else 0.0
+
+
+def smoothed(seen: Seen, query: int, window: float = 1.0) -> list[tuple[float, float]]:
+    """The moving average of the latency of a query's results."""
+    times, late = seen.of(query)
+    return [(float(at), float(late[(times > at - window) & (times <= at)].mean())) for at in np.arange(window, times[-1], window / 2)
+            if ((times > at - window) & (times <= at)).any()]  # fmt: skip
+
+
+def congested(seen: Seen, least: float) -> float:
+    """The first second at which so many bytes wait."""
+    return float(next((second for second, held in enumerate(seen.waiting) if held >= least), len(seen.waiting)))
+
+
+def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> Iterator[Finding]:
+    pc, pc_shed, edf, edf_shed = ([ran.seen for ran in runs[name, sheds]] for name in SCHEDULES for sheds in (False, True))
+    first = _each(pc_shed, lambda seen: worst(seen, 0, queries))
+    yield Finding("path-capacity, 0.6 s: largest latency with shedding", first.mean, claim(first.high > 0.6), "exceeds 0.6 s at times", None, "s")
+    yield _less("path-capacity, 0.6 s: largest latency, with shedding to without", pc_shed, pc, lambda seen: worst(seen, 0, queries), "lower")
+    third = _each(pc_shed, lambda seen: worst(seen, 2, queries))
+    yield Finding("path-capacity, 1.5 s: largest latency with shedding", third.mean, claim(third.high <= 1.5), "stays under 1.5 s", None, "s")
+    late = _each(pc_shed, lambda seen: 100 * late_share(seen, 2, queries))
+    yield Finding("path-capacity, 1.5 s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
+    query = _suffering(pc[0], queries)
+    peak = "path-capacity, a 0.6 s query: peak of the moving mean, with shedding to without"
+    yield _less(peak, pc_shed, pc, lambda seen: max((value for _, value in smoothed(seen, query)), default=0.0), "reduced")
+    yield _less("path-capacity: largest queues, with shedding to without", pc_shed, pc, lambda seen: seen.peak, "reduced")
+    kept = _each(edf_shed, lambda seen: worst(seen, 0, queries))
+    yield Finding("edf, 0.6 s: largest latency with shedding", kept.mean, claim(kept.high <= 0.6), "never above 0.6 s", None, "s")
+    for group, (promise, _) in enumerate(GROUPS):
+        late = _each(edf_shed, lambda seen, group=group: 100 * late_share(seen, group, queries))  # type: ignore[misc]
+        yield Finding(f"edf, {promise:g} s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
+    yield _less("edf, 0.6 s: largest latency, with shedding to without", edf_shed, edf, lambda seen: worst(seen, 0, queries), "lower")
+    yield _less("edf: largest queues, with shedding to without", edf_shed, edf, lambda seen: seen.peak, "reduced")
+    starts = Sample(tuple(congested(b, 0.25 * a.peak) / max(1.0, congested(a, 0.25 * a.peak)) for a, b in zip(pc, edf, strict=True)))
+    yield Finding("congestion begins: edf to path-capacity, without shedding", starts.mean, below(starts, 1.0001), "earlier under edf", None, "x")
+    for name in SCHEDULES:
+        pairs = [(shed.seen, whole.seen) for shed, whole in zip(runs[name, True], runs[name, False], strict=True)]
+        for group, (promise, bears) in enumerate(GROUPS):
+            share = _lost_of(pairs, queries, group)
+            yield Finding(f"{name}, {promise:g} s: results lost", 100 * share, claim(share <= bears), f"at most {100 * bears:g} %", None, "%")
+        over = _beyond(pairs, queries)
+        yield Finding(f"{name}: a query lost more than it bears and chance explains, by", 100 * over, claim(over <= 0), "none", None, "points")
+
+
+def _each(seen: Sequence[Seen], value: Callable[[Seen], float]) -> Sample:
+    return Sample(tuple(value(one) for one in seen))
+
+
+def _less(what: str, shed: Sequence[Seen], whole: Sequence[Seen], value: Callable[[Seen], float], paper: str) -> Finding:
+    ratios = Sample(tuple(value(one) / max(1e-12, value(other)) for one, other in zip(shed, whole, strict=True)))
+    return Finding(what, ratios.mean, below(ratios), paper, None, "x")
+
+
+def _beyond(pairs: Sequence[tuple[Seen, Seen]], queries: int) -> float:
+    """By how much a query lost more than it bears and than chance explains: three deviations of so few results."""
+
+    def excess(shed: Seen, whole: Seen, query: int) -> float:
+        bears, wanted = GROUPS[group_of(query)][1], len(whole.of(query)[0])
+        return lost(shed, whole, query) - bears - 3 * math.sqrt(bears * (1 - bears) / max(1, wanted))
+
+    return max(0.0, *(excess(shed, whole, query) for shed, whole in pairs for query in range(queries)))
+
+
+def _lost_of(pairs: Sequence[tuple[Seen, Seen]], queries: int, group: int) -> float:
+    mine = [query for query in range(queries) if group_of(query) == group]
+    wanted = sum(len(whole.of(query)[0]) for _, whole in pairs for query in mine)
+    return 1 - sum(len(shed.of(query)[0]) for shed, _ in pairs for query in mine) / max(1, wanted)
+
+
+def _suffering(seen: Seen, queries: int) -> int:
+    """The query of the first group that waits longest, of those with more than a few results."""
+    mine = [query for query in range(queries) if group_of(query) == 0]
+    often = [query for query in mine if len(seen.of(query)[0]) >= 20] or mine
+    return max(often, key=lambda query: float(seen.of(query)[1].mean()) if len(seen.of(query)[1]) else 0.0)
+
+
+def _panels(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> tuple[Panel, ...]:
+    found = []
+    query = _suffering(runs[SCHEDULES[0], False][0].seen, queries)
+    for name in SCHEDULES:
+        series, queue = [], []
+        for sheds in (False, True):
+            seen, what = runs[name, sheds][0].seen, "with shedding" if sheds else "without"
+            series.append(Series(what, tuple(smoothed(seen, query))))
+            queue.append(Series(what, tuple((float(second), held / 1000) for second, held in enumerate(seen.waiting))))
+        series.append(Series("promised", ((0, GROUPS[0][0]),), "level"))
+        found.append(Panel(f"{name}: latency of a 0.6 s query", "time, s", "s, mean of a second", tuple(series)))
+        found.append(Panel(f"{name}: queues", "time, s", "kB", tuple(queue)))
+    return tuple(found)

@@ -1,0 +1,183 @@
+"""Does a query do better if its scheduling strategy is chosen anew whenever a promise is broken?
+
+A query of eight operators, watched and judged by the engine's own policy, beside the same query under each fixed strategy. Latency alone; latency
+that must hold beside memory that nobody cares for; both of which must hold, memory less and less (QoS book, figures 10.7 to 10.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from headrace.control.policies.strategy import Past, Switch, judge
+from headrace.control.standing import QueryObservation, standings, stretch
+from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
+from headrace.experiments.judging import claim, near
+from headrace.experiments.qos.three_streams import Watched, feed, network, watch
+from headrace.model.qos import Curve, Promise, Qos, Strictness
+from headrace.model.time import SECOND
+from headrace.testing.simulation.stations import Processor
+
+FIXED = ("path-capacity", "segment", "simplified")
+CHOSEN = "chosen"
+MB = 2.0**20
+HIGH, LOW = (2000.0, 1800.0, 2200.0), (800.0, 950.0, 500.0)
+#: Factors of the rates, stretch by stretch: pauses and doublings.
+FEED = (1, 1, 2, 0.5, 1, 2, 0, 1, 1, 2, 0.5, 1, 1, 2, 0.5, 1, 2, 0, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Rates with the share of the processor that they need, and what the query promises."""
+
+    name: str
+    rates: tuple[float, float, float]
+    load: float
+    latency: tuple[float, Strictness]
+    memory: tuple[float, float, Strictness] | None = None  # at first, and from the middle on
+
+
+CASES = (
+    Case("latency alone", HIGH, 0.85, (1.0, Strictness.BEST_EFFORT)),
+    Case("memory is not cared for", LOW, 0.75, (0.5, Strictness.MUST), (10 * MB, 1 * MB, Strictness.DONT_CARE)),
+    Case("both must hold", HIGH, 0.85, (0.5, Strictness.MUST), (10 * MB, 1 * MB, Strictness.MUST)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Seconds of a stretch of the feed, of which there are 20, and between two looks."""
+
+    seconds: float
+    every: float
+
+
+SIZES: Mapping[Scale, Size] = {"quick": Size(1, 0.2), "normal": Size(4, 0.25), "full": Size(50, 3)}
+
+
+def run(trial: Trial) -> Outcome:
+    """At the size of the trial's scale."""
+    return report(SIZES[trial.scale], trial)
+
+
+def report(size: Size, trial: Trial) -> Outcome:
+    """Every case with every strategy."""
+    seen: dict[str, dict[str, Watched]] = {}
+    parts = [(case, name) for case in CASES for name in (CHOSEN, *FIXED)]
+    for done, (case, name) in enumerate(parts):
+        trial.progress(f"{case.name}: {name}", done, len(parts))
+        seen.setdefault(case.name, {})[name] = simulate(case, name, size, trial.seed)
+    notes = (
+        f"virtual time, {len(FEED) * size.seconds:g} s a run (published: about 1,000 s), looked at every {size.every:g} s (published: 3 s)",
+        "rates are the published ones; what operators cost is not, so it is set to a load of 75 or 85 % before the rates are doubled at times",
+        f"chosen by what is observed, beginning with segments; the memory promise falls after {len(FEED) * size.seconds / 2:g} s",
+    )
+    return Outcome(tuple(_findings(seen, size)), _panels(seen, size), notes)
+
+
+def promises(case: Case, size: Size) -> Qos:
+    """As the query would write them; memory changes in the middle."""
+    seconds, strictness = case.latency
+    latency = Promise(Curve(((0, seconds * SECOND),)), strictness)
+    if case.memory is None:
+        return Qos(latency=latency)
+    before, after, care = case.memory
+    half = round(len(FEED) * size.seconds / 2 * SECOND)
+    return Qos(latency=latency, memory=Promise(Curve(((0, before), (half - 1, before), (half, after))), care))
+
+
+def simulate(case: Case, name: str, size: Size, seed: int) -> Watched:
+    """One run: a fixed strategy, or one that is judged at each look."""
+    plan = network(case.rates, case.load)
+    arrivals = feed(plan, FEED, size.seconds, seed)
+    if name != CHOSEN:
+        return watch(plan, arrivals, name, None, every=size.every, seed=seed)
+    return watch(plan, arrivals, "segment", _Judge(promises(case, size), size.every), every=size.every, seed=seed)
+
+
+class _Judge:
+    """Remembers what was chosen and why, and looks a little ahead."""
+
+    def __init__(self, qos: Qos, every: float) -> None:
+        self._qos, self._lookahead = qos, round(every / 2 * SECOND)
+        self._current, self._past = "segment", Past()
+
+    def __call__(self, processor: Processor, moment: float, observed: QueryObservation) -> str | None:
+        elapsed = round(moment * SECOND)
+        self._past = self._past.at(stretch(self._qos, elapsed))
+        verdict = judge(standings(self._qos, observed, elapsed, self._lookahead), self._current, self._past, shedding=False)
+        if not isinstance(verdict, Switch):
+            return None
+        self._current, self._past = verdict.strategy, verdict.past
+        return verdict.strategy
+
+
+def broken(watched: Watched, case: Case, size: Size, measure: str) -> float:
+    """The share of looks at which a promise did not hold."""
+    qos = promises(case, size)
+    found = [
+        each.is_kept for moment, observed in watched.looks for each in standings(qos, observed, round(moment * SECOND)) if each.measure == measure
+    ]
+    return 1 - sum(found) / len(found) if found else 0.0
+
+
+def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator[Finding]:
+    latency, careless, both = CASES
+    half = len(FEED) * size.seconds / 2
+    runs = seen[latency.name]
+    names = [name for _, name in runs[CHOSEN].strategies]
+    yield Finding(
+        "latency alone: strategies, in turn", ", then ".join(names), claim(names == ["segment", "path-capacity"]), "segment, then path-capacity"
+    )
+    after = runs[CHOSEN].strategies[-1][0] + size.seconds
+    ratio = runs[CHOSEN].latency(after) / runs["path-capacity"].latency(after)
+    yield Finding("latency alone: then, to fixed path-capacity", ratio, near(ratio, 1.0, 0.1), "equal", None, "x")
+    best = min(FIXED, key=lambda name: runs[name].latency())
+    yield Finding("latency alone: fixed strategy with the least", best, claim(best == "path-capacity"), "path-capacity")
+
+    runs = seen[careless.name]
+    names = [name for _, name in runs[CHOSEN].strategies[1:]]
+    yield Finding("memory is not cared for: chosen", ", then ".join(names) or "nothing", claim(set(names) <= {"path-capacity"}), "path-capacity only")
+    changes = [at for at, _ in runs[CHOSEN].strategies if at > half]
+    yield Finding("memory is not cared for: changes when its promise falls", float(len(changes)), claim(not changes), "none")
+
+    runs = seen[both.name]
+    names = [name for _, name in runs[CHOSEN].strategies]
+    first = names[1] if len(names) > 1 else "none"
+    yield Finding("both must hold: first choice", first, claim(first == "path-capacity"), "path-capacity, as memory is loose")
+    later = [(at, name) for at, name in runs[CHOSEN].strategies if at >= half]
+    saving = [name for _, name in later if name in ("segment", "simplified")]
+    said = ", ".join(f"{name} at {at:.3g} s" for at, name in later[:4]) or "none"
+    yield Finding(f"both must hold: once memory is tight ({half:g} s)", said, claim(bool(saving)), "segment or simplified")
+    ratio = runs[CHOSEN].memory(half) / max(1.0, runs["path-capacity"].memory(half))
+    yield Finding("both must hold: memory then, to fixed path-capacity", ratio, claim(ratio < 0.9), "drops visibly", None, "x")
+    shares = {name: (broken(each, both, size, "latency"), broken(each, both, size, "memory")) for name, each in runs.items()}
+    for place, measure in enumerate(("latency", "memory")):
+        ours = shares[CHOSEN][place]
+        others = {name: shares[name][place] for name in FIXED}
+        said = f"{ours:.1%}; " + ", ".join(f"{name} {share:.1%}" for name, share in others.items())
+        yield Finding(
+            f"both must hold: looks at which {measure} is broken", said, claim(ours <= min(others.values())), "less than any fixed strategy"
+        )
+    sums = {name: sum(pair) for name, pair in shares.items()}
+    least = min(sums, key=lambda name: sums[name])
+    yield Finding("both must hold: fewest broken promises in all", least, claim(least == CHOSEN), CHOSEN)
+
+
+def _panels(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Panel, ...]:
+    found = []
+    for case in CASES:
+        curves = [
+            Series(name, tuple((at, each.latency) for at, each in watched.looks if each.latency is not None))
+            for name, watched in seen[case.name].items()
+        ]
+        found.append(Panel(f"{case.name.capitalize()}: latency", "time, s", "s", (*curves, Series("promised", ((0, case.latency[0]),), "level"))))
+    case = CASES[-1]
+    held = [
+        Series(name, tuple((at, each.memory / MB) for at, each in watched.looks if each.memory and each.memory > 1e4))
+        for name, watched in seen[case.name].items()
+    ]
+    end, half = len(FEED) * size.seconds, len(FEED) * size.seconds / 2
+    promised = Series("promised", ((0, 10), (half, 10), (half, 1), (end, 1)), "dashed")
+    found.append(Panel(f"{case.name.capitalize()}: memory", "time, s", "MB", (*held, promised), log_y=True))
+    return tuple(found)

@@ -1,0 +1,60 @@
+"""How long after a window's end does its count come on Spark, in real time, when one of two united streams is almost silent?
+
+The claims about bounds on demand, where a step of the engine is a micro-batch: what a silent stream owes is told with each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
+from headrace.experiments.judging import claim
+from headrace.experiments.timestamps.silent_stream import Case, Watched, late, punctual, watch
+
+#: What is run, and for how many seconds each.
+RUNS: Mapping[Scale, tuple[tuple[Case, ...], float]] = {
+    "quick": ((punctual(10.0),), 36.0),
+    "normal": ((punctual(20.0), late(5.0, 3)), 65.0),
+    "full": ((punctual(20.0), late(5.0, 3)), 180.0),
+}
+
+
+def run(trial: Trial) -> Outcome:
+    """Start Spark, and watch each case."""
+    cases, seconds = RUNS[trial.scale]
+    found = []
+    for done, case in enumerate(cases):
+        trial.progress(f"{case.name}, {seconds:g} s in real time", done, len(cases))
+        found.append(watch(case, seconds))
+    return report(found)
+
+
+def report(found: Sequence[Watched]) -> Outcome:
+    """Judge what was watched."""
+    findings = tuple(finding for watched in found for finding in _findings(watched))
+    notes = (
+        "the paper's engine decides per tuple, Spark per micro-batch: two micro-batches are the floor, so its orders of magnitude cannot be reached",
+        *(f"{watched.case.name}: our micro-batch takes {watched.batch:.2f} s, {watched.seconds:.0f} s were written" for watched in found),
+        "plain Spark: the same files, withWatermark on both, union, count by window, append mode",
+    )
+    return Outcome(findings, tuple(_panel(watched) for watched in found), notes)
+
+
+def _findings(found: Watched) -> Iterator[Finding]:
+    name, limit = found.case.name, found.case.age + 2 * found.batch
+    ours, spark = found.median(found.ours), found.median(found.spark)
+    # half the time between slow tuples is what a union that waits for them loses, by the median
+    yield Finding(f"{name}: delay, plain Spark", spark, claim(spark >= found.case.every / 4), "waits for the silent input", None, "s")
+    yield Finding(f"{name}: delay, ours", ours, claim(ours <= limit), f"does not wait (limit {limit:.2f} s)", None, "s")
+    yield Finding(f"{name}: plain Spark to ours", spark / ours, "consistent" if spark > ours else "not confirmed", "several orders", None, "x")
+    counted, due = found.counted(found.ours)
+    yield Finding(f"{name}: tuples counted", f"{counted} of {due}", claim(counted == due), "none is lost")
+
+
+def _panel(found: Watched) -> Panel:
+    curves = (
+        Series("ours", tuple(found.delays(found.ours).items())),
+        Series("plain Spark", tuple(found.delays(found.spark).items())),
+        Series("age and two micro-batches", ((0, found.case.age + 2 * found.batch),), "level"),
+    )
+    return Panel(found.case.name.capitalize(), "end of the window, s since the start", "delay of its count, s", curves, log_y=True)

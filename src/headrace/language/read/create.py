@@ -1,0 +1,111 @@
+"""Reads CREATE STREAM, CREATE TABLE and CREATE AGGREGATE."""
+
+from __future__ import annotations
+
+from headrace.errors import NameFault, Span, SyntaxFault
+from headrace.language.names import did_you_mean
+from headrace.language.reader import Reader
+from headrace.language.syntax.statements import ConnectorClause, CreateAggregate, CreateStream, CreateTable, Name, Option
+from headrace.model.schema import HIDDEN, Field, Schema
+
+_KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
+_STREAM = "CREATE STREAM name (column TYPE, ...) [TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL | TIMESTAMP LATENT] FROM KIND (options)"
+
+
+def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | CreateAggregate:
+    """Read a CREATE statement other than CREATE QUERY."""
+    reader.expect("CREATE")
+    or_replace = reader.accept("OR", "REPLACE")
+    for kind in ("STREAM", "TABLE", "AGGREGATE"):
+        if reader.accept(kind):
+            if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+            name = reader.name(f"the {kind.lower()}'s name")
+            if name.text in HIDDEN or name.text.startswith("__"):
+                raise NameFault("names that begin with two underscores are ours", span=name.span)
+            break
+    else:
+        reader.fail("expected STREAM, TABLE, QUERY, VIEW, EVENT, RULE, SINK or AGGREGATE", hint=did_you_mean(reader.word(), _KINDS))
+    match kind:
+        case "STREAM":
+            return _stream(reader, offset, name, or_replace, if_not_exists)
+        case "TABLE":
+            columns = read_columns(reader) if reader.word() == "(" else None
+            reader.expect("FROM", hint="CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)")
+            return CreateTable(reader.text, offset, name, columns, read_connector(reader), or_replace, if_not_exists)
+        case _:
+            return _aggregate(reader, offset, name, or_replace, if_not_exists)
+
+
+def read_connector(reader: Reader) -> ConnectorClause:
+    """Read `KIND (key 'value', ...)`; the parentheses may be missing."""
+    kind = reader.name("a connector such as FILES or CONSOLE")
+    options: dict[str, Option] = {}
+    end = kind.span.end
+    if reader.accept("("):
+        while not (closed := reader.accept(")")):
+            key = reader.name("the name of an option")
+            while reader.accept("."):
+                part = reader.name("the name of an option")
+                key = Name(f"{key.text}.{part.text}", Span(key.span.start, part.span.end))
+            reader.accept("=")
+            value = reader.option()
+            if value is None:
+                reader.fail(f"expected a value for {key.text!r}", hint="values are texts in single quotes, numbers, TRUE or FALSE")
+            if key.text.lower() in options:
+                raise SyntaxFault(f"option {key.text!r} is given twice", span=key.span)
+            options[key.text.lower()] = value
+            if reader.word() != ")":
+                reader.expect(",", hint="options are separated by commas: (path 'data', format 'csv')")
+        assert closed
+        end = reader.tokens[reader.position - 1].end + 1
+    return ConnectorClause(kind.text.upper(), options, Span(kind.span.start, end))
+
+
+def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateStream:
+    columns = read_columns(reader) if reader.word() == "(" else None
+    time_column: Name | None = None
+    skew = 0
+    if reader.accept("TIMESTAMP", "BY"):
+        time_column = reader.name("the column that holds the time")
+        if reader.accept("SKEW"):
+            skew = reader.duration()
+    elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.accept("TIMESTAMP", "LATENT"):
+        reader.expect("FROM", hint=_STREAM)
+        return CreateStream(reader.text, offset, name, columns, "LATENT", None, 0, read_connector(reader), or_replace, if_not_exists)
+    reader.expect("FROM", hint=_STREAM)
+    connector = read_connector(reader)
+    if time_column is None:
+        return CreateStream(reader.text, offset, name, columns, "INTERNAL", None, 0, connector, or_replace, if_not_exists)
+    return CreateStream(reader.text, offset, name, columns, "EXTERNAL", time_column, skew, connector, or_replace, if_not_exists)
+
+
+def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateAggregate:
+    hint = "CREATE AGGREGATE name(DOUBLE) RETURNS DOUBLE FROM PYTHON 'module:Class'"
+    reader.expect("(", hint=hint)
+    arg = reader.type()
+    reader.expect(")", hint=hint)
+    reader.expect("RETURNS", hint=hint)
+    result = reader.type()
+    reader.expect("FROM", "PYTHON", hint=hint)
+    span = reader.here()
+    target = reader.string("'module:Class'")
+    module, _, class_ = target.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), class_]):
+        raise SyntaxFault(f"{target!r} does not name a Python class", span=span, hint="write 'module:Class', such as 'stats.means:GeoMean'")
+    return CreateAggregate(reader.text, offset, name, arg, result, target, or_replace, if_not_exists)
+
+
+def read_columns(reader: Reader) -> Schema:
+    """Read `(name TYPE, ...)`."""
+    fields: list[Field] = []
+    reader.expect("(")
+    while True:
+        name = reader.name("a column's name")
+        if name.text.startswith("__"):
+            raise NameFault("names that begin with two underscores are ours", span=name.span)
+        if any(field.name.lower() == name.text.lower() for field in fields):
+            raise NameFault(f"column {name.text!r} is declared twice", span=name.span)
+        fields.append(Field(name.text, reader.type()))
+        if reader.accept(")"):
+            return Schema(tuple(fields))
+        reader.expect(",", hint="columns are separated by commas: (id INT, speed DOUBLE)")

@@ -1,0 +1,279 @@
+"""Reads event expressions: `a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x CONTEXT RECENT (a BY x)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Sequence_
+
+from sqlglot.tokenizer_core import TokenType
+
+from headrace.errors import NameFault, Span, SyntaxFault
+from headrace.language.dialect import parse_expressions
+from headrace.language.names import did_you_mean
+from headrace.language.reader import Reader
+from headrace.language.syntax.statements import Detection, EventPart, Name
+from headrace.model.events.event import (
+    Absent,
+    And,
+    AnyOf,
+    Aperiodic,
+    AperiodicStar,
+    Context,
+    Event,
+    Mode,
+    Not,
+    Or,
+    Periodic,
+    PeriodicStar,
+    Plus,
+    Primitive,
+    Retention,
+    Sequence,
+    Times,
+    Within,
+)
+from headrace.model.wall_clock import clock_name, parse_times, times_named
+
+_OPERATORS = ("SEQUENCE", "AND", "OR", "PLUS", "WITHIN", "WHERE", "CONTEXT", "AS", "NOT", "ANY", "TIMES", "APERIODIC", "PERIODIC", "AT")
+_MODES = tuple(mode.value for mode in Mode)
+_HINT = (
+    "an event is a SEQUENCE b, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), TIMES (3, a), APERIODIC (a, b, c), PERIODIC (a, '30 s', c), "
+    "a PLUS '5 s' or AT '*:00:00'"
+)
+
+
+def read_detection(reader: Reader, offset: int) -> Detection:
+    """Read an event expression with its conditions and its context."""
+    start = reader.here().start
+    expression = _Expression(reader)
+    event = expression.whole()
+    where = where_span = None
+    if reader.accept("WHERE"):
+        tokens = reader.until("CONTEXT")
+        if not tokens:
+            reader.fail("expected a condition", hint="WHERE a.x = b.x")
+        where_span = Span(tokens[0].start, tokens[-1].end + 1)
+        conditions = parse_expressions(tokens, reader.text)
+        if len(conditions) > 1:
+            raise SyntaxFault("one condition is enough", span=where_span, hint="join its parts with AND")
+        where = conditions[0]
+    context, _, names = read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
+    if not reader.done:
+        reader.fail("the event should end here", hint=did_you_mean(reader.word(), _OPERATORS, otherwise=_HINT))
+    end = reader.tokens[-1].end + 1
+    return Detection(reader.text, offset, event, tuple(expression.parts), where, context, names, Span(start, end))
+
+
+class _Expression:
+    """Reads operators by how tightly they bind: PLUS, SEQUENCE, AND, OR, WITHIN."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.parts: list[EventPart] = []
+
+    def whole(self) -> Event:
+        event = self._or()
+        return Within(event, self._span("WITHIN")) if self.reader.accept("WITHIN") else event
+
+    def _or(self) -> Event:
+        event = self._and()
+        while self.reader.accept("OR"):
+            event = Or(event, self._and())
+        return event
+
+    def _and(self) -> Event:
+        event = self._sequence()
+        while self.reader.accept("AND"):
+            event = And(event, self._sequence())
+        return event
+
+    def _sequence(self) -> Event:
+        event = self._plus()
+        while self.reader.accept("SEQUENCE"):
+            event = Sequence(event, self._plus())
+        return event
+
+    def _plus(self) -> Event:
+        event = self._single()
+        while self.reader.accept("PLUS"):
+            event = Plus(event, self._span("PLUS"))
+        return event
+
+    def _single(self) -> Event:
+        reader = self.reader
+        if reader.accept("("):
+            event = self.whole()
+            reader.expect(")")
+            return event
+        if reader.word() == "AT" and (token := reader.ahead(1)) is not None and token.token_type == TokenType.STRING:
+            return self._temporal()
+        called = reader.word(1) == "(" or (reader.word(1) == "*" and reader.word(2) == "(")
+        match reader.word() if called else "":
+            case "NOT":
+                return self._not()
+            case "ANY":
+                return self._any()
+            case "TIMES":
+                reader.position += 2
+                count = self._count("how often")
+                event = Times(count, self.whole())
+                reader.expect(")")
+                return event
+            case "APERIODIC":
+                star = self._open("APERIODIC")
+                start, middle, end = self._next(), self._next(), self.whole()
+                reader.expect(")")
+                return AperiodicStar(start, middle, end) if star else Aperiodic(start, middle, end)
+            case "PERIODIC":
+                star = self._open("PERIODIC")
+                start, span = self._next(), self._span("PERIODIC")
+                reader.expect(",")
+                end = self.whole()
+                reader.expect(")")
+                return PeriodicStar(start, span, end) if star else Periodic(start, span, end)
+            case _:
+                return self._primitive()
+
+    def _not(self) -> Event:
+        reader = self.reader
+        reader.position += 2
+        middle = self.whole()
+        reader.expect(")")
+        reader.expect("[", hint="NOT (b) [a, c]: no b between a and c; NOT (b) [a, '5 minutes']: none within 5 minutes of a")
+        start = self._next()
+        token = reader.token
+        timed = token is not None and (token.text[:1].isdigit() or reader.text[token.start] == "'")
+        event: Event = Absent(middle, start, self._span("NOT")) if timed else Not(middle, start, self.whole())
+        reader.expect("]")
+        return event
+
+    def _any(self) -> Event:
+        reader = self.reader
+        reader.position += 2
+        span = reader.here()
+        count = self._count("how many")
+        events = [self.whole()]
+        while reader.accept(","):
+            events.append(self.whole())
+        reader.expect(")")
+        if count > len(events):
+            raise SyntaxFault(f"{count} of {len(events)} events never happen", span=span, hint="name more events, or use TIMES (n, event)")
+        return AnyOf(count, tuple(events))
+
+    def _primitive(self) -> Event:
+        reader = self.reader
+        if reader.word() in _OPERATORS:
+            reader.fail("expected an event", hint=_HINT)
+        source = reader.name("an event")
+        while reader.accept("."):
+            part = reader.name()
+            source = Name(f"{source.text}.{part.text}", Span(source.span.start, part.span.end))
+        alias = reader.name("another name for it") if reader.accept("AS") else source
+        if "." in alias.text:
+            raise NameFault(f"{alias.text!r} needs a name of its own here", span=alias.span, hint=f"write {source.text} AS late, for example")
+        return self._part(source, alias)
+
+    def _part(self, source: Name, alias: Name) -> Event:
+        if any(each.alias.text.lower() == alias.text.lower() for each in self.parts):
+            raise NameFault(f"two events are called {alias.text!r}", span=alias.span, hint=f"name one of them: {source.text} AS another")
+        self.parts.append(EventPart(source, alias))
+        return Primitive(alias.text, len(self.parts) - 1)
+
+    def _temporal(self) -> Event:
+        """AT '*:00:00': the clock, as a stream without a definition."""
+        reader = self.reader
+        start = reader.here().start
+        reader.position += 1
+        span = reader.here()
+        written = reader.string("a time such as '*:00:00'")
+        try:
+            parse_times(written)
+        except ValueError as error:
+            raise SyntaxFault(
+                str(error), span=span, hint="write for example '*:00:00' (every hour), '*:*:00', '06:30:00' or '2026-*-01 00:00:00'"
+            ) from error
+        source = Name(clock_name(written), Span(start, span.end))
+        number = sum(times_named(part.source.text) is not None for part in self.parts)
+        alias = reader.name("a name for it") if reader.accept("AS") else Name(f"at_{number}" if number else "at", source.span)
+        return self._part(source, alias)
+
+    def _open(self, word: str) -> bool:
+        self.reader.expect(word)
+        star = self.reader.accept("*")
+        self.reader.expect("(")
+        return star
+
+    def _next(self) -> Event:
+        event = self.whole()
+        self.reader.expect(",", hint=_HINT)
+        return event
+
+    def _count(self, what: str) -> int:
+        span = self.reader.here()
+        count = self.reader.integer(what)
+        if count < 1:
+            raise SyntaxFault("at least one is needed", span=span)
+        self.reader.expect(",")
+        return count
+
+    def _span(self, what: str) -> int:
+        span = self.reader.here()
+        length = self.reader.duration()
+        if length <= 0:
+            raise SyntaxFault(f"{what} needs a span of time", span=span, hint="write for example 5 MINUTES or '500 ms'")
+        return length
+
+
+def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:
+    """The mode with how much is kept of what waits, the parts as written, and where the columns of BY stand; `parts` None: nobody knows them yet."""
+    if reader.word() not in _MODES:
+        reader.fail("expected a mode", hint=did_you_mean(reader.word(), _MODES, otherwise=f"modes are {', '.join(_MODES)}"))
+    mode = Mode(reader.word())
+    reader.position += 1
+    point = reader.accept("POINT")
+    retentions: list[Retention] = []
+    named: list[Name] = []
+    written: list[Name] = []
+    if reader.accept("("):
+        while True:
+            retention, part, columns = _retention(reader, parts)
+            retentions.append(retention)
+            written.append(part)
+            named += columns
+            if reader.accept(")"):
+                break
+            reader.expect(",", hint="CONTEXT RECENT (a BY x KEEP 3, b AGE '5 minutes')")
+    return Context(mode, tuple(retentions), point), tuple(written), tuple(named)
+
+
+def part_named(name: Name, parts: Sequence_[EventPart]) -> str:
+    """The part of an expression that is meant by a name, whatever its case."""
+    part = next((each.alias.text for each in parts if each.alias.text.lower() == name.text.lower()), None)
+    if part is None:
+        known = [each.alias.text for each in parts]
+        hint = did_you_mean(name.text, known, otherwise=f"there is {', '.join(known)}")
+        raise NameFault(f"no event {name.text!r} in the expression", span=name.span, hint=hint)
+    return part
+
+
+def _retention(reader: Reader, parts: list[EventPart] | None) -> tuple[Retention, Name, list[Name]]:
+    name = reader.name("one of the events")
+    part = name.text if parts is None else part_named(name, parts)
+    by: list[Name] = []
+    keep = age = None
+    if reader.accept("BY"):
+        if reader.accept("("):
+            by.append(reader.name("a column"))
+            while reader.accept(","):
+                by.append(reader.name("a column"))
+            reader.expect(")")
+        else:
+            by.append(reader.name("a column"))
+    if reader.accept("KEEP"):
+        span = reader.here()
+        keep = reader.integer("how many are kept")
+        if keep < 1:
+            raise SyntaxFault("at least one is kept", span=span)
+    if reader.accept("AGE") or reader.accept("FOR"):
+        age = reader.duration()
+    columns = [Name(f"{part}.{column.text}", column.span) for column in by]
+    return Retention(part, tuple(column.text for column in by), keep, age), name, columns

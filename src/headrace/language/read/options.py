@@ -1,0 +1,83 @@
+"""Reads the options of a query: `(latency '500 ms' MUST, error 0.15, shed SMALLEST speed, ordered)`.
+
+Values are kept as written. How strictly one is meant is kept under `name.class`, by what to shed under `shed.attribute` and `shed.center`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headrace.errors import NameFault, Span, SyntaxFault
+from headrace.language.names import did_you_mean
+from headrace.language.reader import Reader
+from headrace.language.syntax.statements import Name, Option
+from headrace.model.qos import OPTIONS, qos_of
+
+_CLASSES = (("MUST",), ("BEST", "EFFORT"), ("DONT", "CARE"))
+_MEASURES = ("latency", "memory", "throughput")
+NONE = "NONE"
+
+
+class Options(NamedTuple):
+    """Values by name, and where those that were written with a name stand."""
+
+    values: dict[str, Option]
+    spans: dict[str, Span]
+
+
+def read_options(reader: Reader) -> Options:
+    """The options of CREATE QUERY ... WITH."""
+    return _options(reader, (*OPTIONS, "ordered", "force"), removable=False)
+
+
+def read_promises(reader: Reader) -> Options:
+    """The options of ALTER QUERY ... SET; the word NONE takes a promise back."""
+    return _options(reader, OPTIONS, removable=True)
+
+
+def read_effort(reader: Reader) -> Options:
+    """The options of CREATE RULE ... WITH: how hard an action is tried."""
+    return _options(reader, ("timeout", "tries", "cascade", "force"), removable=False)
+
+
+def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Options:
+    options: dict[str, Option] = {}
+    spans: dict[str, Span] = {}
+    reader.expect("(")
+    while not reader.accept(")"):
+        name = reader.name("the name of an option")
+        key = name.text.lower()
+        if key not in known:
+            otherwise = f"options are {', '.join(known)}"
+            raise NameFault(f"no option {name.text!r}", span=name.span, hint=did_you_mean(key, known, otherwise=otherwise))
+        if key in options:
+            raise SyntaxFault(f"option {key!r} is given twice", span=name.span)
+        start = reader.position
+        options.update(_option(reader, name, removable))
+        spans[key] = Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1) if start < reader.position else name.span
+        if reader.word() != ")":
+            reader.expect(",")
+    return Options(options, spans)
+
+
+def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
+    key = name.text.lower()
+    reader.accept("=")
+    start = reader.position
+    if removable and reader.accept(NONE):
+        return {key: NONE}
+    value = reader.option()
+    found: dict[str, Option] = {key: True if value is None else value}
+    for words in _CLASSES if key in _MEASURES else ():
+        if reader.accept(*words):
+            found[f"{key}.class"] = " ".join(words)
+    if key == "shed" and value is not None and reader.word() not in (")", ","):
+        found["shed.attribute"] = reader.name("the attribute to shed by").text
+        if reader.word() not in (")", ",") and (center := reader.option()) is not None:
+            found["shed.center"] = center
+    try:
+        qos_of(found)
+    except ValueError as error:
+        span = Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1) if start < reader.position else name.span
+        raise SyntaxFault(f"{key}: {error}", span=span) from error
+    return found

@@ -1,0 +1,157 @@
+"""Reads rules: `CREATE RULE name ON event CONTEXT RECENT (a BY x) PRIORITY 1 WHEN a.x > 3 DO CALL notify, RAISE EVENT alarm(x)`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from headrace.errors import Span, SyntaxFault
+from headrace.language.dialect import parse_expressions
+from headrace.language.names import did_you_mean
+from headrace.language.read.create import read_columns, read_connector
+from headrace.language.read.events import read_context
+from headrace.language.read.options import read_effort
+from headrace.language.reader import Reader
+from headrace.language.syntax.rules import (
+    ActionClause,
+    CallClause,
+    ContextClause,
+    CreateRule,
+    CreateSink,
+    DeclareEvent,
+    InsertClause,
+    RaiseClause,
+    SwitchRule,
+    TurnClause,
+    WebhookClause,
+)
+from headrace.language.syntax.statements import Name
+
+_RULE = "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] DO CALL function(columns)"
+_ACTIONS = ("INSERT", "CALL", "START", "STOP", "RAISE")
+_HINT = (
+    "an action is INSERT INTO sink, CALL function(columns), CALL PYTHON 'module:function', CALL webhook('http://...'), START QUERY q, STOP QUERY q "
+    "or RAISE EVENT e(columns)"
+)
+_CLAUSES = ("CONTEXT", "PRIORITY", "IMMEDIATE", "DEFERRED", "WHEN", "DO")
+
+
+def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
+    """Read what follows CREATE RULE."""
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the rule's name")
+    options, spans = read_effort(reader) if reader.accept("WITH") else ({}, {})
+    reader.expect("ON", hint=_RULE)
+    event = reader.dotted("the event's name")
+    context = _context(reader) if reader.word() == "CONTEXT" else None
+    priority, deferred = 1, False
+    while reader.word() in ("PRIORITY", "IMMEDIATE", "DEFERRED"):
+        if reader.accept("PRIORITY"):
+            span = reader.here()
+            priority = reader.integer("a priority")
+            if priority < 1:
+                raise SyntaxFault("priorities begin with 1, the highest", span=span)
+        else:
+            deferred = reader.word() == "DEFERRED"
+            reader.position += 1
+    condition = condition_span = None
+    if reader.accept("WHEN"):
+        tokens = reader.until("DO")
+        if not tokens:
+            reader.fail("expected a condition", hint="WHEN accident.segment > 0")
+        condition_span = Span(tokens[0].start, tokens[-1].end + 1)
+        conditions = parse_expressions(tokens, reader.text)
+        if len(conditions) > 1:
+            raise SyntaxFault("one condition is enough", span=condition_span, hint="join its parts with AND")
+        condition = conditions[0]
+    if not reader.accept("DO"):
+        reader.fail("expected DO and what is to be done", hint=did_you_mean(reader.word(), _CLAUSES, otherwise=_RULE))
+    actions: list[ActionClause] = []
+    texts: list[str] = []
+    while True:
+        start = reader.position
+        actions.append(_action(reader))
+        texts.append(reader.text[reader.tokens[start].start : reader.tokens[reader.position - 1].end + 1])
+        if not reader.accept(","):
+            break
+    return CreateRule(
+        reader.text, offset, name, event, context, priority, deferred, condition, condition_span, tuple(actions), tuple(texts), or_replace,
+        if_not_exists, options, spans,
+    )  # fmt: skip
+
+
+def read_enabling(reader: Reader, offset: int) -> SwitchRule:
+    """Read ENABLE RULE name or DISABLE RULE name."""
+    on = reader.word() == "ENABLE"
+    reader.position += 1
+    reader.expect("RULE", hint="ENABLE RULE name, DISABLE RULE name")
+    return SwitchRule(reader.text, offset, reader.name("the rule's name"), on)
+
+
+def read_sink(reader: Reader, offset: int, or_replace: bool) -> CreateSink:
+    """Read what follows CREATE SINK."""
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the sink's name")
+    reader.expect("INTO", hint="CREATE SINK alarms INTO FILES (path 'out/alarms')")
+    return CreateSink(reader.text, offset, name, read_connector(reader), or_replace, if_not_exists)
+
+
+def read_declared(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> DeclareEvent:
+    """Read the columns of an event that rules raise."""
+    return DeclareEvent(reader.text, offset, name, read_columns(reader), or_replace, if_not_exists)
+
+
+def _context(reader: Reader) -> ContextClause:
+    start = reader.here().start
+    reader.expect("CONTEXT")
+    context, parts, by = read_context(reader, None)
+    return ContextClause(context, parts, by, Span(start, reader.tokens[reader.position - 1].end + 1))
+
+
+def _action(reader: Reader) -> ActionClause:
+    if reader.accept("INSERT"):
+        reader.expect("INTO", hint=_HINT)
+        start = reader.position
+        name = reader.name("a sink")
+        reader.position = start
+        return InsertClause(name, read_connector(reader))
+    if reader.accept("CALL"):
+        return _call(reader)
+    if reader.word() in ("START", "STOP"):
+        on = reader.word() == "START"
+        reader.position += 1
+        reader.expect("QUERY", hint=_HINT)
+        return TurnClause(reader.name("the query's name"), on)
+    if reader.accept("RAISE"):
+        reader.expect("EVENT", hint=_HINT)
+        event = reader.name("the event's name")
+        args = _arguments(reader)
+        return RaiseClause(event, args or (), Span(event.span.start, reader.tokens[reader.position - 1].end + 1))
+    reader.fail("expected an action", hint=did_you_mean(reader.word(), _ACTIONS, otherwise=_HINT))
+
+
+def _call(reader: Reader) -> ActionClause:
+    if reader.word() == "WEBHOOK" and reader.word(1) == "(":
+        reader.position += 2
+        span = reader.here()
+        url = reader.string("'http://...'")
+        reader.expect(")")
+        if not url.lower().startswith(("http://", "https://")):
+            raise SyntaxFault(f"{url!r} is no address of a webhook", span=span, hint="CALL webhook('http://localhost:9000/alarm')")
+        return WebhookClause(Name(url, span))
+    is_python = reader.accept("PYTHON")
+    if not is_python:
+        return CallClause(reader.name("the name of a function"), False, _arguments(reader))
+    span = reader.here()
+    target = reader.string("'module:function'")
+    module, _, function = target.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), function]):
+        raise SyntaxFault(f"{target!r} does not name a Python function", span=span, hint="write 'module:function', such as 'police:notify'")
+    return CallClause(Name(target, span), True, _arguments(reader))
+
+
+def _arguments(reader: Reader) -> tuple[exp.Expr, ...] | None:
+    if not reader.accept("("):
+        return None
+    tokens = reader.until(")")
+    reader.expect(")")
+    return tuple(parse_expressions(tokens, reader.text)) if tokens else ()

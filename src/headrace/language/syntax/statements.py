@@ -1,0 +1,424 @@
+"""The statements of the language and the windows of a FROM item, as the parser reads them.
+
+Positions (`Span`) count from the start of the statement's own `text`; `offset` says where that text starts in what was given to `parse`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from headrace.errors import Span
+from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, SwitchRule
+from headrace.language.syntax.stints import SwitchClause, TurnQuery
+from headrace.model.events.event import Context, Event
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+
+Option: TypeAlias = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier as written, without its quotes, and where it stands."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorClause:
+    """FROM or INTO: the kind in upper case, and its options."""
+
+    kind: str
+    options: dict[str, Option]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """CREATE [OR REPLACE] STREAM [IF NOT EXISTS] name (columns) TIMESTAMP ... FROM KIND (options)."""
+
+    text: str
+    offset: int
+    name: Name
+    columns: Schema | None
+    timing: OneOf["EXTERNAL", "INTERNAL", "LATENT"]
+    time_column: Name | None
+    skew_us: int
+    connector: ConnectorClause
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [(columns)] FROM KIND (options)."""
+
+    text: str
+    offset: int
+    name: Name
+    columns: Schema | None
+    connector: ConnectorClause
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAggregate:
+    """CREATE [OR REPLACE] AGGREGATE name(TYPE) RETURNS TYPE FROM PYTHON 'module:Class'."""
+
+    text: str
+    offset: int
+    name: Name
+    arg: Type
+    result: Type
+    target: str
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [START ... STOP ...] [WITH (options)] AS SELECT ... [INTO sinks]."""
+
+    text: str
+    offset: int
+    name: Name
+    options: dict[str, Option]
+    select: exp.Expr
+    select_span: Span
+    sinks: tuple[ConnectorClause, ...]
+    or_replace: bool
+    if_not_exists: bool
+    option_spans: dict[str, Span] = field(default_factory=dict)
+    switch: SwitchClause | None = None
+
+    @property
+    def select_text(self) -> str:
+        return self.text[self.select_span.start : self.select_span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name AS SELECT ...: a query that runs only where others read it."""
+
+    text: str
+    offset: int
+    name: Name
+    select: exp.Expr
+    select_span: Span
+    or_replace: bool
+    if_not_exists: bool
+
+    @property
+    def select_text(self) -> str:
+        return self.text[self.select_span.start : self.select_span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """SPLIT stream INTO a WHEN condition, ..., rest ELSE: one view a branch. Their trees and names have positions in this text, not in their own."""
+
+    text: str
+    offset: int
+    views: tuple[CreateView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventPart:
+    """A primitive event of an expression: what it reads, and what it is called there."""
+
+    source: Name
+    alias: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """DETECT event [WHERE condition] [CONTEXT mode (...)]: the port of a primitive event is its place in `parts`."""
+
+    text: str
+    offset: int
+    event: Event
+    parts: tuple[EventPart, ...]
+    where: exp.Expr | None
+    context: Context
+    by: tuple[Name, ...]  # the qualified columns of the context, and where they stand
+    span: Span
+
+    @property
+    def event_text(self) -> str:
+        return "DETECT " + self.text[self.span.start : self.span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateEvent:
+    """CREATE [OR REPLACE] EVENT [IF NOT EXISTS] name AS SELECT ... | event [WHERE condition] [CONTEXT mode (...)]."""
+
+    text: str
+    offset: int
+    name: Name
+    body: Select | Detection
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """SELECT ... [INTO sinks]: a query without a name."""
+
+    text: str
+    offset: int
+    select: exp.Expr
+    select_span: Span
+    sinks: tuple[ConnectorClause, ...]
+
+    @property
+    def select_text(self) -> str:
+        return self.text[self.select_span.start : self.select_span.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """DROP kind [IF EXISTS] name."""
+
+    text: str
+    offset: int
+    kind: OneOf["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """ALTER SYSTEM SET name = value, ALTER QUERY query SET name = value; no query means the system."""
+
+    text: str
+    offset: int
+    query: Name | None
+    setting: Name
+    value: Name
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPromises:
+    """ALTER QUERY query SET (latency '200 ms' MUST, ...): other promises stay; the value NONE takes one back."""
+
+    text: str
+    offset: int
+    query: Name
+    options: dict[str, Option]
+    option_spans: dict[str, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration]: what its readers tell a running query."""
+
+    text: str
+    offset: int
+    intent: OneOf["ASSUME", "DESIRE", "DEMAND"]
+    query: Name
+    condition: exp.Expr
+    span: Span  # of the condition
+    duration: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW what."""
+
+    text: str
+    offset: int
+    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"]
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE name."""
+
+    text: str
+    offset: int
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN [ANALYZE | CAPACITY] [JSON] query name or SELECT."""
+
+    text: str
+    offset: int
+    target: Name | exp.Expr
+    form: OneOf["text", "json"]
+    analyze: bool
+    capacity: bool = False
+
+
+Statement: TypeAlias = (
+    CreateStream
+    | CreateTable
+    | CreateAggregate
+    | CreateQuery
+    | CreateView
+    | CreateEvent
+    | DeclareEvent
+    | CreateRule
+    | SwitchRule
+    | CreateSink
+    | Detection
+    | Split
+    | Select
+    | TurnQuery
+    | Drop
+    | Alter
+    | AlterPromises
+    | Tell
+    | Show
+    | Describe
+    | Explain
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeClause:
+    """[RANGE size], [RANGE size SLIDE slide], [RANGE size SLIDE TUPLE]; spans in microseconds."""
+
+    size: int
+    slide: int | None
+    per_tuple: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RowsClause:
+    """[ROWS size], [PARTITION BY by ROWS size SLIDE slide]; SLIDE TUPLE is a slide of 1."""
+
+    size: int
+    slide: int | None
+    by: tuple[exp.Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClause:
+    """[SESSION gap]."""
+
+    gap: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LandmarkClause:
+    """[LANDMARK FROM start SLIDE slide]."""
+
+    start: int
+    slide: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NowClause:
+    """[NOW]."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundedClause:
+    """[UNBOUNDED], [UNBOUNDED SLIDE slide]."""
+
+    slide: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WhileClause:
+    """[WHILE predicate], [PARTITION BY by WHILE predicate]."""
+
+    predicate: exp.Expr
+    by: tuple[exp.Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingClause:
+    """FOLLOWING RECENT | CHRONICLE [INCLUSIVE] after the condition of a JOIN."""
+
+    mode: OneOf["recent", "chronicle"]
+    inclusive: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class MannerClause:
+    """THRIFTY or IMPATIENT before JOIN: what the join tells those before it."""
+
+    manner: OneOf["thrifty", "impatient"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PaceClause:
+    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] [SERVICE duration] after a UNION; `columns` is empty for rowtime alone."""
+
+    columns: tuple[exp.Column, ...]
+    tolerance: int
+    share: float | None
+    service: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ImputeClause:
+    """IMPUTE(value USING table[.column] [ON conditions] [DEFAULT default]), or USING 'python:module:function' ON keys."""
+
+    value: exp.Expr
+    table: exp.Table | None
+    column: str | None
+    target: str | None
+    on: tuple[exp.Expr, ...]
+    default: exp.Expr | None
+    span: Span
+    archive: Span
+
+
+WindowClause: TypeAlias = RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
+
+
+def window_of(item: exp.Expr) -> WindowClause | None:
+    """The window written after a table or sub-query of FROM."""
+    clause: WindowClause | None = item.meta.get("window")
+    return clause
+
+
+def following_of(join: exp.Expr) -> FollowingClause | None:
+    """What is written after the condition of a JOIN whose second item follows the first."""
+    clause: FollowingClause | None = join.meta.get("following")
+    return clause
+
+
+def impute_of(call: exp.Expr) -> ImputeClause | None:
+    """What a call of IMPUTE says."""
+    clause: ImputeClause | None = call.meta.get("impute")
+    return clause
+
+
+def manner_of(join: exp.Expr) -> MannerClause | None:
+    """What is written before JOIN about how the join speaks."""
+    clause: MannerClause | None = join.meta.get("manner")
+    return clause
+
+
+def pace_of(union: exp.Expr) -> PaceClause | None:
+    """The pace of a UNION, written after its last part; of a union in FROM it hangs on the first item."""
+    clause: PaceClause | None = union.meta.get("pace")
+    return clause
+
+
+def unions_of(item: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The further items of `FROM item UNION b UNION c`."""
+    further: tuple[exp.Expr, ...] = item.meta.get("unions", ())
+    return further

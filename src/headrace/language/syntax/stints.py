@@ -1,0 +1,30 @@
+"""What turns a query on and off, as the parser reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.model.stint import Schedule
+
+if TYPE_CHECKING:  # a statement is one of those of `syntax`, which knows us
+    from headrace.language.syntax.statements import Name
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchClause:
+    """START '22:00' | START ON event, STOP '06:00' | STOP ON event, EVERY span, before the AS of CREATE QUERY."""
+
+    schedule: Schedule | None = None
+    start_on: Name | None = None
+    stop_on: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnQuery:
+    """START QUERY name, STOP QUERY name."""
+
+    text: str
+    offset: int
+    on: bool
+    name: Name

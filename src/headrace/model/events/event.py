@@ -1,0 +1,284 @@
+"""Complex events: what happened, composed of tuples of several inputs by event operators.
+
+An occurrence is an interval: it starts with its first constituent and ends with its last, at which it is detected. Every operator looks at one
+instant at a time: what ends a detection is taken before what starts one, so a sequence is strict whatever the order of arrival. The meaning of each
+operator in each mode is in docs/events.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+
+
+class Primitive(Struct, frozen=True, tag_field="op", tag="primitive"):
+    """Each tuple of a port for which the mask holds; expressions call its columns `name.column`; `name` is unique and without a dot.
+
+    It is the instant of the tuple's timestamp, unless a column says when it began: so a complex event that has a name keeps its interval.
+    """
+
+    name: str
+    port: int
+    mask: Expr | None = None
+    start: str | None = None
+
+
+class And(Struct, frozen=True, tag_field="op", tag="and"):
+    """Both, in any order; at the later."""
+
+    left: Event
+    right: Event
+
+
+class Or(Struct, frozen=True, tag_field="op", tag="or"):
+    """Either."""
+
+    left: Event
+    right: Event
+
+
+class Sequence(Struct, frozen=True, tag_field="op", tag="sequence"):
+    """The right one, after the left one has ended."""
+
+    left: Event
+    right: Event
+
+
+class Not(Struct, frozen=True, tag_field="op", tag="not"):
+    """`end` after `start` with no `middle` in the closed interval between them."""
+
+    middle: Event
+    start: Event
+    end: Event
+
+
+class Absent(Struct, frozen=True, tag_field="op", tag="absent"):
+    """`span` after `start`, if there was no `middle` in the meantime, both ends included."""
+
+    middle: Event
+    start: Event
+    span: int
+
+
+class AnyOf(Struct, frozen=True, tag_field="op", tag="any"):
+    """`count` different ones of the events, in any order; at the last."""
+
+    count: int
+    events: tuple[Event, ...]
+
+
+class Times(Struct, frozen=True, tag_field="op", tag="times"):
+    """The same event `count` times; at the last."""
+
+    count: int
+    event: Event
+
+
+class Aperiodic(Struct, frozen=True, tag_field="op", tag="aperiodic"):
+    """Each `middle` after `start` and before `end`."""
+
+    start: Event
+    middle: Event
+    end: Event
+
+
+class AperiodicStar(Struct, frozen=True, tag_field="op", tag="aperiodic_star"):
+    """At `end`, all `middle` since `start`, if there is one."""
+
+    start: Event
+    middle: Event
+    end: Event
+
+
+class Periodic(Struct, frozen=True, tag_field="op", tag="periodic"):
+    """At each multiple of `span` after `start`, before `end`."""
+
+    start: Event
+    span: int
+    end: Event
+
+
+class PeriodicStar(Struct, frozen=True, tag_field="op", tag="periodic_star"):
+    """At `end`, if at least one multiple of `span` after `start` has passed."""
+
+    start: Event
+    span: int
+    end: Event
+
+
+class Plus(Struct, frozen=True, tag_field="op", tag="plus"):
+    """A point in time, `span` after the event."""
+
+    event: Event
+    span: int
+
+
+class Within(Struct, frozen=True, tag_field="op", tag="within"):
+    """The event, if no more than `span` lies between the beginning of its first constituent and its end; holds for all that it is made of."""
+
+    event: Event
+    span: int
+
+
+Event: TypeAlias = (
+    Primitive | And | Or | Sequence | Not | Absent | AnyOf | Times | Aperiodic | AperiodicStar | Periodic | PeriodicStar | Plus | Within
+)
+
+
+class Mode(Enum):
+    """Which of the occurrences that could be combined are, and which of them can be used again."""
+
+    UNRESTRICTED = "UNRESTRICTED"  # all, and for ever
+    RECENT = "RECENT"  # the latest start, until a newer one replaces it
+    CHRONICLE = "CHRONICLE"  # the oldest that fits, once
+    CONTINUOUS = "CONTINUOUS"  # every start on its own; an end closes all
+    CUMULATIVE = "CUMULATIVE"  # all together, in one occurrence
+    PROXIMAL = "PROXIMAL"  # the latest start, once
+
+
+class Retention(Struct, frozen=True):
+    """How much is kept of what waits of one primitive event: the newest `keep` that agree in the columns `by`, none older than `age`."""
+
+    part: str
+    by: tuple[str, ...] = ()
+    keep: int | None = None
+    age: int | None = None
+
+
+class Context(Struct, frozen=True):
+    """A consumption mode; `point` sees a composite occurrence as the instant of its end instead of an interval."""
+
+    mode: Mode
+    retentions: tuple[Retention, ...] = ()
+    point: bool = False
+
+    def retention(self, part: str) -> Retention | None:
+        return next((each for each in self.retentions if each.part == part), None)
+
+
+def operands(event: Event) -> tuple[Event, ...]:
+    """The direct parts of an event; those of three as start, middle, end."""
+    match event:
+        case Primitive():
+            return ()
+        case And(left=left, right=right) | Or(left=left, right=right) | Sequence(left=left, right=right):
+            return (left, right)
+        case Not() | Aperiodic() | AperiodicStar():
+            return (event.start, event.middle, event.end)
+        case Absent(middle=middle, start=start):
+            return (start, middle)
+        case AnyOf(events=events):
+            return events
+        case Periodic(start=start, end=end) | PeriodicStar(start=start, end=end):
+            return (start, end)
+        case Times(event=inner) | Plus(event=inner) | Within(event=inner):
+            return (inner,)
+
+
+def primitives(event: Event) -> Iterator[Primitive]:
+    """All primitive events of an expression, from left to right."""
+    if isinstance(event, Primitive):
+        yield event
+    for operand in operands(event):
+        yield from primitives(operand)
+
+
+def constituents(event: Event) -> Iterator[Primitive]:
+    """The primitive events whose tuples an occurrence consists of; those that only prevent or end a detection are none of them."""
+    match event:
+        case Primitive():
+            yield event
+        case Not(start=start, end=end) | PeriodicStar(start=start, end=end):
+            yield from constituents(start)
+            yield from constituents(end)
+        case Absent(start=start) | Periodic(start=start):
+            yield from constituents(start)
+        case Aperiodic(start=start, middle=middle):
+            yield from constituents(start)
+            yield from constituents(middle)
+        case And() | Or() | Sequence() | AnyOf() | Times() | AperiodicStar() | Plus() | Within():
+            for operand in operands(event):
+                yield from constituents(operand)
+
+
+def always(event: Event) -> Iterator[Primitive]:
+    """The primitive events of which every occurrence has a tuple."""
+    match event:
+        case Or():
+            return
+        case AnyOf(count=count, events=events) if count < len(events):
+            return
+        case Primitive():
+            yield event
+        case Not(start=start, end=end) | PeriodicStar(start=start, end=end):
+            yield from always(start)
+            yield from always(end)
+        case Absent(start=start) | Periodic(start=start):
+            yield from always(start)
+        case Aperiodic(start=start, middle=middle):
+            yield from always(start)
+            yield from always(middle)
+        case And() | Sequence() | AnyOf() | Times() | AperiodicStar() | Plus() | Within():
+            for operand in operands(event):
+                yield from always(operand)
+
+
+def reaches(event: Event, span: int | None) -> tuple[int | None, ...]:
+    """How long each operand of an event may last if the event may last `span`; None: as long as it likes.
+
+    What an occurrence consists of lies inside it. What only prevents or ends it does not, and PLUS forgets what it follows.
+    """
+    match event:
+        case Within(span=own):
+            return (own if span is None else min(own, span),)
+        case Plus():
+            return (None,)
+        case Not():
+            return (span, None, span)
+        case Aperiodic():
+            return (span, span, None)
+        case Absent() | Periodic():
+            return (span, None)
+        case _:
+            return (span,) * len(operands(event))
+
+
+def reach(event: Event) -> int | None:
+    """How long an occurrence may last as the outermost WITHIN says; None: as long as it likes."""
+    return event.span if isinstance(event, Within) else None
+
+
+def spans(event: Event, span: int | None = None) -> Iterator[tuple[Primitive, int | None]]:
+    """All primitive events from left to right, each with how long it may last."""
+    if isinstance(event, Primitive):
+        yield event, span
+    for operand, reach in zip(operands(event), reaches(event, span), strict=True):
+        yield from spans(operand, reach)
+
+
+def waiting(event: Event, span: int | None = None) -> Iterator[Event]:
+    """The operands that wait for others without a bound on how long."""
+    if span is None:
+        yield from _kept(event)
+    for operand, reach in zip(operands(event), reaches(event, span), strict=True):
+        yield from waiting(operand, reach)
+
+
+def _kept(event: Event) -> tuple[Event, ...]:
+    """The operands of which occurrences wait for those of other operands."""
+    match event:
+        case Primitive() | Within() | Or() | Plus() | Times() | Absent():
+            return ()
+        case And() | AnyOf():
+            return operands(event)
+        case Sequence(left=left):
+            return (left,)
+        case Not(start=start) | Aperiodic(start=start) | Periodic(start=start) | PeriodicStar(start=start):
+            return (start,)
+        case AperiodicStar(start=start, middle=middle):
+            return (start, middle)

@@ -1,0 +1,36 @@
+"""What of a detection's state no bound limits: worth a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.model.events.event import Context, Event, Mode, Primitive, constituents, spans, waiting
+
+
+def growing(event: Event, context: Context) -> tuple[str, ...]:
+    """Phrases that name what is kept without a bound, in the order of the expression; none if WITHIN, KEEP or AGE bound all of it."""
+    return tuple(dict.fromkeys((*_open_starts(event, context), *_values(event, context))))
+
+
+def _open_starts(event: Event, context: Context) -> Iterator[str]:
+    """In some modes what waits is used up by an end, but nothing says that one comes; in UNRESTRICTED it never is."""
+    match context.mode:
+        case Mode.RECENT | Mode.PROXIMAL:
+            return
+        case Mode.UNRESTRICTED:
+            how_long = "for ever"
+        case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE:
+            how_long = "until it is used"
+    for each in waiting(event):
+        retention = context.retention(each.name) if isinstance(each, Primitive) else None
+        if retention is None or (retention.keep is None and retention.age is None):
+            names = " and ".join(part.name for part in constituents(each))
+            yield f"CONTEXT {context.mode.value} keeps every {names} {how_long}; WITHIN, KEEP or AGE would bound it"
+
+
+def _values(event: Event, context: Context) -> Iterator[str]:
+    """With BY one is kept of each value, and nothing says how many values there are."""
+    bounded = {part.name for part, span in spans(event) if span is not None}
+    for each in context.retentions:
+        if each.by and each.age is None and each.part not in bounded:
+            yield f"one {each.part} is kept of each {', '.join(each.by)}, however old; WITHIN or AGE would bound it"

@@ -1,0 +1,76 @@
+"""What a detection tells: the columns of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.model.events.event import Event, always, primitives
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.schema import Field, Schema
+from headrace.model.types import Type
+
+
+class Pick(Struct, frozen=True, tag_field="output", tag="pick"):
+    """A column of a part; of several tuples the newest's, NULL if there is none."""
+
+    name: str
+    part: str
+    column: str
+
+
+class Count(Struct, frozen=True, tag_field="output", tag="count"):
+    """How many tuples of a part there are."""
+
+    name: str
+    part: str
+
+
+class Started(Struct, frozen=True, tag_field="output", tag="started"):
+    """The time of the first constituent."""
+
+    name: str
+
+
+class Ended(Struct, frozen=True, tag_field="output", tag="ended"):
+    """The time of detection, which is also the timestamp."""
+
+    name: str
+
+
+Output: TypeAlias = Pick | Count | Started | Ended
+
+
+def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Output]) -> Schema:
+    """The visible columns of detections."""
+    ports = {part.name: part.port for part in primitives(event)}
+
+    def type_of(output: Output) -> Type:
+        match output:
+            case Pick(part=part, column=column):
+                field = schemas[ports[part]].find(column)
+                assert field is not None, f"no column {column!r} in {part}"
+                return field.type
+            case Count():
+                return Type.BIGINT
+            case Started() | Ended():
+                return Type.TIMESTAMP
+
+    return Schema(tuple(Field(output.name, type_of(output)) for output in outputs))
+
+
+def key_columns(event: Event, keys: Sequence[Sequence[Expr]], outputs: Sequence[Output]) -> dict[str, int]:
+    """The visible columns that tell which history an occurrence belongs to, each with the place of its key; `keys` are those of each port."""
+    ports = {part.name: part.port for part in always(event)}
+    shown = [output for output in outputs if isinstance(output, Pick) and output.part in ports]
+    return {
+        output.name: place
+        for output in shown
+        for place, key in enumerate(keys[ports[output.part]])
+        if isinstance(key, Column)
+        and key.name == output.column
+        # equal numbers with a point may differ, as 0.0 and -0.0 do
+        and all(each[place].type not in (Type.FLOAT, Type.DOUBLE) for each in keys)
+    }

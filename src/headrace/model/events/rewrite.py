@@ -1,0 +1,26 @@
+"""Events rebuilt from their parts, and expressions over one part in the part's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.model.events.event import Event, Primitive
+from headrace.model.expressions.expression import Column, Expr, transform
+
+
+def rebuild(event: Event, change: Callable[[Event], Event]) -> Event:
+    """Rebuild an event bottom-up."""
+
+    def rebuilt(value: object) -> object:
+        if isinstance(value, tuple):
+            return tuple(map(rebuilt, value))
+        return rebuild(value, change) if isinstance(value, Event) else value
+
+    if isinstance(event, Primitive):
+        return change(event)
+    return change(type(event)(*(rebuilt(getattr(event, name)) for name in event.__struct_fields__)))  # type: ignore[arg-type]
+
+
+def own_names(expr: Expr) -> Expr:
+    """An expression over the columns of one part, without the part's name."""
+    return transform(expr, lambda each: Column(each.name.partition(".")[2], each.type) if isinstance(each, Column) else each)

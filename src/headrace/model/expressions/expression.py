@@ -1,0 +1,123 @@
+"""Typed scalar expressions over the columns of one tuple.
+
+Columns are meant by name; names are unique within an input. The functions that a `Call` may name, with their
+exact meaning, are in `functions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.model.types import Type
+
+
+class Column(Struct, frozen=True, tag_field="expr", tag="column"):
+    """The value of a column; `__ts` too may be named (as BIGINT)."""
+
+    name: str
+    type: Type
+
+
+class Literal(Struct, frozen=True, tag_field="expr", tag="literal"):
+    """A constant. TIMESTAMP and INTERVAL are ints of microseconds, DATE an int of days since 1970."""
+
+    value: bool | int | float | str | None
+    type: Type
+
+
+class Call(Struct, frozen=True, tag_field="expr", tag="call"):
+    """A function or operator of `functions.FUNCTIONS` applied to arguments."""
+
+    function: str
+    args: tuple[Expr, ...]
+    type: Type
+
+
+class Case(Struct, frozen=True, tag_field="expr", tag="case"):
+    """The value of the first branch whose condition is true, else `default` (NULL if absent)."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    default: Expr | None
+    type: Type
+
+
+class Cast(Struct, frozen=True, tag_field="expr", tag="cast"):
+    """Conversion to a type; what cannot be converted becomes NULL (`strict` false) or an error at run time."""
+
+    arg: Expr
+    type: Type
+
+
+Expr: TypeAlias = Column | Literal | Call | Case | Cast
+
+TRUE = Literal(True, Type.BOOLEAN)
+FALSE = Literal(False, Type.BOOLEAN)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct parts of an expression."""
+    match expr:
+        case Column() | Literal():
+            return ()
+        case Call(args=args):
+            return args
+        case Cast(arg=arg):
+            return (arg,)
+        case Case(branches=branches, default=default):
+            flat = tuple(part for branch in branches for part in branch)
+            return flat if default is None else (*flat, default)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and all its parts."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The same expression with its direct parts changed."""
+    match expr:
+        case Column() | Literal():
+            return expr
+        case Call(function=function, args=args, type=type_):
+            return Call(function, tuple(map(change, args)), type_)
+        case Cast(arg=arg, type=type_):
+            return Cast(change(arg), type_)
+        case Case(branches=branches, default=default, type=type_):
+            return Case(tuple((change(when), change(then)) for when, then in branches), None if default is None else change(default), type_)
+
+
+def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Rebuild bottom-up, passing every rebuilt part through `change`."""
+    return change(rebuilt(expr, lambda part: transform(part, change)))
+
+
+def columns(expr: Expr) -> frozenset[str]:
+    """The names of all columns that the expression reads."""
+    return frozenset(part.name for part in walk(expr) if isinstance(part, Column))
+
+
+def substitute(expr: Expr, by: Mapping[str, Expr]) -> Expr:
+    """Replace columns by the expressions that compute them."""
+    return transform(expr, lambda part: by.get(part.name, part) if isinstance(part, Column) else part)
+
+
+def conjuncts(expr: Expr) -> tuple[Expr, ...]:
+    """The terms of a conjunction: a AND (b AND c) gives a, b, c."""
+    if isinstance(expr, Call) and expr.function == "and":
+        return tuple(term for arg in expr.args for term in conjuncts(arg))
+    return (expr,)
+
+
+def conjunction(terms: tuple[Expr, ...]) -> Expr | None:
+    """All terms as one expression; None if there are none."""
+    if not terms:
+        return None
+    result = terms[0]
+    for term in terms[1:]:
+        result = Call("and", (result, term), Type.BOOLEAN)
+    return result

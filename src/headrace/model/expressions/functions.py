@@ -1,0 +1,215 @@
+"""The scalar and aggregate functions that expressions may name, and what they mean.
+
+This table is the single list: the binder types calls by it, `operators.expressions.evaluate` has one column kernel for each
+name, `testing.oracle.oracle` one plain Python function for each name, and a test compares the three.
+
+Meaning, where SQL systems differ (we follow Spark SQL without ANSI mode):
+NULL in gives NULL out unless said otherwise. `and`, `or`, `not` are three-valued. Integer `+ - *` and `neg`, `abs`
+give BIGINT (wrapping); with any FLOAT or DOUBLE they give DOUBLE. `/` gives DOUBLE; `/`, `div` and `%` by zero give NULL. `div`
+truncates towards zero and `%` takes the sign of the dividend. `round` rounds half away from zero. A comparison of INT, BIGINT and DOUBLE is
+numeric; TIMESTAMP and DATE compare as instants. String positions count from 1; characters, not bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from headrace.model.types import Type, common_type
+
+Typing = Callable[[Sequence[Type]], Type | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """How many arguments a function takes and what type it returns; `typing` answers None for a misfit."""
+
+    least: int
+    most: int | None
+    typing: Typing
+    help: str
+
+
+def _fits(want: Type | str, have: Type) -> bool:
+    if have is Type.NULL or want == "any" or want is have:
+        return True
+    if want == "number":
+        return have.is_numeric
+    if want == "integer":
+        return have.is_integer
+    if want == "time":
+        return have in (Type.TIMESTAMP, Type.DATE)
+    return want is Type.DOUBLE and have.is_numeric
+
+
+def _fixed(result: Type, *wants: Type | str) -> Typing:
+    def typing(types: Sequence[Type]) -> Type | None:
+        wanted = [wants[min(i, len(wants) - 1)] for i in range(len(types))] if wants else []
+        return result if all(map(_fits, wanted, types)) else None
+
+    return typing
+
+
+def _comparison(types: Sequence[Type]) -> Type | None:
+    return Type.BOOLEAN if common_type(types[0], types[1]) is not None else None
+
+
+def _arithmetic(types: Sequence[Type]) -> Type | None:
+    if not all(t.is_numeric or t is Type.NULL for t in types):
+        return None
+    return Type.BIGINT if all(t.is_integer or t is Type.NULL for t in types) else Type.DOUBLE
+
+
+def _plus(types: Sequence[Type]) -> Type | None:
+    pair = tuple(types)
+    if pair in ((Type.TIMESTAMP, Type.INTERVAL), (Type.INTERVAL, Type.TIMESTAMP), (Type.DATE, Type.INTERVAL)):
+        return Type.TIMESTAMP
+    return Type.INTERVAL if pair == (Type.INTERVAL, Type.INTERVAL) else _arithmetic(types)
+
+
+def _minus(types: Sequence[Type]) -> Type | None:
+    pair = tuple(types)
+    if pair in ((Type.TIMESTAMP, Type.INTERVAL), (Type.DATE, Type.INTERVAL)):
+        return Type.TIMESTAMP
+    if pair in ((Type.TIMESTAMP, Type.TIMESTAMP), (Type.INTERVAL, Type.INTERVAL)):
+        return Type.INTERVAL
+    return _arithmetic(types)
+
+
+def _integral(types: Sequence[Type]) -> Type | None:
+    return Type.BIGINT if all(t.is_integer or t is Type.NULL for t in types) else None
+
+
+def _common(types: Sequence[Type]) -> Type | None:
+    result: Type | None = types[0]
+    for type_ in types[1:]:
+        result = None if result is None else common_type(result, type_)
+    return result
+
+
+def _membership(types: Sequence[Type]) -> Type | None:
+    return Type.BOOLEAN if _common(types) is not None else None
+
+
+def _round(types: Sequence[Type]) -> Type | None:
+    if not all(t.is_numeric or t is Type.NULL for t in types):
+        return None
+    return Type.BIGINT if types[0].is_integer else Type.DOUBLE
+
+
+def _first(types: Sequence[Type]) -> Type | None:
+    return types[0] if common_type(types[0], types[1]) is not None else None
+
+
+_B, _I, _D, _S, _T = Type.BOOLEAN, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.TIMESTAMP
+
+FUNCTIONS: dict[str, Function] = {
+    # logic; `and`, `or` are binary, Kleene
+    "and": Function(2, 2, _fixed(_B, _B), "both true"),
+    "or": Function(2, 2, _fixed(_B, _B), "either true"),
+    "not": Function(1, 1, _fixed(_B, _B), "true if false"),
+    "=": Function(2, 2, _comparison, "equal"),
+    "<>": Function(2, 2, _comparison, "not equal"),
+    "<": Function(2, 2, _comparison, "less"),
+    "<=": Function(2, 2, _comparison, "less or equal"),
+    ">": Function(2, 2, _comparison, "greater"),
+    ">=": Function(2, 2, _comparison, "greater or equal"),
+    "<=>": Function(2, 2, _comparison, "equal, NULL being equal to NULL; never NULL"),
+    "is_null": Function(1, 1, _fixed(_B, "any"), "true for NULL; never NULL"),
+    "in": Function(2, None, _membership, "x equals one of the others; NULL if none does and one of them, or x, is NULL"),
+    "coalesce": Function(1, None, _common, "the first argument that is not NULL"),
+    "nullif": Function(2, 2, _first, "NULL if the two are equal, else the first"),
+    "greatest": Function(2, None, _common, "the largest, ignoring NULL"),
+    "least": Function(2, None, _common, "the smallest, ignoring NULL"),
+    # numbers
+    "+": Function(2, 2, _plus, "sum; also TIMESTAMP + INTERVAL"),
+    "-": Function(2, 2, _minus, "difference; also of TIMESTAMP and INTERVAL, or two TIMESTAMPs"),
+    "*": Function(2, 2, _arithmetic, "product"),
+    "/": Function(2, 2, _fixed(_D, "number"), "quotient as DOUBLE"),
+    "%": Function(2, 2, _arithmetic, "remainder with the sign of the dividend"),
+    "div": Function(2, 2, _integral, "integer quotient, towards zero"),
+    "neg": Function(1, 1, _arithmetic, "the opposite number"),
+    "abs": Function(1, 1, _arithmetic, "the absolute value"),
+    "sign": Function(1, 1, _fixed(_D, "number"), "-1.0, 0.0 or 1.0"),
+    "round": Function(1, 2, _round, "round(x [, digits]), half away from zero; digits is a literal >= 0"),
+    "floor": Function(1, 1, _fixed(_I, "number"), "the largest integer not above x"),
+    "ceil": Function(1, 1, _fixed(_I, "number"), "the smallest integer not below x"),
+    "sqrt": Function(1, 1, _fixed(_D, "number"), "square root; NaN below zero"),
+    "exp": Function(1, 1, _fixed(_D, "number"), "e to the power x"),
+    "ln": Function(1, 1, _fixed(_D, "number"), "natural logarithm; NULL for x <= 0"),
+    "log10": Function(1, 1, _fixed(_D, "number"), "decimal logarithm; NULL for x <= 0"),
+    "log2": Function(1, 1, _fixed(_D, "number"), "binary logarithm; NULL for x <= 0"),
+    "pow": Function(2, 2, _fixed(_D, "number"), "x to the power y, as DOUBLE"),
+    "sin": Function(1, 1, _fixed(_D, "number"), "sine"),
+    "cos": Function(1, 1, _fixed(_D, "number"), "cosine"),
+    "tan": Function(1, 1, _fixed(_D, "number"), "tangent"),
+    # strings
+    "||": Function(2, None, _fixed(_S, "any"), "concatenation (arguments cast to STRING); NULL if any is NULL; also concat"),
+    "upper": Function(1, 1, _fixed(_S, _S), "upper case"),
+    "lower": Function(1, 1, _fixed(_S, _S), "lower case"),
+    "length": Function(1, 1, _fixed(_I, _S), "number of characters"),
+    "substring": Function(2, 3, _fixed(_S, _S, "integer"), "substring(s, from [, length]); from >= 1"),
+    "left": Function(2, 2, _fixed(_S, _S, "integer"), "the first n characters"),
+    "right": Function(2, 2, _fixed(_S, _S, "integer"), "the last n characters"),
+    "trim": Function(1, 1, _fixed(_S, _S), "without blanks at both ends"),
+    "ltrim": Function(1, 1, _fixed(_S, _S), "without blanks at the start"),
+    "rtrim": Function(1, 1, _fixed(_S, _S), "without blanks at the end"),
+    "replace": Function(3, 3, _fixed(_S, _S), "replace(s, what, by): all occurrences, literally"),
+    "starts_with": Function(2, 2, _fixed(_B, _S), "s begins with t"),
+    "ends_with": Function(2, 2, _fixed(_B, _S), "s ends with t"),
+    "contains": Function(2, 2, _fixed(_B, _S), "s contains t"),
+    "position": Function(2, 2, _fixed(_I, _S), "position(t, s): where t begins in s, from 1; 0 if nowhere; t is a literal"),
+    "reverse": Function(1, 1, _fixed(_S, _S), "backwards"),
+    "lpad": Function(3, 3, _fixed(_S, _S, "integer", _S), "lpad(s, n, fill): n and one-character fill are literals; cuts to n"),
+    "rpad": Function(3, 3, _fixed(_S, _S, "integer", _S), "rpad(s, n, fill): n and one-character fill are literals; cuts to n"),
+    "split_part": Function(3, 3, _fixed(_S, _S, _S, "integer"), "split_part(s, separator, n): part n from 1, '' if there is none; literals"),
+    "like": Function(2, 2, _fixed(_B, _S), "SQL pattern, literal: % any text, _ one character, \\ escapes; matches the whole"),
+    "ilike": Function(2, 2, _fixed(_B, _S), "like, whatever the case"),
+    "rlike": Function(2, 2, _fixed(_B, _S), "a literal regular expression matches somewhere"),
+    "regexp_extract": Function(2, 3, _fixed(_S, _S, _S, "integer"), "group n (default 1) of the first match; '' if none; literals"),
+    # date and time; parts of TIMESTAMP or DATE
+    "year": Function(1, 1, _fixed(_I, "time"), "calendar year"),
+    "quarter": Function(1, 1, _fixed(_I, "time"), "1 to 4"),
+    "month": Function(1, 1, _fixed(_I, "time"), "1 to 12"),
+    "week": Function(1, 1, _fixed(_I, "time"), "ISO week"),
+    "day": Function(1, 1, _fixed(_I, "time"), "day of the month"),
+    "dayofweek": Function(1, 1, _fixed(_I, "time"), "1 for Sunday to 7 for Saturday"),
+    "dayofyear": Function(1, 1, _fixed(_I, "time"), "1 to 366"),
+    "hour": Function(1, 1, _fixed(_I, _T), "0 to 23"),
+    "minute": Function(1, 1, _fixed(_I, _T), "0 to 59"),
+    "second": Function(1, 1, _fixed(_I, _T), "0 to 59"),
+    "date_trunc": Function(2, 2, _fixed(_T, _S, "time"), "date_trunc(unit, t): literal second minute hour day week month quarter year"),
+    "to_date": Function(1, 1, _fixed(Type.DATE, _T), "the day of an instant"),
+    "date_add": Function(2, 2, _fixed(Type.DATE, Type.DATE, "integer"), "n days later"),
+    "datediff": Function(2, 2, _fixed(_I, Type.DATE), "datediff(end, start) in days"),
+    "unix_seconds": Function(1, 1, _fixed(_I, _T), "whole seconds since 1970, rounded down"),
+    "unix_millis": Function(1, 1, _fixed(_I, _T), "whole milliseconds since 1970, rounded down"),
+    "unix_micros": Function(1, 1, _fixed(_I, _T), "microseconds since 1970"),
+    "timestamp_seconds": Function(1, 1, _fixed(_T, "integer"), "the instant n seconds after 1970"),
+    "timestamp_millis": Function(1, 1, _fixed(_T, "integer"), "the instant n milliseconds after 1970"),
+    "timestamp_micros": Function(1, 1, _fixed(_T, "integer"), "the instant n microseconds after 1970"),
+}
+
+
+def _numeric_sum(types: Sequence[Type]) -> Type | None:
+    return _arithmetic(types)
+
+
+def _same(types: Sequence[Type]) -> Type | None:
+    return types[0]
+
+
+#: Aggregates skip NULL except `first` and `last`; over nothing but NULL they give NULL, counts 0. `count` takes 0 or 1 argument.
+AGGREGATES: dict[str, Function] = {
+    "count": Function(0, 1, _fixed(_I, "any"), "number of rows, or of values that are not NULL"),
+    "sum": Function(1, 1, _numeric_sum, "BIGINT of integers, else DOUBLE"),
+    "avg": Function(1, 1, _fixed(_D, "number"), "mean"),
+    "min": Function(1, 1, _same, "least value"),
+    "max": Function(1, 1, _same, "greatest value"),
+    "stddev": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
+    "variance": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
+    "count_distinct": Function(1, 1, _fixed(_I, "any"), "number of different values that are not NULL"),
+    "first": Function(1, 1, _same, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"),
+    "shed_error": Function(0, 0, _fixed(_D), "how far count(*) is likely to be off, as a share of it, because tuples were shed by chance; else 0"),
+    "last": Function(1, 1, _same, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"),
+}

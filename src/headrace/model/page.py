@@ -1,0 +1,55 @@
+"""What flows on an edge: pages of tuples, and punctuation.
+
+A page is a columnar batch of tuples of one stream. Results never depend on how tuples were cut into pages.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from headrace.model.schema import HIDDEN, TS, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Tuples as columns; `rows` holds the visible columns and at least the hidden `__ts`."""
+
+    rows: pl.DataFrame
+
+    def __len__(self) -> int:
+        return self.rows.height
+
+    def encode(self) -> bytes:
+        """As an Arrow IPC stream."""
+        buffer = io.BytesIO()
+        self.rows.write_ipc_stream(buffer, compat_level=pl.CompatLevel.newest())
+        return buffer.getvalue()
+
+    @staticmethod
+    def decode(data: bytes) -> Page:
+        return Page(pl.read_ipc_stream(io.BytesIO(data)))
+
+    def visible(self) -> pl.DataFrame:
+        """The rows without hidden columns."""
+        return self.rows.drop(HIDDEN, strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuation:
+    """A promise: no later tuple on this edge has a timestamp below `bound` (equal is allowed)."""
+
+    bound: int
+
+
+Element: TypeAlias = Page | Punctuation
+
+
+def page_of(schema: Schema, rows: Sequence[Mapping[str, Any]], ts: Sequence[int]) -> Page:
+    """Build a page from Python rows; for tests and small inputs."""
+    frame = pl.DataFrame(list(rows), schema=schema.polars(), orient="row")
+    return Page(frame.with_columns(pl.Series(TS, ts, dtype=pl.Int64)))

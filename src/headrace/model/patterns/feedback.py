@@ -1,0 +1,27 @@
+"""Feedback: what those who read a stream tell those who produce it, against the flow of tuples."""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import Struct
+
+from headrace.model.patterns.pattern import Pattern
+
+
+class Intent(enum.Enum):
+    """What the sender wants of the tuples that it describes."""
+
+    ASSUMED = "assumed"  # they are not needed: avoid them if you can, it is final
+    DESIRED = "desired"  # they are wanted first: order and time change, never content
+    DEMANDED = "demanded"  # they are wanted now, even if they are not final yet
+
+
+class Feedback(Struct, frozen=True):
+    """A subset of a stream, and what is wanted of it. A hint: to ignore it is always right."""
+
+    intent: Intent
+    pattern: Pattern
+
+    def __str__(self) -> str:
+        return f"{self.intent.value} [{self.pattern}]"

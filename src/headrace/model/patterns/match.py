@@ -1,0 +1,307 @@
+"""Matches: which values of one attribute are meant.
+
+The three kinds are closed under intersection: a range without some values, a set of values, NULL. A comparison never matches NULL.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.errors import NotSupported
+from headrace.model.types import Type
+
+Value: TypeAlias = bool | int | float | str
+
+_DISCRETE = frozenset({Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
+#: A range of so many whole numbers is looked through one by one where nothing else decides.
+_FEW = 4096
+_LARGEST_FLOAT = float(struct.unpack("<f", b"\xff\xff\x7f\x7f")[0])
+
+
+class Between(Struct, frozen=True, tag="between"):
+    """Values from `low` to `high` (None: no limit), which belong to it unless open, but not these; without limits: not NULL."""
+
+    low: Value | None = None
+    high: Value | None = None
+    open_low: bool = False
+    open_high: bool = False
+    but: tuple[Value, ...] = ()
+
+
+class OneOf(Struct, frozen=True, tag="one_of"):
+    """One of these values; of none, nothing matches."""
+
+    values: tuple[Value, ...]
+
+
+class IsNull(Struct, frozen=True, tag="is_null"):
+    """No value."""
+
+
+Match: TypeAlias = Between | OneOf | IsNull
+
+NOTHING = OneOf(())
+PRESENT = Between()
+
+
+def less(value: Value) -> Match:
+    """Values below this one."""
+    return Between(high=value, open_high=True)
+
+
+def at_most(value: Value) -> Match:
+    """Values up to this one."""
+    return Between(high=value)
+
+
+def more(value: Value) -> Match:
+    """Values above this one."""
+    return Between(low=value, open_low=True)
+
+
+def at_least(value: Value) -> Match:
+    """Values from this one on."""
+    return Between(low=value)
+
+
+def equal(value: Value) -> Match:
+    """This value."""
+    return OneOf((value,))
+
+
+def unequal(*values: Value) -> Match:
+    """Neither NULL nor any of these."""
+    return Between(but=values)
+
+
+def contains(match: Match, value: Value, type_: Type) -> bool:
+    """Whether a value, which is not NULL, matches."""
+    match match:
+        case IsNull():
+            return False
+        case OneOf(values=values):
+            return any(value == one for one in values)
+        case Between(but=but):
+            low, high = _ends(match, type_)
+            at = (value, 0)
+            return (low is None or low <= at) and (high is None or at <= high) and all(value != one for one in but)
+
+
+def covers_match(e: Match, f: Match, type_: Type) -> bool:
+    """Whether every value that matches `f` matches `e`."""
+    if is_empty_match(f, type_):
+        return True
+    match e, f:
+        case IsNull(), IsNull():
+            return True
+        case _, OneOf(values=values):
+            return all(contains(e, value, type_) for value in values)
+        case OneOf(), Between():
+            found = _listed(f, type_)
+            return found is not None and all(contains(e, value, type_) for value in found)
+        case Between(but=but), Between():
+            (low, high), (inner_low, inner_high) = _ends(e, type_), _ends(f, type_)
+            if low is not None and (inner_low is None or inner_low < low):
+                return _listed_within(e, f, type_)
+            if high is not None and (inner_high is None or inner_high > high):
+                return _listed_within(e, f, type_)
+            return not any(contains(f, value, type_) for value in but)
+        case _:
+            return False
+
+
+def intersect_matches(e: Match, f: Match, type_: Type) -> Match:
+    """The values that match both."""
+    match e, f:
+        case IsNull(), IsNull():
+            return e
+        case IsNull(), _:
+            return NOTHING
+        case _, IsNull():
+            return NOTHING
+        case OneOf(values=values), _:
+            return OneOf(tuple(value for value in values if contains(f, value, type_)))
+        case _, OneOf(values=values):
+            return OneOf(tuple(value for value in values if contains(e, value, type_)))
+        case Between(), Between():
+            return _narrowest(e, f, type_)
+
+
+def is_empty_match(match: Match, type_: Type) -> bool:
+    """Whether no value, nor NULL, matches."""
+    match match:
+        case IsNull():
+            return False
+        case OneOf(values=values):
+            return not values
+        case Between():
+            low, high = _ends(match, type_)
+            if low is None or high is None:
+                return False
+            if low > high:
+                return True
+            if type_ in _DISCRETE:
+                found = _listed(match, type_)
+                return found is not None and not found
+            return low == high and not contains(match, _point(match), type_)
+
+
+def as_held(match: Match, type_: Type) -> Match:
+    """With values as a column of this type holds them: whole numbers, or floats of 32 bits."""
+    if any(isinstance(value, float) and not math.isfinite(value) for value in _values(match)):
+        raise NotSupported("a pattern compares with finite numbers only")
+    match match:
+        case IsNull():
+            return match
+        case OneOf(values=values):
+            return OneOf(tuple(dict.fromkeys(value for one in values for value in _exact(one, type_))))
+        case Between(low, high, open_low, open_high, but):
+            low, open_low = _rounded(low, open_low, type_, math.ceil)
+            high, open_high = _rounded(high, open_high, type_, math.floor)
+            return Between(low, high, open_low, open_high, tuple(dict.fromkeys(value for one in but for value in _exact(one, type_))))
+
+
+def shifted(match: Match, by: int) -> Match:
+    """The x + by for all numbers x that match."""
+    match match:
+        case IsNull():
+            return match
+        case OneOf(values=values):
+            return OneOf(tuple(_number(value) + by for value in values))
+        case Between(low, high, open_low, open_high, but):
+            low, high = None if low is None else _number(low) + by, None if high is None else _number(high) + by
+            return Between(low, high, open_low, open_high, tuple(_number(value) + by for value in but))
+
+
+def turned(match: Match, around: int) -> Match:
+    """The around - x for all numbers x that match."""
+    match match:
+        case IsNull():
+            return match
+        case OneOf(values=values):
+            return OneOf(tuple(around - _number(value) for value in values))
+        case Between(low, high, open_low, open_high, but):
+            low, high = None if high is None else around - _number(high), None if low is None else around - _number(low)
+            return Between(low, high, open_high, open_low, tuple(around - _number(value) for value in but))
+
+
+def whole_range(match: Match) -> tuple[int | None, int | None] | None:
+    """The first and last whole number that match (None: there is no first or last); None if the match has holes."""
+    match match:
+        case Between(low, high, open_low, open_high, ()):
+            return None if low is None else int(low) + open_low, None if high is None else int(high) - open_high
+        case OneOf(values=(value,)):
+            return int(value), int(value)
+        case _:
+            return None
+
+
+#: An end of a range: the value, and 1 or -1 if it lies a little further in.
+_End: TypeAlias = tuple[float | str, int]
+
+
+def _ends(match: Between, type_: Type) -> tuple[_End | None, _End | None]:
+    """The lower and upper end; of whole numbers the first and the last that match, for others an end that does not match lies further in."""
+    low, high = match.low, match.high
+    if type_ is Type.BOOLEAN:
+        low, high = (False if low is None else low), (True if high is None else high)
+    if type_ not in _DISCRETE:
+        lower = None if low is None else (low, int(match.open_low or low in match.but))
+        return lower, None if high is None else (high, -int(match.open_high or high in match.but))
+    first = None if low is None else int(low) + (match.open_low and match.low is not None)
+    last = None if high is None else int(high) - (match.open_high and match.high is not None)
+    while first is not None and first in match.but:
+        first += 1
+    while last is not None and last in match.but:
+        last -= 1
+    return None if first is None else (first, 0), None if last is None else (last, 0)
+
+
+def _listed(match: Between, type_: Type) -> Sequence[Value] | None:
+    """The values that match, if they can be listed: few whole numbers, or a single value."""
+    low, high = _ends(match, type_)
+    if low is None or high is None:
+        return None
+    if type_ not in _DISCRETE:
+        assert match.low is not None
+        return [match.low] if low == high and contains(match, match.low, type_) else None
+    first, last = low[0], high[0]
+    assert isinstance(first, int)
+    assert isinstance(last, int)
+    if last - first >= _FEW:
+        return None
+    return [value for value in range(first, last + 1) if value not in match.but]
+
+
+def _listed_within(e: Match, f: Between, type_: Type) -> bool:
+    """Ends that stick out may be excluded one by one."""
+    found = _listed(f, type_)
+    return found is not None and all(contains(e, value, type_) for value in found)
+
+
+def _narrowest(e: Between, f: Between, type_: Type) -> Match:
+    (e_low, e_high), (f_low, f_high) = _ends(e, type_), _ends(f, type_)
+    below = f if e.low is None or (f.low is not None and f_low is not None and e_low is not None and f_low > e_low) else e
+    above = f if e.high is None or (f.high is not None and f_high is not None and e_high is not None and f_high < e_high) else e
+    but = tuple(dict.fromkeys((*e.but, *f.but)))
+    found = Between(below.low, above.high, below.open_low, above.open_high)
+    found = Between(found.low, found.high, found.open_low, found.open_high, tuple(value for value in but if contains(found, value, type_)))
+    return NOTHING if is_empty_match(found, type_) else found
+
+
+def _point(match: Between) -> Value:
+    assert match.low is not None
+    return match.low
+
+
+def _values(match: Match) -> tuple[Value | None, ...]:
+    match match:
+        case IsNull():
+            return ()
+        case OneOf(values=values):
+            return values
+        case Between(low=low, high=high, but=but):
+            return (low, high, *but)
+
+
+def _exact(value: Value, type_: Type) -> Iterator[Value]:
+    """The value, if a column of the type can hold it."""
+    if type_ in _DISCRETE and isinstance(value, float):
+        if value.is_integer():
+            yield int(value)
+    elif type_ is Type.FLOAT and not isinstance(value, str):
+        if _single(value) == value:
+            yield value
+    else:
+        yield value
+
+
+def _rounded(end: Value | None, is_open: bool, type_: Type, whole: object) -> tuple[Value | None, bool]:
+    if type_ in _DISCRETE and isinstance(end, float):
+        value = math.ceil(end) if whole is math.ceil else math.floor(end)
+        return value, is_open and value == end
+    if type_ is Type.FLOAT and isinstance(end, int | float):
+        near = _single(end)
+        if near == end:
+            return near, is_open
+        inside = near > end if whole is math.ceil else near < end
+        return near, not inside  # the nearest float lies on one side of the limit; it belongs to the range if it lies inside
+    return end, is_open
+
+
+def _single(value: Value) -> float:
+    assert not isinstance(value, str)
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
+
+
+def _number(value: Value) -> int | float:
+    assert not isinstance(value, str)
+    return value

@@ -1,0 +1,193 @@
+"""Patterns: which tuples of a stream are meant, one match for each constrained attribute; the timestamp `__ts` is an attribute too.
+
+A tuple matches if all its attributes do; an attribute without a term may be anything, NULL too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import TRUE, Call, Column, Expr, Literal, conjunction
+from headrace.model.expressions.text import format_expr
+from headrace.model.patterns.match import Between, IsNull, Match, OneOf, Value, as_held, covers_match, intersect_matches, is_empty_match
+from headrace.model.schema import TS
+from headrace.model.types import Type
+
+
+class Term(Struct, frozen=True):
+    """One constrained attribute."""
+
+    column: Column
+    match: Match
+
+
+class Pattern(Struct, frozen=True):
+    """The tuples that match all terms; each column is in one of them, and they are ordered by its name. Without terms: every tuple."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __str__(self) -> str:
+        return format_pattern(self)
+
+    def get(self, name: str) -> Match | None:
+        """What is asked of a column; None if it may be anything."""
+        return next((term.match for term in self.terms if term.column.name == name), None)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(term.column.name for term in self.terms)
+
+
+#: The timestamp as an attribute.
+STAMP = Column(TS, Type.BIGINT)
+EVERYTHING = Pattern()
+
+
+def pattern(*terms: tuple[Column, Match]) -> Pattern:
+    """The tuples that match all of these; several terms of a column are intersected."""
+    found: dict[str, Term] = {}
+    for column, match in terms:
+        before = found.get(column.name)
+        match = as_held(match, column.type)
+        found[column.name] = Term(column, match if before is None else intersect_matches(before.match, match, column.type))
+    return Pattern(tuple(found[name] for name in sorted(found)))
+
+
+def matches(wanted: Pattern, rows: pl.DataFrame) -> pl.Series:
+    """Which rows match, never NULL."""
+    if not wanted.terms:
+        return pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True)
+    return rows.select(_compiled(wanted).alias("matches")).to_series()
+
+
+@lru_cache(16_384)
+def covers(e: Pattern, f: Pattern) -> bool:
+    """Whether every tuple that matches `f` matches `e`; False if that cannot be told."""
+    if is_empty(f):
+        return True
+    for term in e.terms:
+        other = f.get(term.column.name)
+        if other is None or not covers_match(term.match, other, term.column.type):
+            return False
+    return True
+
+
+def intersect(e: Pattern, f: Pattern) -> Pattern:
+    """The tuples that match both."""
+    return pattern(*((term.column, term.match) for term in (*e.terms, *f.terms)))
+
+
+@lru_cache(4096)
+def is_empty(wanted: Pattern) -> bool:
+    """Whether no tuple can match."""
+    return any(is_empty_match(term.match, term.column.type) for term in wanted.terms)
+
+
+def without(wanted: Pattern, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that do not match; the very same frame if none does."""
+    found = matches(wanted, rows)
+    return rows.filter(~found) if found.any() else rows
+
+
+def rename(wanted: Pattern, names: Mapping[str, str]) -> Pattern:
+    """The same of columns with other names; those that `names` lacks keep theirs."""
+    return pattern(*((Column(names.get(t.column.name, t.column.name), t.column.type), t.match) for t in wanted.terms))
+
+
+def restrict(wanted: Pattern, names: frozenset[str]) -> Pattern:
+    """The terms of these columns only: a larger set of tuples."""
+    return Pattern(tuple(term for term in wanted.terms if term.column.name in names))
+
+
+def to_expr(wanted: Pattern) -> Expr:
+    """A condition that is true for the tuples that match and false, never NULL, for others."""
+    return conjunction(tuple(part for term in wanted.terms for part in _conditions(term))) or TRUE
+
+
+def keep_expr(wanted: Pattern) -> Expr:
+    """A condition that is true for the tuples that do not match: what a source that heeds an assumption still gives."""
+    return Call("not", (to_expr(wanted),), Type.BOOLEAN)
+
+
+def format_pattern(wanted: Pattern) -> str:
+    """As users read it: `segment <> 3, at < TIMESTAMP '...'`."""
+    return ", ".join(_format(term) for term in wanted.terms) or "everything"
+
+
+@lru_cache(maxsize=1024)
+def _compiled(wanted: Pattern) -> pl.Expr:
+    return pl.all_horizontal(_column_expr(term) for term in wanted.terms)
+
+
+def _column_expr(term: Term) -> pl.Expr:
+    x, dtype = pl.col(term.column.name), term.column.type.polars
+    match term.match:
+        case IsNull():
+            return x.is_null()
+        case OneOf(values=values):
+            return x.is_in(_series(values, dtype).implode()).fill_null(False)
+        case Between(low, high, open_low, open_high, but):
+            parts = [x.is_not_null()]
+            if low is not None:
+                parts.append((x > pl.lit(low, dtype) if open_low else x >= pl.lit(low, dtype)).fill_null(False))
+            if high is not None:
+                parts.append((x < pl.lit(high, dtype) if open_high else x <= pl.lit(high, dtype)).fill_null(False))
+            if but:
+                parts.append(~x.is_in(_series(but, dtype).implode()).fill_null(False))
+            return pl.all_horizontal(parts)
+
+
+def _series(values: tuple[Value, ...], dtype: pl.DataType) -> pl.Series:
+    return pl.Series(list(values), dtype=pl.Int64).cast(dtype) if dtype.is_temporal() else pl.Series(list(values), dtype=dtype)
+
+
+def _conditions(term: Term) -> Iterator[Expr]:
+    column, type_ = term.column, term.column.type
+    missing = Call("is_null", (column,), Type.BOOLEAN)
+    if isinstance(term.match, IsNull):
+        yield missing
+        return
+    yield Call("not", (missing,), Type.BOOLEAN)
+    match term.match:
+        case OneOf(values=()):
+            yield Literal(False, Type.BOOLEAN)
+        case OneOf(values=(value,)):
+            yield Call("=", (column, Literal(value, type_)), Type.BOOLEAN)
+        case OneOf(values=values):
+            yield Call("in", (column, *(Literal(value, type_) for value in values)), Type.BOOLEAN)
+        case Between(low, high, open_low, open_high, but):
+            if low is not None:
+                yield Call(">" if open_low else ">=", (column, Literal(low, type_)), Type.BOOLEAN)
+            if high is not None:
+                yield Call("<" if open_high else "<=", (column, Literal(high, type_)), Type.BOOLEAN)
+            if but:
+                members = Call("in", (column, *(Literal(value, type_) for value in but)), Type.BOOLEAN)
+                yield Call("not", (members,), Type.BOOLEAN)
+
+
+def _format(term: Term) -> str:
+    """The conditions of a term without what goes without saying; the timestamp is written as an instant."""
+    column = Column("timestamp", Type.TIMESTAMP) if term.column.name == TS else term.column
+
+    def text(function: str, *values: Value) -> str:
+        return format_expr(Call(function, (column, *(Literal(value, column.type) for value in values)), Type.BOOLEAN))
+
+    match term.match:
+        case IsNull():
+            return text("is_null")
+        case OneOf(values=(value,)):
+            return text("=", value)
+        case OneOf(values=values):
+            return text("in", *values)
+        case Between(low, high, open_low, open_high, but):
+            parts = [] if low is None else [text(">" if open_low else ">=", low)]
+            parts += [] if high is None else [text("<" if open_high else "<=", high)]
+            if len(but) == 1:
+                parts.append(text("<>", but[0]))
+            elif but:
+                parts.append(f"{format_expr(column)} NOT{text('in', *but).removeprefix(format_expr(column))}")
+            return ", ".join(parts) or f"{format_expr(column)} IS NOT NULL"

@@ -1,0 +1,222 @@
+"""What a query promises: latency, memory and throughput over time, how strictly each is meant, and what may be lost to keep them.
+
+`qos_of` reads the options of a WITH clause: `latency '500 ms' MUST, memory '64 MB' BEST EFFORT, error 0.15, shed SMALLEST speed, priority 2`.
+A value that changes with the time since the query began is written as points, between which it is linear: `'0s: 1 s, 500s: 200 ms'`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from enum import Enum
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from headrace.model.time import SECOND, UNITS, format_duration, parse_duration
+
+Option: TypeAlias = str | int | float | bool
+ShedKind: TypeAlias = Literal["RANDOM", "SMALLEST", "LARGEST", "CENTER", "OUTLIER"]
+
+OPTIONS = ("latency", "memory", "throughput", "error", "shed", "priority")
+SHED_KINDS: tuple[ShedKind, ...] = ("RANDOM", "SMALLEST", "LARGEST", "CENTER", "OUTLIER")
+_BYTES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
+_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?b)\s*", re.IGNORECASE)
+_RATE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:/|per\s)\s*([a-z]+)\s*", re.IGNORECASE)
+
+
+class Strictness(Enum):
+    """How strictly a promise is meant, and so what may be done to keep it."""
+
+    MUST = "MUST"  # change the strategy; if that is not enough, shed
+    BEST_EFFORT = "BEST EFFORT"  # change the strategy, never shed
+    DONT_CARE = "DONT CARE"  # the first to give way
+
+    @property
+    def weight(self) -> float:
+        """How much it counts beside others."""
+        return {Strictness.MUST: 1.0, Strictness.BEST_EFFORT: 0.5, Strictness.DONT_CARE: 0.01}[self]
+
+
+class Curve(Struct, frozen=True):
+    """A value over the time since the query began (microseconds): linear between points, constant before the first and after the last."""
+
+    points: tuple[tuple[int, float], ...]
+
+    def at(self, elapsed: int) -> float:
+        """The value at a time."""
+        place = bisect_right([instant for instant, _ in self.points], elapsed)
+        if place == 0:
+            return self.points[0][1]
+        if place == len(self.points):
+            return self.points[-1][1]
+        (start, before), (end, after) = self.points[place - 1], self.points[place]
+        return before + (after - before) * (elapsed - start) / (end - start)
+
+    @property
+    def least(self) -> float:
+        return min(value for _, value in self.points)
+
+    @property
+    def most(self) -> float:
+        return max(value for _, value in self.points)
+
+
+class Promise(Struct, frozen=True):
+    """A value to keep, and how strictly: at most so much latency (microseconds) or memory (bytes), at least so many results a second."""
+
+    curve: Curve
+    strictness: Strictness = Strictness.BEST_EFFORT
+
+    @property
+    def is_must(self) -> bool:
+        return self.strictness is Strictness.MUST
+
+
+class Shedding(Struct, frozen=True):
+    """Which tuples to drop first: any, or by an attribute those that are smallest, largest, nearest to a center or farthest from it."""
+
+    kind: ShedKind = "RANDOM"
+    attribute: str | None = None
+    center: float | None = None
+
+
+class Qos(Struct, frozen=True, omit_defaults=True):
+    """All that one query promises; None where it promises nothing."""
+
+    latency: Promise | None = None
+    memory: Promise | None = None
+    throughput: Promise | None = None
+    error: float | None = None  # the share of results that may be lost or wrong
+    shed: Shedding | None = None
+    priority: int | None = None
+
+
+def qos_of(options: Mapping[str, Option]) -> Qos:
+    """What the options of a WITH clause promise; ValueError says what is wrong with one."""
+    shed = options.get("shed")
+    priority = options.get("priority")
+    if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int) or priority < 0):
+        raise ValueError("a priority is a whole number, such as 2; larger counts more")
+    return Qos(
+        latency=_promise(options, "latency", _latency),
+        memory=_promise(options, "memory", parse_size),
+        throughput=_promise(options, "throughput", parse_rate),
+        error=None if "error" not in options else _share(options["error"]),
+        shed=None if shed is None else _shedding(str(shed).upper(), options),
+        priority=priority,
+    )
+
+
+def parse_size(text: str) -> float:
+    """Read '64 MB' as bytes."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not an amount of memory such as '64 MB'")
+    return float(found[1]) * _BYTES[found[2].lower()]
+
+
+def parse_rate(text: str) -> float:
+    """Read '1000/s' or '5 per minute' as tuples a second."""
+    found = _RATE.fullmatch(text)
+    if found is None or found[2].lower() not in UNITS:
+        raise ValueError(f"{text!r} is not a rate such as '1000/s' or '5 per minute'")
+    return float(found[1]) * SECOND / UNITS[found[2].lower()]
+
+
+def format_qos(qos: Qos) -> list[tuple[str, str]]:
+    """Each promise by name, as it would be written."""
+    found = []
+    for name, promise, write in (
+        ("latency", qos.latency, _write_latency),
+        ("memory", qos.memory, _write_size),
+        ("throughput", qos.throughput, _write_rate),
+    ):
+        if promise is not None:
+            found.append((name, f"{_curve_text(promise.curve, write)} {promise.strictness.value}"))
+    if qos.error is not None:
+        found.append(("error", f"{qos.error:g}"))
+    if qos.shed is not None:
+        parts = (qos.shed.kind, qos.shed.attribute, None if qos.shed.center is None else f"{qos.shed.center:g}")
+        found.append(("shed", " ".join(part for part in parts if part is not None)))
+    if qos.priority is not None:
+        found.append(("priority", str(qos.priority)))
+    return found
+
+
+def _promise(options: Mapping[str, Option], name: str, parse: Callable[[str], float]) -> Promise | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"a value in quotes is needed, such as {_SAMPLES[name]}")
+    return Promise(_curve(value, parse), Strictness(str(options.get(f"{name}.class", "BEST EFFORT"))))
+
+
+_SAMPLES = {"latency": "'500 ms'", "memory": "'64 MB'", "throughput": "'1000/s'"}
+
+
+def _curve(text: str, parse: Callable[[str], float]) -> Curve:
+    if ":" not in text:
+        return Curve(((0, parse(text)),))
+    points: list[tuple[int, float]] = []
+    for part in text.split(","):
+        instant, colon, value = part.partition(":")
+        if not colon:
+            raise ValueError(f"{part.strip()!r} is not a point such as '500s: 200 ms'")
+        points.append((parse_duration(instant), parse(value)))
+    if any(after <= before for (before, _), (after, _) in pairwise(points)):
+        raise ValueError(f"the times of {text!r} must grow from point to point")
+    return Curve(tuple(points))
+
+
+def _latency(text: str) -> float:
+    value = parse_duration(text)
+    if value <= 0:
+        raise ValueError("a latency is more than nothing, such as '500 ms'")
+    return float(value)
+
+
+def _share(value: Option) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError("an error is a share from 0 to 1, such as 0.15")
+    return float(value)
+
+
+def _shedding(kind: str, options: Mapping[str, Option]) -> Shedding:
+    attribute, center = options.get("shed.attribute"), options.get("shed.center")
+    for known in SHED_KINDS:
+        if kind == known:
+            break
+    else:
+        raise ValueError(f"no way {kind} to shed; there are {', '.join(SHED_KINDS)}")
+    if known == "RANDOM" and attribute is not None:
+        raise ValueError("RANDOM takes no attribute")
+    if known != "RANDOM" and attribute is None:
+        raise ValueError(f"{known} needs an attribute, such as shed {known} speed{' 40' if known in ('CENTER', 'OUTLIER') else ''}")
+    if (known in ("CENTER", "OUTLIER")) != (center is not None):
+        raise ValueError(f"{known} needs a center, such as shed {known} speed 40" if center is None else f"{known} takes no center")
+    return Shedding(known, None if attribute is None else str(attribute), None if center is None else float(center))
+
+
+def _curve_text(curve: Curve, write: Callable[[float], str]) -> str:
+    if len(curve.points) == 1:
+        return f"'{write(curve.points[0][1])}'"
+    return "'" + ", ".join(f"{format_duration(instant) if instant else '0 s'}: {write(value)}" for instant, value in curve.points) + "'"
+
+
+def _write_latency(value: float) -> str:
+    return format_duration(round(value))
+
+
+def _write_size(value: float) -> str:
+    for name, unit in reversed(_BYTES.items()):
+        if value >= unit:
+            return f"{value / unit:g} {name.upper()}"
+    return f"{value:g} B"
+
+
+def _write_rate(value: float) -> str:
+    return f"{value:g}/s"

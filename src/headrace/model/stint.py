@@ -1,0 +1,69 @@
+"""When a query is on: stints, and the schedule that they follow."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headrace.model.time import BEGIN, DAY, END, format_duration, format_instant
+
+
+class Stint(Struct, frozen=True):
+    """One time that a query is on, from a start to a stop; tuples from `begin` and before `end` belong to it, and none of its state is another's."""
+
+    query: str
+    number: int
+    begin: int = BEGIN
+    end: int = END
+
+    def __str__(self) -> str:
+        return f"{self.query} #{self.number}"
+
+
+class Schedule(Struct, frozen=True):
+    """Instants at which a query starts and stops by itself, and after which time they come again (None: never); `daily` if they are times of day."""
+
+    begin: int | None = None
+    end: int | None = None
+    every: int | None = None
+    daily: bool = False
+
+    def first(self, now: int) -> tuple[int, int] | None:
+        """The begin and end of the stint that a query which is created now begins with.
+
+        By dates the one that they name, be it past, since old tuples may be read; by times of day one that is on, else the next.
+        """
+        if self.begin is None:
+            return BEGIN, self.stop_after(now) if self.daily else self.end or END
+        if not self.daily:
+            return self.begin, END if self.end is None else self.end
+        return self.following(now) if self.end is None else self.following(BEGIN, come=now)
+
+    def following(self, after: int, come: int = BEGIN) -> tuple[int, int] | None:
+        """The begin and end of the next stint that starts by itself; None if none does.
+
+        It does not begin before `after`, and is not over where tuples have `come` to.
+        """
+        if self.begin is None:
+            return None
+        turn = 0
+        if self.every is not None:
+            turn = max(0, -((self.begin - after) // self.every))
+            if self.end is not None:
+                turn = max(turn, (come - self.end) // self.every + 1)
+        begin = self.begin + turn * (self.every or 0)
+        return None if begin < after else (begin, self.stop_after(begin))
+
+    def stop_after(self, begin: int) -> int:
+        """When a stint that begins then stops by itself; END if never."""
+        if self.end is None:
+            return END
+        if self.every is None:
+            return self.end if self.end > begin else END
+        return self.end + max(0, (begin - self.end) // self.every + 1) * self.every
+
+    def __str__(self) -> str:
+        def text(instant: int) -> str:
+            return format_instant(instant)[11:16] if self.daily else f"'{format_instant(instant)}'"
+
+        parts = [f"{word} {text(instant)}" for word, instant in (("START", self.begin), ("STOP", self.end)) if instant is not None]
+        return " ".join(parts) + ("" if self.every is None or (self.daily and self.every == DAY) else f" EVERY {format_duration(self.every or 0)}")

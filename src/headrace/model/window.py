@@ -1,0 +1,95 @@
+"""Windows: which tuples of a stream a window operator sees together.
+
+Time windows are aligned: a window of size `size` and slide `slide` is [k*slide, k*slide + size) for whole k, since 1970 UTC.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.types import Type
+
+
+class Range(Struct, frozen=True, tag="range"):
+    """[RANGE size SLIDE slide], spans in microseconds; tumbling if they are equal, with gaps if slide is larger.
+
+    A window with at least one tuple gives one result per group, stamped with the window's end. [NOW] is Range(1, 1).
+    """
+
+    size: int
+    slide: int
+
+
+class Sliding(Struct, frozen=True, tag="sliding"):
+    """[RANGE size SLIDE TUPLE]: with each tuple t, in order, the tuples of its group in [t.ts - size, t.ts] up to and with t.
+
+    One result per tuple, stamped t.ts. `size` None is [UNBOUNDED]. window_start is max(t.ts - size, first tuple), window_end is t.ts.
+    """
+
+    size: int | None
+
+
+class Rows(Struct, frozen=True, tag="rows"):
+    """[ROWS size SLIDE slide] and [PARTITION BY by ROWS size SLIDE slide]: counts tuples in timestamp order.
+
+    The k-th window of a partition is its tuples k*slide .. k*slide + size - 1; complete windows only. Grouping happens inside the
+    window. Results are stamped with the last tuple's timestamp; window_start and window_end are those of the first and last tuple.
+    """
+
+    size: int
+    slide: int
+    by: tuple[Expr, ...] = ()
+
+
+class Session(Struct, frozen=True, tag="session"):
+    """[SESSION gap]: per group, tuples closer than `gap` to the next; stamped last + gap, which is window_end."""
+
+    gap: int
+
+
+class Landmark(Struct, frozen=True, tag="landmark"):
+    """[LANDMARK FROM start SLIDE slide]: [start, start + k*slide) for k = 1, 2, ...; earlier tuples do not count.
+
+    A group gives a result for a window if it got a tuple in the window's last slide. `start` None ([UNBOUNDED SLIDE s]) is the beginning
+    of time, with ends at multiples of `slide`; window_start is then NULL.
+    """
+
+    start: int | None
+    slide: int
+
+
+class While(Struct, frozen=True, tag="while"):
+    """[WHILE predicate] and [PARTITION BY by WHILE predicate]: maximal runs of consecutive tuples that satisfy the predicate.
+
+    The run's result comes with, and is stamped by, the tuple that ends it, which is not part of it (and neither is a NULL predicate's).
+    window_start is the first tuple's timestamp, window_end the ending tuple's. Grouping happens inside the run.
+    """
+
+    predicate: Expr
+    by: tuple[Expr, ...] = ()
+
+
+Window: TypeAlias = Range | Sliding | Rows | Session | Landmark | While
+
+
+class AggregateCall(Struct, frozen=True):
+    """One aggregate of a group: `function` is a name of AGGREGATES, or 'python:module:Class' for a user's own."""
+
+    name: str
+    function: str
+    arg: Expr | None
+    type: Type
+
+
+class Extent(Struct, frozen=True):
+    """How long a join remembers a tuple: for `span` microseconds (None: for ever), or while it is among the newest `rows` (of its `by` group).
+
+    With `span`, tuple t is in the window at time x if t.ts <= x <= t.ts + span. [NOW] is span 0. With `rows`, span is None.
+    """
+
+    span: int | None = None
+    rows: int | None = None
+    by: tuple[Expr, ...] = ()

@@ -1,0 +1,71 @@
+"""Where a graph meets the world: scans that feed it, outputs that leave it, and the cuts where pages change process.
+
+None of these computes anything: the engine pushes into a `Scan` or `Receive` and collects what reaches an `Output` or `Exchange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import UNSET, Struct, UnsetType
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page
+from headrace.model.stint import Stint
+from headrace.operators.operator import Operator
+
+
+class _Edge(Struct, frozen=True):
+    """What all edges share: they pass everything on."""
+
+    def build(self) -> Operator:
+        return _Pass()
+
+    @property
+    def is_stateless(self) -> bool:
+        return True
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+
+class Scan(_Edge, frozen=True, tag="scan"):
+    """The tuples of a stream, with these of its columns, and with arrival numbers if `seq`; those of a `stint` alone, if it has one."""
+
+    stream: str
+    columns: tuple[str, ...]
+    seq: bool = False
+    stint: Stint | UnsetType = UNSET  # not NULL, so that other scans are called as ever
+
+
+class Receive(_Edge, frozen=True, tag="receive"):
+    """What the ingest sends to this bucket: the output of ingest vertex `origin`, routed by `keys` (None: wherever there is room).
+
+    Its bound is the least bound of the streams it stems from. Empty `keys`: everything goes to one bucket.
+    """
+
+    origin: str
+    streams: tuple[str, ...]
+    keys: tuple[Expr, ...] | None
+
+
+class Output(_Edge, frozen=True, tag="output"):
+    """The results of a query."""
+
+    query: str
+
+
+class Exchange(_Edge, frozen=True, tag="exchange"):
+    """Pages that must change bucket: they come back as the stream `exchange:<origin>` in the next micro-batch."""
+
+    origin: str
+
+
+def exchange_stream(origin: str) -> str:
+    """The name of the stream by which a vertex's output comes back."""
+    return f"exchange:{origin}"
+
+
+class _Pass(Operator):
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        return (page,)

@@ -1,0 +1,241 @@
+"""Operators between a start and an end: NOT, APERIODIC, PERIODIC and their starred forms. Starts wait in the first store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headrace.model.events.event import Mode
+from headrace.model.time import END
+from headrace.operators.events.node import Node, Setting
+from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences
+from headrace.operators.events.selection import Keeping, choose, remove
+
+
+class _Bracket(Node):
+    """What all of them do: keep starts, and close them."""
+
+    def begin(self, memory: Memory, now: int, starts: Occurrences) -> None:
+        store, keeping = memory[self.base], self.keeping[0]
+        for start in starts:
+            keeping.expire(store, now)
+            keeping.add(store, start)
+
+    def ended(self, store: Occurrences, end: Occurrence) -> list[bool]:
+        """Which starts an end closes; if it is no constituent, the conditions with it are `blocks`."""
+        keeping = self.keeping[0]
+        return self.pairs(store, end, [each.end < end.start and keeping.alive(each, end.end) for each in store], self.test)
+
+    def close(self, store: Occurrences, ends: Occurrences) -> None:
+        """Drop the starts that were ended by what is no constituent: the oldest, or all."""
+        for end in ends:
+            fits = [each.end < end.start and self.keeping[0].alive(each, end.end) for each in store]
+            fits = self.pairs(store, end, fits, self.blocks)
+            closed = {i for i, fit in enumerate(fits) if fit}
+            remove(store, {min(closed)} if closed and self.mode is Mode.CHRONICLE else closed)
+
+
+class NotNode(_Bracket):
+    """At an end: the starts with no middle from the end of the start to the start of the end."""
+
+    stores = 2
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        return (self.keeping[0], None)
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        starts, middles, ends = arrived
+        store, between = memory[self.base], memory[self.base + 1]
+        if middles or ends:
+            self.keeping[0].expire(store, now)
+        between += middles
+        found: Occurrences = []
+        for end in ends:
+            fits = self.ended(store, end)
+            live = [fit and not self._blocked(store[i], between, end) for i, fit in enumerate(fits)]
+            groups, gone = choose(self.mode, live)
+            found += [self.merge([*(store[i] for i in group), end], now) for group in groups]
+            remove(store, gone if self.mode in (Mode.UNRESTRICTED, Mode.CHRONICLE) else {i for i, fit in enumerate(fits) if fit})
+        self.begin(memory, now, starts)
+        oldest = min((each.end for each in store), default=END)
+        between[:] = [each for each in between if each.start >= oldest]
+        return found
+
+    def _blocked(self, start: Occurrence, between: Occurrences, end: Occurrence) -> bool:
+        inside = [each for each in between if start.end <= each.start and each.end <= end.start]
+        return bool(inside) and any(self.blocks([start.rows + each.rows + end.rows for each in inside]))
+
+
+class AbsentNode(_Bracket):
+    """A span after a start, unless a middle came in the meantime."""
+
+    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        super().__init__(setting, operands, base)
+        self._length = length
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        return (Keeping(),)  # it goes when its time has come
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        starts, middles = arrived
+        store = memory[self.base]
+        self._prevent(store, middles)
+        due = [each for each in store if each.end + self._length <= now]
+        store[:] = [each for each in store if each.end + self._length > now]
+        self.begin(memory, now, starts)
+        self._prevent(store, middles)
+        return [self.merge([each], now) for each in due if self.keeping[0].alive(each, now)]
+
+    def timer(self, memory: Memory, last: int) -> int:
+        return min((each.end + self._length for each in memory[self.base]), default=END)
+
+    def _prevent(self, store: Occurrences, middles: Occurrences) -> None:
+        for middle in middles:
+            met = self.pairs(store, middle, [each.end <= middle.start for each in store], self.blocks)
+            remove(store, {i for i, fit in enumerate(met) if fit})
+
+
+class AperiodicNode(_Bracket):
+    """Each middle with the starts that no end has closed."""
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        starts, middles, ends = arrived
+        store = memory[self.base]
+        if middles or ends:
+            self.keeping[0].expire(store, now)
+        self.close(store, ends)
+        found: Occurrences = []
+        for middle in middles:
+            fits = [each.end < middle.start and self.keeping[0].alive(each, now) for each in store]
+            groups, gone = choose(self.mode, self.pairs(store, middle, fits, self.test))
+            found += [self.merge([*(store[i] for i in group), middle], now) for group in groups]
+            if self.mode is Mode.PROXIMAL:
+                remove(store, gone)
+        self.begin(memory, now, starts)
+        return found
+
+
+class AperiodicStarNode(_Bracket):
+    """At an end: the starts, each with the middles since."""
+
+    stores = 2
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        starts, middles, ends = arrived
+        store, between = memory[self.base], memory[self.base + 1]
+        if ends:
+            self.keeping[0].expire(store, now)
+            self.keeping[1].expire(between, now)
+        found: Occurrences = []
+        for end in ends:
+            fits = self.ended(store, end)
+            found += _closed(self, store, fits, end, now, lambda start, end=end: self._inside(start, between, end))  # type: ignore[misc]
+        for middle in middles:
+            self.keeping[1].add(between, middle)
+        self.begin(memory, now, starts)
+        oldest = min((each.end for each in store), default=END)
+        between[:] = [each for each in between if each.start > oldest]
+        return found
+
+    def _inside(self, start: Occurrence, between: Occurrences, end: Occurrence) -> Occurrences | None:
+        keeping = self.keeping[1]
+        inside = [each for each in between if start.end < each.start and each.end < end.start and keeping.alive(each, end.end)]
+        passed = self.blocks([start.rows + each.rows + end.rows for each in inside])
+        return [each for each, holds in zip(inside, passed, strict=True) if holds] or None
+
+
+class PeriodicNode(_Bracket):
+    """Ticks of the starts that no end has closed; a start's mark counts its ticks."""
+
+    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        super().__init__(setting, operands, base)
+        self._length = length
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        starts, ends = arrived
+        store = memory[self.base]
+        self.keeping[0].expire(store, now)
+        self.close(store, ends)
+        due = [each for each in store if self._next(each) == now and self.keeping[0].alive(each, now)]
+        if due and self.mode is Mode.PROXIMAL:
+            store[:] = [each for each in store if self._next(each) != now]
+        elif due:
+            store[:] = [Occurrence(each.start, each.end, each.begin, each.rows, each.mark + (self._next(each) == now)) for each in store]
+        self.begin(memory, now, [Occurrence(each.start, each.end, each.begin, each.rows) for each in starts])
+        groups = [due] if due and self.mode is Mode.CUMULATIVE else [[each] for each in due]
+        return [self.merge(group, now) for group in groups]
+
+    def timer(self, memory: Memory, last: int) -> int:
+        return min((tick for each in memory[self.base] if self._awaited(each, tick := self._next(each), last)), default=END)
+
+    def stop(self, memory: Memory, last: int) -> None:
+        store = memory[self.base]
+        store[:] = [each for each in store if self._awaited(each, self._next(each), last)]
+
+    def _next(self, start: Occurrence) -> int:
+        return start.end + (start.mark + 1) * self._length
+
+    def _awaited(self, start: Occurrence, tick: int, last: int) -> bool:
+        keeping = self.keeping[0]
+        lasts = (keeping.age is None or tick - start.end <= keeping.age) and (self.span is None or tick - start.begin <= self.span)
+        return lasts and (tick <= last or self.span is not None or keeping.age is not None)
+
+
+class PeriodicStarNode(_Bracket):
+    """At an end: the starts that at least one tick has passed since."""
+
+    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        super().__init__(setting, operands, base)
+        self._length = length
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        starts, ends = arrived
+        store = memory[self.base]
+        if ends:
+            self.keeping[0].expire(store, now)
+        found: Occurrences = []
+        for end in ends:
+            found += _closed(self, store, self.ended(store, end), end, now, lambda start: [] if now - start.end > self._length else None)
+        self.begin(memory, now, starts)
+        return found
+
+
+class PlusNode(Node):
+    """A span after each occurrence."""
+
+    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        super().__init__(setting, operands, base)
+        self._length = length
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        return (Keeping(),)  # it goes when its time has come
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        store = memory[self.base]
+        due = [each for each in store if each.end + self._length <= now]
+        store[:] = [*(each for each in store if each.end + self._length > now), *arrived[0]]
+        return [Occurrence(now, now, now, each.rows) for each in due]
+
+    def timer(self, memory: Memory, last: int) -> int:
+        return min((each.end + self._length for each in memory[self.base]), default=END)
+
+
+def _closed(
+    node: Node, store: Occurrences, fits: Sequence[bool], end: Occurrence, now: int, inside: Callable[[Occurrence], Occurrences | None]
+) -> Occurrences:
+    """What an end makes of the starts it fits, each with what is inside (None: nothing comes of it); the starts are closed."""
+    fitting = [i for i, fit in enumerate(fits) if fit]
+    match node.mode:
+        case Mode.CHRONICLE:
+            fitting = fitting[:1]
+            taken = fitting
+        case Mode.PROXIMAL:
+            taken = fitting[-1:]
+        case Mode.UNRESTRICTED | Mode.RECENT | Mode.CONTINUOUS | Mode.CUMULATIVE:
+            taken = fitting
+    filled = [(store[i], parts) for i in taken if (parts := inside(store[i])) is not None]
+    if node.mode is not Mode.UNRESTRICTED:
+        remove(store, set(fitting))
+    if node.mode is Mode.CUMULATIVE and filled:
+        middles = {id(part): part for _, parts in filled for part in parts}
+        return [node.merge([*(start for start, _ in filled), *middles.values(), end], now)]
+    return [node.merge([start, *parts, end], now) for start, parts in filled]

@@ -1,0 +1,183 @@
+"""Operators that combine occurrences: OR, SEQUENCE, AND, ANY, TIMES."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+
+from headrace.model.events.event import Mode
+from headrace.operators.events.node import Node, Setting
+from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences
+from headrace.operators.events.selection import Keeping, choose, remove
+
+#: Whoever comes is taken in even if it has been paired at once: to be paired again, or to replace those before it.
+_LATEST = (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL)
+
+
+class OrNode(Node):
+    """Whatever ends at either operand."""
+
+    stores = 0
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        return [each for occurrences in arrived for each in occurrences]
+
+
+class SequenceNode(Node):
+    """Left ones wait; a right one takes those that ended before it started."""
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        lefts, rights = arrived
+        store, keeping = memory[self.base], self.keeping[0]
+        found: Occurrences = []
+        if rights:
+            keeping.expire(store, now)
+        for right in rights:
+            fits = self.pairs(store, right, [each.end < right.start and keeping.alive(each, now) for each in store], self.test)
+            groups, gone = choose(self.mode, fits)
+            found += [self.merge([*(store[i] for i in group), right], now) for group in groups]
+            remove(store, gone)
+        for left in lefts:  # not before: nothing that ends now precedes anything that ends now
+            keeping.expire(store, now)
+            keeping.add(store, left)
+        return found
+
+
+class AndNode(Node):
+    """Each that comes takes those of the other operand; who is not used up waits."""
+
+    stores = 2
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        found: Occurrences = []
+        if arrived[0] or arrived[1]:
+            for side in (0, 1):
+                self.keeping[side].expire(memory[self.base + side], now)
+        for side in (0, 1):
+            mine, others = memory[self.base + side], memory[self.base + 1 - side]
+            for new in arrived[side]:
+                fits = [self.keeping[1 - side].alive(each, now) for each in others]
+                groups, gone = choose(self.mode, self.pairs(others, new, fits, self.test))
+                found += [self.merge([*(others[i] for i in group), new], now) for group in groups]
+                remove(others, gone)
+                if not groups or self.mode in _LATEST:
+                    self.keeping[side].add(mine, new)
+                if groups and self.mode is Mode.PROXIMAL:  # used up, but what it replaced is gone
+                    mine.pop()
+        return found
+
+
+class AnyNode(Node):
+    """Each that comes completes what others have begun; a store for each operand, and one for what CONTINUOUS has begun."""
+
+    def __init__(self, count: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        super().__init__(setting, operands, base)
+        self._count = count
+        self._kinds = len(operands)
+        self.stores = self._kinds + 1
+        self._begun = Keeping(span=self.span)
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        return (*self.keeping, self._begun)
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        if not any(arrived):
+            return []
+        if self._count == 1:
+            return [each for occurrences in arrived for each in occurrences]
+        stores = memory[self.base : self.base + self._kinds]
+        begun = memory[self.base + self._kinds]
+        for keeping, store in zip(self.keeping, stores, strict=True):
+            keeping.expire(store, now)
+        begun[:] = [each for each in begun if self._begun.alive(each, now)]
+        found: Occurrences = []
+        for kind, occurrences in enumerate(arrived):
+            for new in occurrences:
+                found += self._continue(begun, kind, new, now) if self.mode is Mode.CONTINUOUS else self._complete(stores, kind, new, now)
+        return found
+
+    def _complete(self, stores: Sequence[Occurrences], kind: int, new: Occurrence, now: int) -> Occurrences:
+        alive = [[each for each in store if keeping.alive(each, now)] for keeping, store in zip(self.keeping, stores, strict=True)]
+        others = [i for i in range(self._kinds) if i != kind and alive[i]]
+        needed = self._count - 1
+        found: Occurrences = []
+        if len(others) >= needed:
+            match self.mode:
+                case Mode.UNRESTRICTED | Mode.CONTINUOUS:
+                    sets = [parts for kinds in combinations(others, needed) for parts in product(*(alive[i] for i in kinds))]
+                    found = self._tested([self.merge([*_in_order(parts), new], now) for parts in sets])
+                case Mode.CUMULATIVE:
+                    found = self._tested([self.merge([*_in_order([each for i in [*others, kind] for each in alive[i]]), new], now)])
+                    for store in stores if found else ():
+                        store.clear()
+                case Mode.RECENT | Mode.PROXIMAL:
+                    chosen = sorted(others, key=lambda i: (-alive[i][-1].end, i))[:needed]
+                    found = self._take(stores, {i: alive[i][-1] for i in chosen}, new, now)
+                case Mode.CHRONICLE:
+                    chosen = sorted(others, key=lambda i: (alive[i][0].end, i))[:needed]
+                    found = self._take(stores, {i: alive[i][0] for i in chosen}, new, now)
+        if not found or self.mode in _LATEST:
+            self.keeping[kind].add(stores[kind], new)
+        if found and self.mode is Mode.PROXIMAL:
+            stores[kind].pop()
+        return found
+
+    def _take(self, stores: Sequence[Occurrences], chosen: Mapping[int, Occurrence], new: Occurrence, now: int) -> Occurrences:
+        """The set of one of each chosen kind; used up unless the latest stay."""
+        found = self._tested([self.merge([*_in_order(list(chosen.values())), new], now)])
+        if found and self.mode is not Mode.RECENT:
+            for i, used in chosen.items():
+                stores[i].remove(used)
+        return found
+
+    def _continue(self, begun: Occurrences, kind: int, new: Occurrence, now: int) -> Occurrences:
+        """Extend whatever lacks this kind; who completes nothing begins something."""
+        found: Occurrences = []
+        left: Occurrences = []
+        for each in begun:
+            if each.mark >> kind & 1:
+                left.append(each)
+                continue
+            mark = each.mark | 1 << kind
+            longer = self.merge([each, new], now, mark)
+            done = self._tested([longer]) if mark.bit_count() == self._count else []
+            found += [self.merge([each, new], now) for _ in done]
+            if not done:
+                left.append(each if mark.bit_count() == self._count else longer)
+        if not found:
+            left.append(self.merge([new], now, 1 << kind))
+        begun[:] = left
+        return found
+
+    def _tested(self, candidates: Occurrences) -> Occurrences:
+        passed = self.test([each.rows for each in candidates])
+        return [each for each, holds in zip(candidates, passed, strict=True) if holds]
+
+
+class TimesNode(Node):
+    """The last so many; kept for the next one or used up."""
+
+    def __init__(self, count: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        super().__init__(setting, operands, base)
+        self._count = count
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        return (Keeping(span=self.span),)
+
+    def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
+        store, found = memory[self.base], Occurrences()
+        for new in arrived[0]:
+            if self.span is not None:
+                store[:] = [each for each in store if now - each.begin <= self.span]
+            store.append(new)
+            if len(store) >= self._count:
+                found.append(self.merge(store[-self._count :], now))
+                if self.mode not in (Mode.UNRESTRICTED, Mode.RECENT, Mode.CONTINUOUS):
+                    store.clear()
+                elif self.span is None:
+                    del store[0]
+        return found
+
+
+def _in_order(parts: Sequence[Occurrence]) -> list[Occurrence]:
+    return sorted(parts, key=lambda each: each.end)

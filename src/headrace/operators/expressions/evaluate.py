@@ -1,0 +1,77 @@
+"""Compile expressions to column expressions, and run them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, reduce
+
+import polars as pl
+
+from headrace.errors import InternalError
+from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
+from headrace.model.types import Type
+from headrace.operators.expressions.kernels import KERNELS, REPEATING, Arguments, constant, convert
+
+
+@lru_cache(maxsize=8192)
+def compile_expr(expr: Expr) -> pl.Expr:
+    """The column expression that computes `expr`; its dtype is exactly `expr.type.polars`."""
+    match expr:
+        case Column(name=name):
+            return pl.col(name)
+        case Literal(value=value, type=type_):
+            return pl.lit(value, dtype=type_.polars)
+        case Cast(arg=arg, type=type_):
+            compiled = convert(compile_expr(arg), arg.type, type_)
+        case Case():
+            compiled = _case(expr)
+        case Call():
+            compiled = _call(expr)
+    # A constant is computed once, here; this also spares the kernels columns of length one.
+    return compiled if columns(expr) else pl.lit(constant(compiled), dtype=expr.type.polars)
+
+
+def compile_predicate(expr: Expr) -> pl.Expr:
+    """The column expression of a condition: NULL counts as false."""
+    return _widen(expr, Type.BOOLEAN).fill_null(False)
+
+
+def evaluate(frame: pl.DataFrame, exprs: Sequence[Expr]) -> list[pl.Series]:
+    """One column for each expression, as long as the frame."""
+    if not exprs:
+        return []
+    if all(isinstance(expr, Column) for expr in exprs):
+        return [frame[expr.name] for expr in exprs if isinstance(expr, Column)]
+    if frame.width == 0:
+        return [pl.Series(str(i), [], dtype=expr.type.polars) for i, expr in enumerate(exprs)]
+    # Not select, which would give constants the length one.
+    names = [f"__e{i}" for i in range(len(exprs))]
+    wide = frame.with_columns([compile_expr(expr).alias(name) for name, expr in zip(names, exprs, strict=True)])
+    return [wide[name] for name in names]
+
+
+def _call(call: Call) -> pl.Expr:
+    if call.function not in KERNELS:
+        raise InternalError(f"no kernel for function {call.function!r}")
+    kernel = KERNELS[call.function]
+    compiled = tuple(compile_expr(arg) for arg in call.args)
+    if call.function not in REPEATING or not any(columns(arg) and not isinstance(arg, Column) for arg in call.args):
+        return kernel(Arguments(call, compiled))
+    # The kernel reads an argument more than once, and the library would compute it as often, at every level of nesting anew.
+    # The fields of a struct are computed once.
+    fields = {f"a{i}": column.alias(f"a{i}") for i, (arg, column) in enumerate(zip(call.args, compiled, strict=True)) if columns(arg)}
+    bound = tuple(pl.field(f"a{i}") if f"a{i}" in fields else column for i, column in enumerate(compiled))
+    return pl.struct(list(fields.values())).struct.with_fields(kernel(Arguments(call, bound)).alias("result")).struct.field("result")
+
+
+def _case(expr: Case) -> pl.Expr:
+    default = pl.lit(None, dtype=expr.type.polars) if expr.default is None else _widen(expr.default, expr.type)
+
+    def choose(rest: pl.Expr, branch: tuple[Expr, Expr]) -> pl.Expr:
+        return pl.when(_widen(branch[0], Type.BOOLEAN)).then(_widen(branch[1], expr.type)).otherwise(rest)
+
+    return reduce(choose, reversed(expr.branches), default)
+
+
+def _widen(expr: Expr, type_: Type) -> pl.Expr:
+    return compile_expr(expr) if expr.type is type_ else compile_expr(expr).cast(type_.polars)

@@ -1,0 +1,219 @@
+"""What is known of every tuple that a vertex emits: ranges of columns, and columns that tell the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Call, Column, Expr, Literal, conjuncts
+from headrace.model.patterns.match import PRESENT, Between, IsNull, Match, OneOf, at_least, covers_match, equal, shifted
+from headrace.model.patterns.pattern import EVERYTHING, STAMP, Pattern, intersect, pattern, rename, restrict
+from headrace.model.schema import TS
+from headrace.model.time import END
+from headrace.model.types import Type
+from headrace.model.window import Extent, Range
+from headrace.operators.feedback.time_columns import Clock, clocks_of, common_clocks, joined_clocks
+from headrace.operators.specs import (
+    Detect,
+    Distinct,
+    Exchange,
+    Filter,
+    Impute,
+    Join,
+    OrderedJoin,
+    OrderedUnion,
+    Output,
+    Pace,
+    PaneAggregate,
+    PartialAggregate,
+    Project,
+    Receive,
+    Reorder,
+    RowsAggregate,
+    RowsJoin,
+    Scan,
+    SequenceJoin,
+    SessionAggregate,
+    SlidingAggregate,
+    Spec,
+    Suppress,
+    TableJoin,
+    Union,
+    WhileAggregate,
+)
+from headrace.operators.windows.aggregates import Aggregates
+from headrace.operators.windows.panes import PANE, pane_length
+
+
+class Facts(Struct, frozen=True):
+    """`holds` matches every tuple; `clocks` tell its time."""
+
+    holds: Pattern = EVERYTHING
+    clocks: tuple[Clock, ...] = ()
+
+
+NO_FACTS = Facts()
+
+
+def until(wanted: Pattern, facts: Facts) -> int | None:
+    """The least bound after which no tuple can match any more; None if there will never be one."""
+    found = []
+    for name, most in ((TS, 0), *((clock.name, clock.most) for clock in facts.clocks)):
+        last = _last(wanted.get(name))
+        if last is not None:
+            found.append(last + most + 1)
+    return min((bound for bound in found if bound < END), default=None)
+
+
+def in_time(wanted: Pattern, facts: Facts) -> Pattern:
+    """The same pattern, with the timestamp instead of columns that always equal it or lie a fixed span from it."""
+    exact = {clock.name: clock.least for clock in facts.clocks if clock.least == clock.most}
+    terms: list[tuple[Column, Match]] = []
+    for term in wanted.terms:
+        if term.column.name in exact and not isinstance(term.match, IsNull):
+            terms.append((STAMP, shifted(term.match, exact[term.column.name])))
+        else:
+            terms.append((term.column, term.match))
+    return pattern(*terms)
+
+
+def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
+    """What is known of a vertex's output, given what is known of its inputs."""
+    match spec:
+        case Filter(predicate=predicate):
+            return Facts(intersect(inputs[0].holds, _implied(predicate)), inputs[0].clocks)
+        case Project(columns=columns):
+            names = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
+            constants = [(Column(name, e.type), equal(e.value)) for name, e in columns if isinstance(e, Literal) and e.value is not None]
+            carried = _carried(inputs[0].holds, names)
+            return Facts(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
+        case Pace(late=True):
+            return Facts(_without_ts(_common(inputs)))
+        case Union() | OrderedUnion() | Pace():
+            return Facts(_common(inputs), common_clocks([each.clocks for each in inputs]))
+        case Output() | Exchange() | Reorder() | Distinct() | Impute() | TableJoin():
+            return inputs[0]
+        case Join() | OrderedJoin() | RowsJoin():
+            sided = _side_names(spec)
+            sides = (inputs[0].holds, rename(inputs[1].holds, sided[1]))
+            kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
+            clocks = [joined_clocks(inputs[port].clocks, sided[port], spec.extent(port)) for port in (0, 1)]
+            return Facts(intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING, (*clocks[0], *clocks[1]))
+        case SequenceJoin():
+            sided = _side_names(spec)
+            # a pair has the timestamp of its right tuple
+            clocks = [joined_clocks(inputs[port].clocks, sided[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
+            return Facts(intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, sided[1]))), (*clocks[0], *clocks[1]))
+        case PartialAggregate():
+            length = pane_length(spec.window)
+            # a partial's timestamp lies in the pane of its tuples
+            keys = clocks_of(spec.keys, inputs[0].clocks, least=1 - length, most=length - 1)
+            return Facts(intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1), *keys))
+        case PaneAggregate():
+            start = () if not isinstance(spec.window, Range) else (Clock("window_start", spec.window.size, spec.window.size),)
+            groups = frozenset(name for name, _ in spec.keys)
+            longest = spec.window.size if isinstance(spec.window, Range) else pane_length(spec.window)
+            keys = tuple(clock.moved(1, longest) for clock in inputs[0].clocks if clock.name in groups)
+            return Facts(restrict(inputs[0].holds, groups), (Clock("window_end", 0, 0), *start, *keys))
+        case SessionAggregate(window=window):
+            keys = clocks_of(spec.keys, inputs[0].clocks, least=window.gap, most=window.gap)
+            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+        case SlidingAggregate():
+            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *clocks_of(spec.keys, inputs[0].clocks)))
+        case RowsAggregate() | WhileAggregate():
+            # a window may be complete with a tuple of another group, but not of another partition
+            keys = clocks_of([(name, expr) for name, expr in spec.keys if expr in spec.window.by], inputs[0].clocks)
+            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+        case Scan() | Receive() | Detect() | Suppress():
+            return NO_FACTS
+
+
+def _side_names(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, str], dict[str, str]]:
+    """How the columns of each side are called in the output."""
+    return {name: name for name in spec.left.names}, dict(zip(spec.right.names, spec.right_names, strict=True))
+
+
+def _last(match: Match | None) -> int | None:
+    match match:
+        case Between(high=int() as high):
+            return high - match.open_high
+        case OneOf(values=values) if values and all(isinstance(value, int) for value in values):
+            return max(value for value in values if isinstance(value, int))
+        case _:
+            return None
+
+
+_COMPARE = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
+
+
+def _implied(predicate: Expr) -> Pattern:
+    """What a tuple that satisfies a predicate matches, as far as it is plain to see."""
+    terms: list[tuple[Column, Match]] = []
+    for term in conjuncts(predicate):
+        match term:
+            case Call(op, (Column() as column, Literal(value=value, type=type_))) if op in _COMPARE and value is not None and type_ is column.type:
+                terms.append((column, _comparison(op, value)))
+            case Call(op, (Literal(value=value, type=type_), Column() as column)) if op in _COMPARE and value is not None and type_ is column.type:
+                terms.append((column, _comparison(_COMPARE[op], value)))
+            case Call("not", (Call("is_null", (Column() as column,)),)):
+                terms.append((column, PRESENT))
+            case _:
+                pass
+    return pattern(*terms)
+
+
+def _comparison(op: str, value: bool | int | float | str) -> Match:
+    match op:
+        case "=":
+            return equal(value)
+        case "<" | "<=":
+            return Between(high=value, open_high=op == "<")
+        case ">" | ">=":
+            return Between(low=value, open_low=op == ">")
+        case _:
+            return Between(but=(value,))
+
+
+def _carried(holds: Pattern, names: Mapping[str, str]) -> Pattern:
+    return pattern(*((Column(names[t.column.name], t.column.type), t.match) for t in holds.terms if t.column.name in names))
+
+
+def _without_ts(holds: Pattern) -> Pattern:
+    return Pattern(tuple(term for term in holds.terms if term.column.name != TS))
+
+
+def _common(inputs: tuple[Facts, ...]) -> Pattern:
+    def everywhere(name: str, match: Match, type_: Type) -> bool:
+        others = (other.holds.get(name) for other in inputs[1:])
+        return all(found is not None and covers_match(match, found, type_) for found in others)
+
+    return Pattern(tuple(t for t in inputs[0].holds.terms if everywhere(t.column.name, t.match, t.column.type)))
+
+
+_Aggregate = PartialAggregate | SessionAggregate | SlidingAggregate | RowsAggregate | WhileAggregate
+
+
+def _group(spec: _Aggregate, known: Facts) -> Pattern:
+    return _carried(known.holds, {expr.name: name for name, expr in spec.keys if isinstance(expr, Column)})
+
+
+def _parts(spec: PartialAggregate, known: Facts) -> Pattern:
+    """What is known of the parts: a least or greatest value lies where all values lie, a sum of what is not negative is not negative."""
+    args = list(dict.fromkeys(call.arg for call in spec.calls if call.arg is not None))
+    terms: list[tuple[Column, Match]] = []
+    for part in Aggregates(spec.keys, spec.calls).parts:
+        arg = args[int(part.arg.removeprefix("__a"))] if part.arg else None
+        match = known.holds.get(arg.name) if isinstance(arg, Column) else None
+        if arg is None or match is None:
+            continue
+        if part.kind in ("min", "max"):
+            terms.append(
+                (
+                    Column(part.name, arg.type),
+                    Between(match.low, match.high, match.open_low, match.open_high) if isinstance(match, Between) else match,
+                )
+            )
+        elif part.kind == "sum" and arg.type.is_numeric and covers_match(at_least(0), match, arg.type):
+            terms.append((Column(part.name, Type.BIGINT if arg.type.is_integer else Type.DOUBLE), at_least(0)))
+    return pattern(*terms)

@@ -1,0 +1,200 @@
+"""Join of two streams over time windows: symmetric, at once on arrival, whatever the order in which pages come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.patterns.match import Match, OneOf, less
+from headrace.model.patterns.pattern import STAMP, Pattern, pattern
+from headrace.model.schema import EXPIRY, TS
+from headrace.model.time import BEGIN, END
+from headrace.model.types import Type
+from headrace.operators.joins.pairing import KEY, PAIRS_AT_ONCE, Flags, Ints, Pairer, Pairing, gather, matches
+from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.state.sorted_chunk import Chunk
+from headrace.operators.state.sorted_side import SortedSide
+
+#: An impatient join that would ask for more keys than these does not ask by them: all would come first.
+MOST_WISHED = 1024
+
+
+class Join(Pairing, frozen=True, tag="join"):
+    """Pairs of tuples with equal keys of which each is in the other's window: max(ts) <= min(expiry)."""
+
+    def build(self) -> Operator:
+        return JoinOperator(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(pair[port] for pair in self.keys)
+
+
+class JoinOperator(Operator):
+    """A page meets the other side's stored rows, then is stored itself; a promise of one side lets the other forget.
+
+    `on_page` is lazy, so that a huge result is never in memory as a whole: consume it before the next call.
+    """
+
+    def __init__(self, spec: Pairing) -> None:
+        self._spec = spec
+        self._pairer = Pairer(spec)
+        self._sides = tuple(SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
+        self._frontier = Frontier(2)
+        self._promised = BEGIN
+        self.speaks = spec.manner != "plain"
+        self.is_impatient = spec.manner == "impatient"
+        self.is_thrifty = not self.is_impatient  # if it speaks at all
+        self._told = [BEGIN, BEGIN]  # what a thrifty join has said
+        self._wishes: list[tuple[int, Feedback]] = []
+        self._bounds: pl.DataFrame | None = None
+
+    def on_page(self, port: int, page: Page) -> Iterator[Element]:
+        if not len(page):
+            return
+        if self.speaks and self.is_impatient:
+            self._wish(port, page)
+        rows, known = self._pairer.arrange(port, page)
+        preserved = self._sides[port].preserved
+        if known is not None:  # a row without a key finds nobody, ever
+            if preserved:
+                yield self._pairer.pad(port, rows.filter(~known))
+            rows = rows.filter(known)
+        rows = gather(rows, np.argsort(rows[KEY].to_numpy(), kind="stable"))
+        done = np.zeros(rows.height, np.bool_) if preserved else None
+        yield from self._probe(port, rows, done)
+        bound = self._frontier.bounds[1 - port]
+        alive = np.full(rows.height, bound < END) & (rows[EXPIRY].to_numpy() >= bound)
+        if not alive.all():
+            if done is not None and not (done | alive).all():
+                yield self._pairer.pad(port, rows.filter(~(done | alive)))
+            rows, done = rows.filter(alive), None if done is None else done[alive]
+        self._sides[port].insert(rows, done, bound)
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> list[Element]:
+        if mark.bound <= self._frontier.bounds[port]:
+            return []
+        self._frontier.advance(port, mark.bound)
+        self._bounds = None
+        other = self._sides[1 - port]
+        out: list[Element] = [self._pairer.pad(1 - port, rows) for rows in other.expire(mark.bound)]
+        other.purge(mark.bound)
+        # a padded row will carry its own timestamp, so nothing beyond it can be promised while it waits
+        bound = min(self._frontier.minimum, *(side.oldest_waiting() for side in self._sides))
+        if bound > self._promised:
+            self._promised = bound
+            out.append(Punctuation(bound))
+        return out
+
+    def state(self) -> State:
+        if self._bounds is None:
+            left, right = self._frontier.bounds
+            self._bounds = pl.DataFrame({"left": [left], "right": [right], "promised": [self._promised]})
+        return {"bounds": self._bounds} | self._sides[0].state() | self._sides[1].state()
+
+    def restore(self, state: State) -> None:
+        for side in self._sides:
+            side.restore(state)
+        self._bounds = state.get("bounds")
+        left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
+        self._frontier.bounds = [left, right]
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._sides[port].remove(wanted)
+
+    def said(self) -> list[tuple[int, Feedback]]:
+        """Of a thrifty join: a side's tuples come too late for all that the other side has or will have. Of an impatient one: partners are desired.
+
+        What is kept is looked at, not only how far the other side has come: with disorder a silent stretch is no empty one.
+        """
+        found, self._wishes = self._wishes, []
+        if not self.is_thrifty:
+            return found
+        for port, extent in enumerate((self._spec.left_extent, self._spec.right_extent)):
+            if self._spec.preserves(port) or extent is None or extent.span is None:
+                continue  # an unmatched tuple of a preserved side must appear
+            other = min((chunk.min_ts for chunk in self._sides[1 - port].chunks()), default=END)
+            before = min(self._frontier.bounds[1 - port], other) - extent.span
+            if max(self._told[port], self._frontier.bounds[port]) < before < END - extent.span:
+                self._told[port] = before
+                found.append((port, Feedback(Intent.ASSUMED, pattern((STAMP, less(before))))))
+        return found
+
+    def _wish(self, port: int, page: Page) -> None:
+        """Ask for the partners of a page's tuples."""
+        terms: list[tuple[Column, Match]] = []
+        for pair in self._spec.keys:
+            own, other = pair[port], pair[1 - port]
+            if isinstance(own, Column) and isinstance(other, Column) and own.type is not Type.BINARY and own.type is other.type:
+                values = page.rows[own.name].drop_nulls().unique()
+                if len(values) <= MOST_WISHED:
+                    terms.append((other, OneOf(tuple(values.sort().to_physical().to_list()))))
+        if terms:
+            self._wishes.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
+
+    def held(self) -> int:
+        return sum(map(len, self._sides))
+
+    def due(self) -> int | None:
+        first = min(side.next_lonely() for side in self._sides)
+        return None if first == END else first + 1
+
+    def _probe(self, port: int, rows: pl.DataFrame, done: Flags | None) -> Iterator[Page]:
+        """Pairs of these rows (sorted by key) with the other side's; flags in `done` the rows that found a partner."""
+        needles, ts, exp = rows[KEY].to_numpy(), rows[TS].to_numpy(), rows[EXPIRY].to_numpy()
+        if not len(needles):
+            return
+        earliest, latest = int(ts.min()), int(exp.max())
+        found: list[_Hits] = []
+        pairs = 0
+        for chunk, start, stop in self._sides[1 - port].meeting(needles):
+            if chunk.max_exp < earliest or chunk.min_ts > latest:
+                continue
+            for mine, theirs in matches(needles[start:stop], chunk.keys):
+                hits = _in_time(chunk, mine + start if start else mine, theirs, ts, exp)
+                if len(hits.mine):
+                    found.append(hits)
+                    pairs += len(hits.mine)
+                if pairs >= PAIRS_AT_ONCE:
+                    yield from self._emit(port, rows, found, done)
+                    found, pairs = [], 0
+        if found:
+            yield from self._emit(port, rows, found, done)
+
+    def _emit(self, port: int, rows: pl.DataFrame, found: list[_Hits], done: Flags | None) -> Iterator[Page]:
+        mine = np.concatenate([hits.mine for hits in found])
+        others = pl.concat([gather(hits.chunk.needed, hits.theirs) for hits in found])
+        ts, exp = np.concatenate([hits.ts for hits in found]), np.concatenate([hits.exp for hits in found])
+        page, kept = self._pairer.join(port, gather(rows.select(self._pairer.needed[port]), mine), others, ts, exp)
+        if done is not None:
+            done[mine if kept is None else mine[kept]] = True
+        start = 0
+        for hits in found:
+            stop = start + len(hits.theirs)
+            if hits.chunk.is_preserved:
+                hits.chunk.mark(hits.theirs if kept is None else hits.theirs[kept[start:stop]])
+            start = stop
+        if len(page):
+            yield page
+
+
+class _Hits:
+    """Pairs of page rows and rows of one chunk that agree in key and time."""
+
+    __slots__ = ("chunk", "exp", "mine", "theirs", "ts")
+
+    def __init__(self, chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> None:
+        self.chunk, self.mine, self.theirs, self.ts, self.exp = chunk, mine, theirs, ts, exp
+
+
+def _in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> _Hits:
+    latest = np.maximum(ts[mine], chunk.ts[theirs])
+    earliest_end = np.minimum(exp[mine], chunk.exp[theirs])
+    meet = latest <= earliest_end
+    if meet.all():
+        return _Hits(chunk, mine, theirs, latest, earliest_end)
+    return _Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])

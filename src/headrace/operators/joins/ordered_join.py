@@ -1,0 +1,44 @@
+"""Join of two streams over time windows whose inputs are merged by timestamp, so that its output is in order too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import polars as pl
+
+from headrace.errors import InternalError
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page
+from headrace.model.schema import TS
+from headrace.operators.joins.join import JoinOperator
+from headrace.operators.joins.pairing import Pairing
+from headrace.operators.operator import Operator
+
+
+class OrderedJoin(Pairing, frozen=True, tag="ordered_join"):
+    """The pairs of `Join` in the order of their timestamps; inner only, since a tuple is known to be lonely only long after its timestamp."""
+
+    def __post_init__(self) -> None:
+        if self.kind != "inner":
+            raise InternalError(f"a {self.kind} join cannot keep its output in order: use Join")
+
+    def build(self) -> Operator:
+        return _OrderedJoin(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(pair[port] for pair in self.keys)
+
+
+class _OrderedJoin(JoinOperator):
+    """The engine does the waiting. A tuple first drops what is too old for it on the other side, then meets the rest."""
+
+    merges: ClassVar[bool] = True
+
+    def on_page(self, port: int, page: Page) -> Iterator[Element]:
+        if len(page):
+            self._sides[1 - port].purge(int(page.rows[TS][0]))
+        # the pairs of one page come by key and in several pages; all before them were at most at the page's first timestamp
+        pages = [element.rows for element in super().on_page(port, page) if isinstance(element, Page)]
+        if pages:
+            yield Page(pl.concat(pages).sort(TS, maintain_order=True))

@@ -1,0 +1,193 @@
+"""What the two stream joins share: their fields, the key of a tuple, and how a pair or a lonely tuple becomes an output row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+from typing import Literal as OneOf
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Column, Expr, columns, transform
+from headrace.model.page import Page
+from headrace.model.schema import EXPIRY, TS, Schema
+from headrace.model.time import END
+from headrace.model.types import Type
+from headrace.model.window import Extent
+from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
+from headrace.operators.expressions.hashing import hash_columns
+
+#: The number by which a side's rows are sorted; equal keys have equal numbers.
+KEY = "__key"
+
+#: So many candidate pairs are looked at in one go, whatever the size of the result.
+PAIRS_AT_ONCE = 1 << 20
+
+JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
+Manner: TypeAlias = OneOf["plain", "thrifty", "impatient"]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Array: TypeAlias = npt.NDArray[Any]
+
+_SIDE_TS = ("__ts_left", "__ts_right")
+#: One key of these types is its own number; no two different values share it.
+EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
+
+
+class Pairing(Struct, frozen=True, omit_defaults=True):
+    """The fields of a join of two streams; port 0 is the left one. They mean what `plan.nodes.Join` says.
+
+    `expiry` asks for the column `__exp` in the output, for a join further up. A `manner` lets the join speak to those before it.
+    """
+
+    kind: JoinKind
+    left: Schema
+    right: Schema
+    right_names: tuple[str, ...]
+    keys: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+    left_extent: Extent | None
+    right_extent: Extent | None
+    expiry: bool
+    manner: Manner = "plain"
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def preserves(self, port: int) -> bool:
+        """Whether a tuple of this side that finds no partner comes out padded."""
+        return self.kind == "full" or self.kind == ("left", "right")[port]
+
+    def schema(self, port: int) -> Schema:
+        return (self.left, self.right)[port]
+
+    def extent(self, port: int) -> Extent | None:
+        return (self.left_extent, self.right_extent)[port]
+
+
+class Pairer:
+    """Computes the keys of a spec's tuples and builds its output rows."""
+
+    def __init__(self, spec: Pairing) -> None:
+        self.spec = spec
+        self.names = (spec.left.names, spec.right.names)
+        self._keys = tuple(tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1))
+        #: Whether the number of a key is the key itself, and not a hash of it.
+        self.is_exact = len(spec.keys) == 1 and all(expr.type in EXACT for expr in spec.keys[0])
+        self._predicate = self._compile_predicate()
+        #: The columns of a side's rows that `join` reads.
+        self.needed = tuple(self._needed(port) for port in (0, 1))
+        self._expiry = tuple(_expiry_of(spec.extent(port)) for port in (0, 1))
+
+    def arrange(self, port: int, page: Page) -> tuple[pl.DataFrame, Flags | None]:
+        """A page's rows with `__exp` and `__key`, and which rows have a whole key (None: all); NULL equals nothing."""
+        count = len(self.spec.keys)
+        stored = page.rows.select(*self.names[port], pl.col(TS), self._expiry[port], *self._keys[port]).get_columns()
+        stored, keys = stored[: len(stored) - count], stored[len(stored) - count :]
+        known: Flags | None = None
+        for column in keys:
+            if column.null_count():
+                present = column.is_not_null().to_numpy()
+                known = present if known is None else known & present
+        number = self._number(keys) if keys else pl.zeros(len(page), pl.Int64, eager=True)
+        return pl.DataFrame([*stored, number.alias(KEY)]), known
+
+    def arranged(self, port: int) -> dict[str, pl.DataType]:
+        """The columns of what `arrange` gives."""
+        key = pl.Int64() if self.is_exact or not self.spec.keys else pl.UInt64()
+        return {**self.spec.schema(port).polars(), TS: pl.Int64(), EXPIRY: pl.Int64(), KEY: key}
+
+    def join(self, port: int, mine: pl.DataFrame, others: pl.DataFrame, ts: Ints, expiry: Ints) -> tuple[Page, Flags | None]:
+        """Pair row by row a port's rows with the other side's; say which pairs were kept (None: all).
+
+        Candidates agree in the hash and in time; real equality of the keys and the residual are decided here.
+        """
+        left, right = (mine, others) if port == 0 else (others, mine)
+        parts = [left[name] for name in self.names[0]]
+        parts += [right[name].alias(new) for name, new in zip(self.names[1], self.spec.right_names, strict=True)]
+        parts.append(pl.Series(TS, ts))
+        if self.spec.expiry:
+            parts.append(pl.Series(EXPIRY, expiry))
+        out = pl.DataFrame(parts)
+        if self._predicate is None:
+            return Page(out), None
+        sides = [side[TS].alias(name) for side, name in zip((left, right), _SIDE_TS, strict=True) if TS in side.columns]
+        kept = out.hstack(sides).with_columns(self._predicate.alias("__kept"))["__kept"]
+        return Page(out.filter(kept)), kept.to_numpy()
+
+    def pad(self, port: int, rows: pl.DataFrame) -> Page:
+        """Rows that found no partner, with NULL for the other side's columns."""
+        spec = self.spec
+        own = dict(zip(self.names[port], self.names[port] if port == 0 else spec.right_names, strict=True))
+        fields = [(name, field.type) for name, field in zip(self.names[0] if port == 1 else spec.right_names, spec.schema(1 - port), strict=True)]
+        padding = [pl.lit(None, dtype=type_.polars).alias(name) for name, type_ in fields]
+        mine = [pl.col(name).alias(new) for name, new in own.items()]
+        hidden = [TS, EXPIRY] if spec.expiry else [TS]
+        visible = [*mine, *padding] if port == 0 else [*padding, *mine]
+        return Page(rows.select(*visible, *hidden))
+
+    def _needed(self, port: int) -> tuple[str, ...]:
+        by_time = any(TS in columns(pair[port]) for pair in self.spec.keys)
+        return (*self.names[port], TS) if by_time or not self.names[port] else self.names[port]
+
+    def _number(self, columns: list[pl.Series]) -> pl.Series:
+        if self.is_exact:
+            return columns[0].to_physical().cast(pl.Int64).fill_null(0)
+        return pl.Series(hash_columns(columns))
+
+    def _compile_predicate(self) -> pl.Expr | None:
+        spec = self.spec
+        terms = [] if spec.residual is None else [compile_predicate(spec.residual)]
+        if spec.keys and not self.is_exact:
+            right = dict(zip(self.names[1], spec.right_names, strict=True))
+            left = {name: name for name in self.names[0]}
+            for one, other in spec.keys:
+                here, there = _rename(one, left | {TS: _SIDE_TS[0]}), _rename(other, right | {TS: _SIDE_TS[1]})
+                terms.append((compile_expr(here) == compile_expr(there)).fill_null(False))
+        return pl.all_horizontal(terms) if terms else None
+
+
+def matches(needles: Array, keys: Array) -> Iterator[tuple[Ints, Ints]]:
+    """All pairs (i, j) with needles[i] == keys[j], both sorted, in portions of bounded size."""
+    low = np.searchsorted(keys, needles, "left")
+    at = np.flatnonzero(keys[np.minimum(low, len(keys) - 1)] == needles) if len(keys) else low[:0]
+    if not len(at):
+        return
+    low = low[at]
+    counts = np.searchsorted(keys, needles[at], "right") - low
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(at):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
+        yield _expand(at[start:stop], low[start:stop], counts[start:stop], ends[start:stop] - done)
+        start = stop
+
+
+def gather(rows: pl.DataFrame, places: Ints) -> pl.DataFrame:
+    """The rows at these places, in this order."""
+    return rows[pl.Series(places.astype(np.uint32))]
+
+
+def _expand(at: Ints, low: Ints, counts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    total = int(ends[-1])
+    if total == len(at):
+        return at, low
+    first = np.repeat(at, counts)
+    return first, np.arange(total) + np.repeat(low - ends + counts, counts)
+
+
+def _expiry_of(extent: Extent | None) -> pl.Expr:
+    if extent is None:
+        return pl.col(EXPIRY)
+    if extent.span is None:
+        return pl.lit(END, dtype=pl.Int64).alias(EXPIRY)
+    return (pl.col(TS).clip(upper_bound=END - extent.span) + extent.span).alias(EXPIRY)
+
+
+def _rename(expr: Expr, names: dict[str, str]) -> Expr:
+    return transform(expr, lambda part: Column(names[part.name], part.type) if isinstance(part, Column) else part)

@@ -1,0 +1,199 @@
+"""Join of a stream with what follows it: each right tuple takes the newest, or the earliest unused, of the left tuples before it.
+
+The left input is in order, for 'chronicle' the right one too. A right tuple is answered as soon as the left side has promised that none that could
+precede it is missing; it waits for nothing else. Left tuples are kept as long as a right tuple that is still to be answered might take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal as OneOf
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.schema import EXPIRY, TS, Schema
+from headrace.model.time import BEGIN, END
+from headrace.model.window import Extent
+from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.joins.pairing import KEY, Flags, Ints, Pairer, Pairing, gather
+from headrace.operators.joins.sequence_match import Accept, earliest_unused, first_come, last_come, number_rows, places_before
+from headrace.operators.joins.sequence_state import Predecessors
+from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.order.held_back import Pending
+
+
+class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
+    """The fields mean what `plan.nodes.SequenceJoin` says; port 0 is the left one."""
+
+    mode: OneOf["recent", "chronicle"]
+    inclusive: bool
+    left: Schema
+    right: Schema
+    right_names: tuple[str, ...]
+    keys: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+    span: int | None
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def build(self) -> Operator:
+        return _SequenceJoin(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(pair[port] for pair in self.keys)
+
+
+class _SequenceJoin(Operator):
+    """Left tuples that may still be taken, and right tuples that wait for the left side's promise.
+
+    Both methods are lazy, so that a huge result is never in memory as a whole: consume them before the next call.
+    """
+
+    def __init__(self, spec: SequenceJoin) -> None:
+        self._spec = spec
+        self._pairer = Pairer(Pairing("inner", spec.left, spec.right, spec.right_names, spec.keys, spec.residual, Extent(), Extent(), False))
+        self._keys = tuple(tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1))
+        self._before = Predecessors()
+        self._waiting = Pending()
+        self._frontier = Frontier(2)
+        self._promised = BEGIN
+        self._bounds: pl.DataFrame | None = None
+
+    def on_page(self, port: int, page: Page) -> Iterator[Element]:
+        rows, known = self._pairer.arrange(port, page)
+        rows = rows.drop(EXPIRY)
+        if known is not None:  # NULL equals nothing
+            rows = rows.filter(known)
+        if rows.is_empty():
+            return
+        if port == 0:
+            if self._next() < END:
+                self._before.add(rows)
+            return
+        is_ready = rows[TS] < self._answerable()
+        self._waiting.add(rows.filter(~is_ready))
+        yield from self._answer(rows.filter(is_ready))
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterator[Element]:
+        if mark.bound <= self._frontier.bounds[port]:
+            return
+        self._frontier.advance(port, mark.bound)
+        self._bounds = None
+        ready = self._waiting.take(self._answerable())
+        if ready is not None:
+            yield from self._answer(ready)
+        self._forget()
+        if self._next() > self._promised:
+            self._promised = self._next()
+            yield Punctuation(self._promised)
+
+    def state(self) -> State:
+        if self._bounds is None:
+            left, right = self._frontier.bounds
+            self._bounds = pl.DataFrame({"left": [left], "right": [right], "promised": [self._promised]})
+        return {"bounds": self._bounds} | self._before.state() | self._waiting.state()
+
+    def restore(self, state: State) -> None:
+        self._before.restore(state)
+        self._waiting.restore(state)
+        self._bounds = state.get("bounds")
+        left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
+        self._frontier.bounds = [left, right]
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._before.remove(wanted) if port == 0 else self._waiting.remove(wanted)
+
+    def held(self) -> int:
+        return len(self._before) + len(self._waiting)
+
+    def due(self) -> int | None:
+        oldest = self._waiting.oldest()
+        return None if oldest == END else oldest + 1 if self._spec.inclusive else oldest
+
+    def _answerable(self) -> int:
+        """Right tuples below this have all the left tuples that precede them; a later left tuple may have the left bound itself."""
+        bound = self._frontier.bounds[0]
+        return bound if self._spec.inclusive else bound + 1
+
+    def _next(self) -> int:
+        """The smallest timestamp that a right tuple still to be answered can have."""
+        return min(self._frontier.bounds[1], self._waiting.oldest())
+
+    def _answer(self, rights: pl.DataFrame) -> Iterator[Page]:
+        """The pairs of these right tuples, which are in order for 'chronicle'."""
+        touched = np.flatnonzero(np.isin(self._before.keys, rights[KEY].to_numpy()))
+        if not len(touched) or rights.is_empty():
+            return
+        lefts = self._before.take(touched)
+        left_ids, right_ids = self._groups(lefts, rights)
+        a, b = np.argsort(left_ids, kind="stable"), np.argsort(right_ids, kind="stable")  # by group, in order within
+        lefts, rights = gather(lefts, a), gather(rights, b)
+        left_ts, right_ts = lefts[TS].to_numpy(), rights[TS].to_numpy()
+        left_ids, right_ids = left_ids[a], right_ids[b]
+        stop = places_before(left_ids, left_ts, right_ids, right_ts, inclusive=self._spec.inclusive)
+        oldest = right_ts - self._spec.span if self._spec.span is not None else np.full(len(right_ts), BEGIN)
+        start = places_before(left_ids, left_ts, right_ids, oldest, inclusive=False)
+        if self._spec.residual is None:
+            taken = earliest_unused(start, stop) if self._spec.mode == "chronicle" else np.where(start < stop, stop - 1, -1)
+        else:
+            accept = self._test(lefts, rights)
+            taken = first_come(start, stop, accept, len(left_ts)) if self._spec.mode == "chronicle" else last_come(start, stop, accept)
+        found = np.flatnonzero(taken >= 0)
+        if len(found):
+            places = taken[found]
+            page, _ = self._pairer.join(1, gather(rights, found), gather(lefts, places), right_ts[found], right_ts[found])
+            if self._spec.mode == "chronicle":
+                self._before.drop(touched[a[places]])
+            yield page
+
+    def _test(self, lefts: pl.DataFrame, rights: pl.DataFrame) -> Accept:
+        def accept(right_places: Ints, left_places: Ints) -> Flags:
+            right, left = gather(rights, right_places), gather(lefts, left_places)
+            ts = right[TS].to_numpy()
+            _, kept = self._pairer.join(1, right, left, ts, ts)
+            return np.ones(len(ts), np.bool_) if kept is None else kept
+
+        return accept
+
+    def _groups(self, lefts: pl.DataFrame, rights: pl.DataFrame) -> tuple[Ints, Ints]:
+        """Numbers that are equal iff the keys are."""
+        if self._pairer.is_exact or not self._spec.keys:
+            return lefts[KEY].to_numpy(), rights[KEY].to_numpy()
+        numbers = number_rows(pl.concat([lefts.select(self._keys[0]), rights.select(self._keys[1])]))
+        return numbers[: lefts.height], numbers[lefts.height :]
+
+    def _forget(self) -> None:
+        """Drop the left tuples that no right tuple still to be answered can take."""
+        coming = self._next()
+        ts = self._before.ts
+        if coming >= END:
+            self._before.drop(np.arange(len(ts)))
+            return
+        if self._spec.span is not None:
+            self._before.drop(np.arange(np.searchsorted(ts, coming - self._spec.span, "left")))
+        if self._spec.mode == "recent" and self._spec.residual is None:
+            self._before.drop(self._superseded(coming))
+
+    def _superseded(self, coming: int) -> Ints:
+        """The left tuples with a newer one of the same key that precedes whatever comes."""
+        cut = int(np.searchsorted(self._before.ts, coming, "right" if self._spec.inclusive else "left"))
+        keys = self._before.keys[:cut]
+        order = np.argsort(keys, kind="stable")
+        again = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+        if not len(again):
+            return again
+        if not self._pairer.is_exact and self._spec.keys:  # equal numbers may be those of different keys
+            suspects = np.flatnonzero(np.isin(keys, keys[order[again]]))
+            ids = number_rows(self._before.take(suspects).select(self._keys[0]))
+            order = np.argsort(ids, kind="stable")
+            again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
+            order = suspects[order]
+        superseded: Ints = order[again]
+        return superseded

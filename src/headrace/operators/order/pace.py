@@ -1,0 +1,120 @@
+"""Merge inputs at the pace of the fastest: what lags too far behind is left out, and those who lag are told not to bother."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.patterns.match import less
+from headrace.model.patterns.pattern import STAMP, pattern
+from headrace.model.schema import HIDDEN, TS
+from headrace.model.time import BEGIN, END
+from headrace.operators.operator import Frontier, Operator, State
+
+
+class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
+    """WITH PACE: the tuples of all ports that are not more than `tolerance` older than the newest before them; or, `late`, those that are.
+
+    Once one comes too late, tuples older than a cut are assumed: `share` of the tolerance before the newest, since a tuple at the very edge of the
+    tolerance is late by the time it has been worked on; and late enough for two more that take `service` each.
+    """
+
+    ports: int
+    tolerance: int
+    share: float = 0.5
+    service: int = 0
+    late: bool = False
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def build(self) -> PaceOperator:
+        return PaceOperator(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+    def cut(self, newest: int) -> int:
+        """What is older than this is not worth the work any more."""
+        return max(newest - round(self.share * self.tolerance), newest - self.tolerance + 2 * self.service)
+
+
+class PaceOperator(Operator):
+    """The running half of `Pace`: it keeps the newest timestamp, and so can promise what it would not let through.
+
+    One that gives the late tuples tells nobody to leave them out. They get the timestamp of the newest, for their own lies behind what was promised.
+    """
+
+    def __init__(self, spec: Pace) -> None:
+        self._spec = spec
+        self.speaks = not spec.late
+        self._frontier = Frontier(spec.ports)
+        self._newest = BEGIN
+        self._promised = BEGIN
+        self._told = [BEGIN] * spec.ports  # what each port knows
+        self._late: set[int] = set()  # ports to be told
+        self._chunk: pl.DataFrame | None = None
+        self.ignored = self._uncounted = 0
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        if not len(page):
+            return ()
+        rows = page.rows.select([*(name for name in page.rows.columns if name not in HIDDEN), TS])
+        newest = pl.Series([self._newest]).append(rows[TS]).cum_max()[1:]
+        timely = rows[TS] >= newest - self._spec.tolerance
+        late = rows.height - int(timely.sum())
+        if self._spec.late:
+            self._newest = int(newest[-1])
+            missed: list[Element] = [Page(rows.with_columns(newest.alias(TS)).filter(~timely))] if late else []
+            return [*missed, *self._promise()]
+        if late:
+            self.ignored += late
+            self._uncounted += late
+            self._late.add(port)
+        self._newest = int(newest[-1])
+        kept: list[Element] = [Page(rows.filter(timely) if late else rows)] if late < rows.height else []
+        return [*kept, *self._promise()]
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        self._frontier.advance(port, mark.bound)
+        return self._promise()
+
+    def said(self) -> Sequence[tuple[int, Feedback]]:
+        if not self._late:
+            return ()
+        ports, cut = sorted(self._late), self._spec.cut(self._newest)
+        self._late.clear()
+        ports = [port for port in ports if cut > self._told[port]]
+        for port in ports:
+            self._told[port] = cut
+        return [(port, Feedback(Intent.ASSUMED, pattern((STAMP, less(cut))))) for port in ports]
+
+    def late(self) -> int:
+        late, self._uncounted = self._uncounted, 0
+        return late
+
+    def state(self) -> State:
+        bounds = [*self._frontier.bounds, *self._told, self._newest, self._promised]
+        if self._chunk is None or self._chunk["bound"].to_list() != bounds:
+            self._chunk = pl.DataFrame({"bound": bounds})
+        return {"pace": self._chunk}
+
+    def restore(self, state: State) -> None:
+        if "pace" in state:
+            self._chunk = state["pace"]
+            *both, self._newest, self._promised = self._chunk["bound"].to_list()
+            self._frontier.bounds, self._told = both[: self._spec.ports], both[self._spec.ports :]
+
+    def _promise(self) -> list[Element]:
+        by_pace = BEGIN if self._newest == BEGIN else self._newest - self._spec.tolerance
+        bound = min(END, max(self._frontier.minimum, by_pace))
+        if bound <= self._promised:
+            return []
+        self._promised = bound
+        return [Punctuation(bound)]

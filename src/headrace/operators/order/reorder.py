@@ -1,0 +1,67 @@
+"""Put tuples into timestamp order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.schema import TS
+from headrace.operators.operator import Operator, State
+from headrace.operators.order.held_back import Pending
+
+
+class Reorder(Struct, frozen=True, tag="reorder"):
+    """The same tuples by (timestamp, columns named in `order`, arrival), each as soon as nothing earlier can come.
+
+    Order holds among the tuples that agree in `by`: others may be in another bucket.
+    """
+
+    by: tuple[Expr, ...]
+    order: tuple[str, ...]
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def build(self) -> ReorderOperator:
+        return ReorderOperator(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return self.by
+
+
+class ReorderOperator(Operator):
+    """The running half of `Reorder`."""
+
+    def __init__(self, spec: Reorder) -> None:
+        self._order = [TS, *spec.order]
+        self._pending = Pending()
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        self._pending.add(page.rows)
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        ready = self._pending.take(mark.bound)
+        if ready is None:
+            return (mark,)
+        return (Page(ready.sort(self._order, maintain_order=True)), mark)
+
+    def state(self) -> State:
+        return self._pending.state()
+
+    def restore(self, state: State) -> None:
+        self._pending.restore(state)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        return self._pending.remove(wanted)
+
+    def held(self) -> int:
+        return len(self._pending)
+
+    def due(self) -> int | None:
+        return self._pending.due()

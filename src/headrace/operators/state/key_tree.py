@@ -1,0 +1,190 @@
+"""Immutable chunks of rows sorted by key, in a tree by ranges of keys: a search meets few, and a change moves few rows, however many there are.
+
+New rows go to a root, where chunks of like size merge. A node with many full chunks hands its rows down to its children, of which each has a range of
+the keys. How much is handed down is paid for by what was added, so that no single change has to move more than its share and one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from operator import is_not
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import polars as pl
+
+from headrace.operators.joins.pairing import Array
+
+#: Chunks of a node before it hands them down, and children of a node.
+FAN = 8
+#: So many rows may be handed down for each that is added: enough for a tree of so many levels.
+_CREDIT = 4
+_CHILD = "~"
+
+
+class Piece(Protocol):
+    """Rows sorted by key that are to be stored."""
+
+    def __len__(self) -> int: ...
+
+
+PieceT = TypeVar("PieceT", bound=Piece)
+
+
+class Sorted(Protocol):
+    """A chunk of a tree."""
+
+    @property
+    def keys(self) -> Array: ...
+    @property
+    def min_key(self) -> int: ...
+    @property
+    def max_key(self) -> int: ...
+    def __len__(self) -> int: ...
+    def cut(self, start: int, stop: int) -> Any: ...
+
+
+ChunkT = TypeVar("ChunkT", bound=Sorted)
+
+
+class KeyTree(Generic[ChunkT, PieceT]):
+    """Trees by the names of their roots. `make` merges pieces for a node into chunks of at most `largest` rows, perhaps fewer rows than it got."""
+
+    def __init__(self, make: Callable[[str, list[PieceT]], list[ChunkT]]) -> None:
+        self._make = make
+        self.nodes: dict[str, list[ChunkT]] = {}
+        #: The keys at which the second child of a node and those after it begin.
+        self._fences: dict[str, Array] = {}
+        self._fences_chunk: pl.DataFrame | None = None
+        self._full: set[str] | None = None  # nodes with more than they should have; None if that must be found out
+        self._debt = 0  # rows handed down before they were paid for
+
+    def chunks(self) -> Iterator[ChunkT]:
+        for chunks in self.nodes.values():
+            yield from chunks
+
+    def roots(self) -> list[str]:
+        """The names of the trees that hold something."""
+        return list(dict.fromkeys(root_of(node) for node in self.nodes))
+
+    def meeting(self, keys: Array) -> Iterator[tuple[ChunkT, int, int]]:
+        """The chunks that may hold some of these sorted keys, and which of the keys: from one place up to another."""
+        for root in self.roots():
+            waiting = [(root, 0, len(keys))]
+            while waiting:
+                node, start, stop = waiting.pop()
+                for chunk in self.nodes.get(node, ()):
+                    if keys[start] <= chunk.max_key and keys[stop - 1] >= chunk.min_key:
+                        yield chunk, start, stop
+                fences = self._fences.get(node)
+                if fences is not None:
+                    cuts = [start, *(start + np.searchsorted(keys[start:stop], fences)).tolist(), stop]
+                    waiting += [(_child(node, i), low, high) for i, (low, high) in enumerate(pairwise(cuts)) if low < high]
+
+    def add(self, root: str, piece: PieceT, largest: int) -> None:
+        """Store rows in a tree, then hand down what is due and paid for."""
+        self._append(root, [piece], largest)
+        if self._full is None:
+            self._full = {node for node in self.nodes if self._rows(node) >= FAN * largest}
+        self._debt -= _CREDIT * len(piece)
+        while self._full and self._debt <= 0:
+            node = min(self._full, key=lambda name: (name.count(_CHILD), -self._rows(name), name))  # those above feed those below
+            self._full.discard(node)
+            self._hand_down(node, largest)
+        self._debt = max(0, self._debt)
+
+    def keep(self, alive: Callable[[ChunkT], bool]) -> None:
+        """Forget the chunks that are not alive."""
+        self.replace(lambda node, chunk: chunk if alive(chunk) else None)
+
+    def replace(self, change: Callable[[str, ChunkT], ChunkT | None]) -> None:
+        """Put for each chunk of a node what is left of it; None if that is nothing."""
+        changed = False
+        for node, chunks in list(self.nodes.items()):
+            left = [change(node, chunk) for chunk in chunks]
+            if any(map(is_not, left, chunks)):
+                changed = True
+                self._set(node, [chunk for chunk in left if chunk is not None])
+        if changed and self._fences:
+            roots = set(self.roots())
+            self._set_fences({node: fences for node, fences in self._fences.items() if root_of(node) in roots})
+
+    def fences(self) -> pl.DataFrame | None:
+        """The borders of all children as a state value, the same object as long as they are the same; None if there are none."""
+        if self._fences_chunk is None and self._fences:
+            nodes = [node for node, fences in self._fences.items() for _ in fences]
+            self._fences_chunk = pl.DataFrame({"node": nodes, "fence": np.concatenate(list(self._fences.values()))})
+        return self._fences_chunk
+
+    def restore(self, nodes: dict[str, list[ChunkT]], fences: pl.DataFrame | None) -> None:
+        self.nodes, self._full, self._debt = nodes, None, 0
+        parts: Mapping[Any, pl.DataFrame] = {} if fences is None else fences.partition_by("node", maintain_order=True, as_dict=True)
+        self._fences = {node: part["fence"].to_numpy() for (node,), part in parts.items()}
+        self._fences_chunk = fences
+
+    def _rows(self, node: str) -> int:
+        return sum(map(len, self.nodes.get(node, ())))
+
+    def _append(self, node: str, pieces: list[PieceT], largest: int) -> None:
+        """Add pieces to a node's chunks; they swallow those before them that are not much larger."""
+        chunks = self.nodes.get(node, [])
+        first, total = len(chunks), sum(map(len, pieces))
+        while first and len(chunks[first - 1]) <= min(2 * total, largest - total):
+            first -= 1
+            total += len(chunks[first])
+        self._set(node, chunks[:first] + self._make(node, [*(chunk.cut(0, len(chunk)) for chunk in chunks[first:]), *pieces]))
+        if self._full is not None and self._rows(node) >= FAN * largest:
+            self._full.add(node)
+
+    def _hand_down(self, node: str, largest: int) -> None:
+        """Move a node's rows to its children, so many at most as make it full."""
+        held = self.nodes.get(node, [])
+        count = int(np.searchsorted(np.cumsum([len(chunk) for chunk in held]), FAN * largest, "right"))
+        if count == len(held) and sum(map(len, held)) < FAN * largest:  # some have died
+            return
+        chunks, rest = held[: max(1, count)], held[max(1, count) :]
+        fences = self._fences.get(node)
+        if fences is None:
+            fences = _choose(chunks)
+            if fences is None:
+                return
+            self._set_fences(self._fences | {node: fences})
+        cuts = [[0, *np.searchsorted(chunk.keys, fences).tolist(), len(chunk)] for chunk in chunks]
+        self._set(node, rest)
+        self._debt += sum(map(len, chunks))
+        for i in range(len(fences) + 1):
+            pieces = [chunk.cut(cut[i], cut[i + 1]) for chunk, cut in zip(chunks, cuts, strict=True) if cut[i] < cut[i + 1]]
+            if pieces:
+                self._append(_child(node, i), pieces, largest)
+
+    def _set(self, node: str, chunks: list[ChunkT]) -> None:
+        if chunks:
+            self.nodes[node] = chunks
+        else:
+            self.nodes.pop(node, None)
+
+    def _set_fences(self, fences: dict[str, Array]) -> None:
+        self._fences, self._fences_chunk = fences, None
+
+
+def root_of(node: str) -> str:
+    """The name of a node's root."""
+    return node.partition(_CHILD)[0]
+
+
+def _child(node: str, number: int) -> str:
+    return f"{node}{_CHILD}{number}"
+
+
+def _choose(chunks: list[Any]) -> Array | None:
+    """Keys that divide the rows into parts of like size; None if all rows have one key."""
+    least = min(chunk.min_key for chunk in chunks)
+    if all(chunk.max_key == least for chunk in chunks):
+        return None
+    sample = np.sort(np.concatenate([chunk.keys[:: max(1, len(chunk) // 256)] for chunk in chunks]))
+    fences = np.unique(sample[[len(sample) * i // FAN for i in range(1, FAN)]])
+    fences = fences[fences > least]
+    if not len(fences):  # nearly all rows have the least key
+        fences = np.array([min(chunk.keys[np.searchsorted(chunk.keys, least, "right")] for chunk in chunks if chunk.max_key > least)])
+    return fences

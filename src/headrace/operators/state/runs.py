@@ -1,0 +1,162 @@
+"""A log-structured store: immutable runs of rows in the order of one Int64 column, merged geometrically.
+
+New rows are gathered and become a run when rows or state are asked for; runs of like size merge, so a row is rewritten a logarithmic number of
+times. Rows below the horizon are dead: they are skipped at once and leave with their run, or when at least half of a run is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from headrace.model.patterns.pattern import Pattern, without
+from headrace.model.time import BEGIN, END
+
+#: A run is kept in chunks of this many rows, so that no chunk of state is very large; runs that only grow longer by merging stay below it.
+CHUNK_ROWS = 65_536
+#: Fresh rows become a run at the latest when there are so many.
+FRESH_ROWS = 65_536
+
+
+@dataclass(slots=True)
+class _Run:
+    id: int
+    rows: pl.DataFrame
+    chunks: tuple[pl.DataFrame, ...]
+    order: np.ndarray[Any, np.dtype[np.int64]]  # the order column, for searching
+    dead: int = 0  # rows below the horizon
+
+    def below(self, bound: int) -> int:
+        """How many rows come before `bound`."""
+        return int(np.searchsorted(self.order, bound))
+
+
+class Runs:
+    """Rows with a `merge` that makes them fewer; `merge` need not keep any order. Without one, there is no need to merge long runs."""
+
+    def __init__(self, prefix: str, order: str, merge: Callable[[pl.DataFrame], pl.DataFrame] | None) -> None:
+        self._prefix, self._order, self._merge = prefix, order, merge
+        self._fresh: list[pl.DataFrame] = []
+        self._fresh_rows = 0
+        self._fresh_least = END
+        self._runs: list[_Run] = []
+        self._next = 0
+        self._set_horizon(BEGIN)
+
+    def append(self, rows: pl.DataFrame) -> None:
+        """Add rows; none may be below the horizon."""
+        if rows.height == 0:
+            return
+        self._fresh.append(rows)
+        self._fresh_rows += rows.height
+        self._fresh_least = min(self._fresh_least, _least(rows[self._order]))
+        if self._fresh_rows >= FRESH_ROWS:
+            self.settle()
+
+    def least(self) -> int:
+        """The smallest value of the order column; END if there are no rows."""
+        return min([self._fresh_least, *(int(run.order[run.dead]) for run in self._runs)])
+
+    def between(self, low: int, high: int) -> list[pl.DataFrame]:
+        """The rows with low <= order < high, as slices of the runs."""
+        self.settle()
+        found = []
+        for run in self._runs:
+            start, stop = max(run.dead, run.below(low)), run.below(high)
+            if start < stop:
+                found.append(run.rows.slice(start, stop - start))
+        return found
+
+    def expire(self, horizon: int) -> None:
+        """Drop rows below the horizon."""
+        if horizon <= self.horizon:
+            return
+        self.settle()
+        self._set_horizon(horizon)
+        kept = []
+        for run in self._runs:
+            run.dead = run.below(horizon)
+            if 2 * run.dead >= run.rows.height:
+                if run.dead < run.rows.height:
+                    kept.append(self._make(run.rows.slice(run.dead)))
+            else:
+                kept.append(run)
+        self._runs = kept
+
+    def remove(self, wanted: Pattern) -> int:
+        """Drop rows that match; returns how many."""
+        self.settle()
+        kept, count = [], 0
+        for run in self._runs:
+            alive = run.rows.slice(run.dead)
+            left = without(wanted, alive)
+            count += alive.height - left.height
+            if left.height:
+                kept.append(run if left is alive else self._make(left))
+        self._runs = kept
+        return count
+
+    def settle(self) -> None:
+        """Make a run of the fresh rows and merge runs of like size."""
+        if not self._fresh:
+            return
+        rows = self._fresh[0] if len(self._fresh) == 1 else self._merged(self._fresh)
+        self._fresh, self._fresh_rows, self._fresh_least = [], 0, END
+        while self._runs and (live := self._runs[-1].rows.height - self._runs[-1].dead) <= 2 * rows.height:
+            if self._merge is None and live + rows.height > CHUNK_ROWS:
+                break
+            older = self._runs.pop()
+            rows = self._merged([older.rows.slice(older.dead), rows])
+        self._runs.append(self._make(rows.sort(self._order, maintain_order=True)))
+
+    def state(self) -> dict[str, pl.DataFrame]:
+        """All chunks by name; a chunk that is the same object has not changed."""
+        self.settle()
+        chunks = {f"{self._prefix}.{run.id}.{i}": chunk for run in self._runs for i, chunk in enumerate(run.chunks)}
+        return {**chunks, f"{self._prefix}.horizon": self._horizon_chunk} if chunks and self.horizon > BEGIN else chunks
+
+    def restore(self, state: Mapping[str, pl.DataFrame]) -> None:
+        """Take what `state` gave; names of others are ignored."""
+        parts: dict[int, dict[int, pl.DataFrame]] = {}
+        self._set_horizon(BEGIN)
+        for name, chunk in state.items():
+            match name.split("."):
+                case [self._prefix, "horizon"]:
+                    self.horizon, self._horizon_chunk = int(chunk[self._order][0]), chunk
+                case [self._prefix, run, i]:
+                    parts.setdefault(int(run), {})[int(i)] = chunk
+                case _:
+                    pass
+        self._fresh, self._fresh_rows, self._fresh_least = [], 0, END
+        self._runs = []
+        for id_, chunks in sorted(parts.items()):
+            ordered = tuple(chunk for _, chunk in sorted(chunks.items()))
+            rows = ordered[0] if len(ordered) == 1 else pl.concat(ordered)
+            restored = _Run(id_, rows, ordered, rows[self._order].to_numpy())
+            restored.dead = restored.below(self.horizon) if self.horizon > BEGIN else 0
+            self._runs.append(restored)
+        self._next = max(parts, default=-1) + 1
+
+    def __len__(self) -> int:
+        return self._fresh_rows + sum(run.rows.height - run.dead for run in self._runs)
+
+    def _set_horizon(self, horizon: int) -> None:
+        self.horizon = horizon
+        self._horizon_chunk = pl.DataFrame({self._order: [horizon]}, schema={self._order: pl.Int64})
+
+    def _merged(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
+        rows = pl.concat(parts)
+        return rows if self._merge is None else self._merge(rows)
+
+    def _make(self, rows: pl.DataFrame) -> _Run:
+        self._next += 1
+        chunks = (rows,) if rows.height <= CHUNK_ROWS else tuple(rows.iter_slices(CHUNK_ROWS))
+        return _Run(self._next - 1, rows, chunks, rows[self._order].to_numpy())
+
+
+def _least(column: pl.Series) -> int:
+    return int(column.min())  # type: ignore[arg-type]

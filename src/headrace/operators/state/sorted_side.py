@@ -1,0 +1,203 @@
+"""One side of a join: immutable chunks of rows sorted by key, in slices of similar expiry so that the dead leave as whole chunks.
+
+A slice is a tree of chunks by ranges of keys (`key_tree`): a row is copied O(log n) times and a probe looks for a key in O(log n) chunks. What does
+change, namely which rows of a preserved side have come out already, is kept beside the chunks as bits. With many chunks an index is kept as well, so
+that a side that is restored touches only what it searches: the rest of a state larger than memory stays on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import is_not
+
+import numpy as np
+import polars as pl
+
+from headrace.model.patterns.pattern import Pattern, matches
+from headrace.model.schema import EXPIRY, TS
+from headrace.model.time import BEGIN, END
+from headrace.operators.joins.pairing import KEY, Array, Flags, gather
+from headrace.operators.operator import State
+from headrace.operators.state.key_tree import KeyTree
+from headrace.operators.state.sorted_chunk import Chunk, Cut, read_index, write_index
+
+#: Larger chunks are not merged any more: a chunk is one value in the state store.
+LARGEST = 1 << 16
+#: Of wide rows a chunk holds fewer, to stay at about this size.
+LARGEST_BYTES = 2 << 20
+#: With so many chunks or more it is worth while to keep an index.
+_INDEXED = 16
+
+_SLICES_PER_LIFE = 8
+_SLICES_PER_PAGE = 16
+_MANY_SLICES = 32
+_NEVER = "never"
+_DONE = "/done"
+_INDEX, _FENCES = "index", "fences"
+
+
+class SortedSide:
+    """All stored rows of one side."""
+
+    def __init__(self, name: str, needed: tuple[str, ...], *, preserved: bool) -> None:
+        self.name = name
+        self.needed = needed
+        self.preserved = preserved
+        self._tree: KeyTree[Chunk, Cut] = KeyTree(self._make)
+        self._next = 0
+        self._dead_below = BEGIN
+        self._largest = LARGEST
+        self._index: tuple[tuple[Chunk, ...], pl.DataFrame] | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.chunks()))
+
+    def chunks(self) -> Iterator[Chunk]:
+        return self._tree.chunks()
+
+    def meeting(self, keys: Array) -> Iterator[tuple[Chunk, int, int]]:
+        """The chunks that may hold some of these sorted keys, and which of the keys: from one place up to another."""
+        return self._tree.meeting(keys)
+
+    def insert(self, rows: pl.DataFrame, done: Flags | None, dead_below: int) -> None:
+        """Store rows that are sorted by key; merging forgets rows that expired before `dead_below`."""
+        if rows.is_empty():
+            return
+        self._dead_below = dead_below
+        self._largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
+        for slice_, places in self._cut(rows):
+            part = rows if places is None else gather(rows, places)
+            flags = done if done is None or places is None else done[places]
+            for start in range(0, part.height, self._largest):
+                stop = start + self._largest
+                self._tree.add(slice_, Cut(part[start:stop], None if flags is None else flags[start:stop]), self._largest)
+
+    def purge(self, bound: int) -> None:
+        """Forget the chunks of which all rows expired before `bound`; at END everything."""
+        self._tree.keep(lambda chunk: bound < END and chunk.max_exp >= bound)
+
+    def expire(self, bound: int) -> Iterator[pl.DataFrame]:
+        """Give once each row of a preserved side that has not come out and expired before `bound`; at END all."""
+        for chunk in self.chunks():
+            if chunk.min_exp >= bound and bound < END:
+                continue
+            done = chunk.done
+            if done is None:
+                continue
+            lonely = ~done if bound >= END else ~done & (chunk.exp < bound)
+            if lonely.any():
+                chunk.mark(lonely)
+                yield gather(chunk.rows, np.flatnonzero(lonely))
+
+    def remove(self, wanted: Pattern) -> int:
+        """Forget rows that match, also those that have not come out; returns how many."""
+        before = len(self)
+        self._tree.replace(lambda node, chunk: self._without(node, chunk, wanted))
+        return before - len(self)
+
+    def oldest_waiting(self) -> int:
+        """The smallest timestamp of a row that may still have to come out padded, or END."""
+        oldest = END
+        if self.preserved:
+            for chunk in sorted(self.chunks(), key=lambda chunk: chunk.oldest_bound):
+                if chunk.oldest_bound >= oldest:
+                    break
+                oldest = min(oldest, chunk.oldest_waiting())
+        return oldest
+
+    def next_lonely(self) -> int:
+        """The first expiry of a row that has not come out, which it must do padded then; or END."""
+        first = END
+        if self.preserved:
+            for chunk in sorted(self.chunks(), key=lambda chunk: chunk.min_exp):
+                if chunk.min_exp >= first:
+                    break
+                if chunk.done is not None and chunk.oldest_waiting() < END:
+                    first = min(first, int(chunk.exp[~chunk.done].min()))
+        return first
+
+    def state(self) -> dict[str, pl.DataFrame]:
+        found: dict[str, pl.DataFrame] = {}
+        chunks = tuple(self.chunks())
+        for chunk in chunks:
+            found[chunk.name] = chunk.rows
+            bits = chunk.bits()
+            if bits is not None:
+                found[chunk.name + _DONE] = bits
+        if len(chunks) >= _INDEXED:
+            if self._index is None or len(self._index[0]) != len(chunks) or any(map(is_not, self._index[0], chunks)):
+                self._index = (chunks, write_index(chunks))
+            found[f"{self.name}/{_INDEX}"] = self._index[1]
+        fences = self._tree.fences()
+        return found if fences is None else found | {f"{self.name}/{_FENCES}": fences}
+
+    def restore(self, state: State) -> None:
+        """Take over this side's chunks as they are: they are sorted already."""
+        self._next = 0
+        index, fences = state.get(f"{self.name}/{_INDEX}"), state.get(f"{self.name}/{_FENCES}")
+        known = read_index(index)
+        own = [name for name in state if name.startswith(f"{self.name}/") and name.count("/") == 2]
+        nodes: dict[str, list[Chunk]] = {}
+        for name in sorted(own, key=_number):
+            chunk = Chunk(name, state[name], self.needed, None, known.get(name))
+            if self.preserved:
+                chunk.restore_bits(state[name + _DONE])
+            nodes.setdefault(name.split("/")[1], []).append(chunk)
+            self._next = _number(name) + 1
+        self._tree.restore(nodes, fences)
+        self._index = None if index is None else (tuple(self.chunks()), index)
+
+    def _without(self, node: str, chunk: Chunk, wanted: Pattern) -> Chunk | None:
+        found = matches(wanted, chunk.rows).to_numpy()
+        if not found.any():
+            return chunk
+        if found.all():
+            return None
+        self._next += 1
+        places = np.flatnonzero(~found)
+        done = None if chunk.done is None else chunk.done[places]
+        return Chunk(f"{self.name}/{node}/{self._next - 1}", gather(chunk.rows, places), self.needed, done)
+
+    def _cut(self, rows: pl.DataFrame) -> Iterator[tuple[str, np.ndarray | None]]:
+        """Which rows go to which slice (None: all of them)."""
+        exp = rows[EXPIRY].to_numpy()
+        mortal = exp < END
+        if not mortal.any():
+            yield _NEVER, None
+            return
+        if not mortal.all():
+            yield _NEVER, np.flatnonzero(~mortal)
+        bits = self._slice_bits(exp[mortal], rows[TS].to_numpy()[mortal])
+        index = exp >> bits
+        for number in np.unique(index[mortal]).tolist():
+            places = np.flatnonzero((index == number) & mortal)
+            yield f"{bits}.{number}", None if len(places) == rows.height else places
+
+    def _slice_bits(self, exp: np.ndarray, ts: np.ndarray) -> int:
+        """Slices are 2**bits long: a share of a row's life, longer if a page or the state would fall into too many of them."""
+        life, reach = int((exp - ts).max()), int(exp.max() - exp.min())
+        length = max(life // _SLICES_PER_LIFE, reach // _SLICES_PER_PAGE, 1)
+        crowd = max(0, len(self._tree.roots()) - _MANY_SLICES) // 4  # so that their number grows with the logarithm of time only
+        return min(62, (length - 1).bit_length() + crowd)
+
+    def _make(self, node: str, cuts: list[Cut]) -> list[Chunk]:
+        """Merge rows into chunks of a node; those that have expired are left out."""
+        rows, done = cuts[0]
+        if len(cuts) > 1:
+            rows = pl.concat([cut.rows for cut in cuts])
+            order = np.argsort(rows[KEY].to_numpy(), kind="stable")
+            order = order[rows[EXPIRY].to_numpy()[order] >= self._dead_below]
+            rows = gather(rows, order)
+            if done is not None:
+                done = np.concatenate([cut.done for cut in cuts if cut.done is not None])[order]
+        made = []
+        for start in range(0, rows.height, self._largest):
+            stop = start + self._largest
+            flags = None if done is None else done[start:stop]
+            made.append(Chunk(f"{self.name}/{node}/{self._next}", rows[start:stop], self.needed, flags))
+            self._next += 1
+        return made
+
+
+def _number(name: str) -> int:
+    return int(name.rsplit("/", 1)[1])

@@ -1,0 +1,41 @@
+"""Keep the tuples that satisfy a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from headrace.model.expressions.expression import FALSE, Expr
+from headrace.model.page import Element, Page
+from headrace.model.types import Type
+from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.operator import Operator
+
+
+class Filter(Struct, frozen=True, tag="filter"):
+    """The tuples for which the predicate is true; NULL is not."""
+
+    predicate: Expr
+
+    @property
+    def is_stateless(self) -> bool:
+        return True
+
+    def build(self) -> FilterOperator:
+        return FilterOperator(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+
+class FilterOperator(Operator):
+    """The running half of `Filter`."""
+
+    def __init__(self, spec: Filter) -> None:
+        # `filter` itself takes NULL for false, but the bare NULL has not even the right type.
+        self._predicate = compile_expr(spec.predicate if spec.predicate.type is Type.BOOLEAN else FALSE)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        kept = page.rows.filter(self._predicate)
+        return (Page(kept),) if kept.height else ()

@@ -1,0 +1,58 @@
+"""Fill in missing values from an archive; whole tuples pass untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page
+from headrace.model.schema import HIDDEN
+from headrace.operators.expressions.evaluate import evaluate
+from headrace.operators.operator import Operator
+from headrace.operators.tuples.archives import ArchiveSpec
+
+
+class Impute(Struct, frozen=True, tag="impute", omit_defaults=True):
+    """Each tuple with one more column, `name`: the `value`, or what the archive has for the `keys` where that is NULL.
+
+    Nothing is kept, so it may run anywhere; one that is `paced` runs in the bucket of the PACE behind it, to hear at once what would come too late.
+    """
+
+    name: str
+    value: Expr
+    keys: tuple[Expr, ...]
+    archive: ArchiveSpec
+    paced: bool = False
+
+    @property
+    def is_stateless(self) -> bool:
+        return not self.paced
+
+    def build(self) -> ImputeOperator:
+        return ImputeOperator(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+
+class ImputeOperator(Operator):
+    """The running half of `Impute`."""
+
+    def __init__(self, spec: Impute) -> None:
+        self._spec = spec
+        self._archive = spec.archive.open()
+        self.portion = spec.archive.portion
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        rows, spec = page.rows, self._spec
+        (value,) = evaluate(rows, [spec.value])
+        if value.null_count():
+            missing = np.flatnonzero(value.is_null().to_numpy())
+            found = self._archive.look_up(evaluate(rows[missing], spec.keys), spec.value.type.polars)
+            value = value.clone().scatter(missing, found)
+        visible = [name for name in rows.columns if name not in HIDDEN]
+        hidden = [name for name in rows.columns if name in HIDDEN]
+        return (Page(rows.with_columns(value.alias(spec.name)).select([*visible, spec.name, *hidden])),)

@@ -1,0 +1,41 @@
+"""Compute new columns from each tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page
+from headrace.model.schema import HIDDEN
+from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.operator import Operator
+
+
+class Project(Struct, frozen=True, tag="project"):
+    """The named expressions in this order; hidden columns of a page pass through."""
+
+    columns: tuple[tuple[str, Expr], ...]
+
+    @property
+    def is_stateless(self) -> bool:
+        return True
+
+    def build(self) -> ProjectOperator:
+        return ProjectOperator(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+
+class ProjectOperator(Operator):
+    """The running half of `Project`."""
+
+    def __init__(self, spec: Project) -> None:
+        self._columns = [compile_expr(expr).alias(name) for name, expr in spec.columns]
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        # `__ts` is always there, so constants get the page's length.
+        present = page.rows.columns
+        return (Page(page.rows.select([*self._columns, *(name for name in HIDDEN if name in present)])),)

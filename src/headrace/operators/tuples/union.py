@@ -1,0 +1,62 @@
+"""Merge inputs of equal schemas into one bag of tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import HIDDEN, TS
+from headrace.model.time import BEGIN
+from headrace.operators.operator import Frontier, Operator, State
+
+
+class Union(Struct, frozen=True, tag="union"):
+    """All tuples of all ports as they come: no order among ports, no waiting."""
+
+    ports: int
+
+    @property
+    def is_stateless(self) -> bool:
+        return True
+
+    def build(self) -> UnionOperator:
+        return UnionOperator(self)
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return ()
+
+
+class UnionOperator(Operator):
+    """The running half of `Union`."""
+
+    def __init__(self, spec: Union) -> None:
+        self._frontier = Frontier(spec.ports)
+        self._chunk: pl.DataFrame | None = None  # made when it is asked for; bounds change far more often
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        # Sequence numbers and expiries of different inputs do not compare; the timestamp always stands last.
+        present = page.rows.columns
+        wanted = [*(name for name in present if name not in HIDDEN), TS]
+        return (page if wanted == present else Page(page.rows.select(wanted)),)
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        before = self._frontier.bounds[port]
+        bound = self._frontier.advance(port, mark.bound)
+        if self._frontier.bounds[port] > before:
+            self._chunk = None
+        return () if bound is None else (Punctuation(bound),)
+
+    def state(self) -> State:
+        # A port that has ended is not told so again after a restart, so its bound must survive.
+        if self._chunk is None and max(self._frontier.bounds) > BEGIN:
+            self._chunk = pl.DataFrame({"bound": self._frontier.bounds})
+        return {} if self._chunk is None else {"bounds": self._chunk}
+
+    def restore(self, state: State) -> None:
+        if "bounds" in state:
+            self._chunk = state["bounds"]
+            self._frontier.bounds = self._chunk["bound"].to_list()

@@ -1,0 +1,205 @@
+"""Split aggregate functions into partial columns, their merging, and the final value, all as column expressions.
+
+A partial summarises some rows of a group in a fixed set of columns, the parts. Calls that need the same part of the same
+argument share it: `sum(x)`, `avg(x)` and `count(x)` keep two columns together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from headrace.errors import OperatorFault
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.patterns.pattern import Pattern, rename
+from headrace.model.schema import SEQ, TS
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall
+from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.windows.user_aggregates import UserAggregate, load
+
+#: Keys of a group: the output name of each and the expression that computes it.
+Keys: TypeAlias = tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One column of a partial: how it comes from raw rows, and from other partials."""
+
+    name: str
+    fold: pl.Expr
+    merge: pl.Expr
+    #: Python work that turns the column of lists which `fold` or `merge` gathered into the part; users' aggregates only.
+    folded: Callable[[pl.Series], pl.Series] | None = None
+    merged: Callable[[pl.Series], pl.Series] | None = None
+    #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
+    kind: Literal["rows", "count", "sum", "min", "max", "first", "last"] | None = None
+    arg: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The parts of one call and its final value over them."""
+
+    parts: tuple[Part, ...]
+    final: pl.Expr
+
+
+@dataclass(slots=True)
+class Aggregates:
+    """All keys and calls of one aggregate operator, ready to run on frames."""
+
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+    names: list[str] = field(init=False)
+    needs_order: bool = field(init=False)
+    parts: list[Part] = field(init=False)
+    _finals: list[pl.Expr] = field(init=False)
+    _inputs: list[pl.Expr] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = [name for name, _ in self.keys]
+        self.needs_order = any(call.function in ("first", "last") for call in self.calls)
+        args = list(dict.fromkeys(call.arg for call in self.calls if call.arg is not None))
+        self._inputs = [compile_expr(expr).alias(name) for name, expr in self.keys]
+        self._inputs += [compile_expr(arg).alias(f"__a{i}") for i, arg in enumerate(args)]
+        splits = [split(call, "" if call.arg is None else f"__a{args.index(call.arg)}") for call in self.calls]
+        self.parts = list({part.name: part for one in splits for part in one.parts}.values())
+        self._finals = [one.final.cast(call.type.polars).alias(call.name) for one, call in zip(splits, self.calls, strict=True)]
+
+    def read(self, rows: pl.DataFrame, *extra: pl.Expr) -> pl.DataFrame:
+        """Compute keys and arguments; `extra` columns too. Keeps `__ts`, and `__seq` if a call breaks ties by it."""
+        hidden = [pl.col(TS)]
+        if self.needs_order:
+            hidden.append(pl.col(SEQ) if SEQ in rows.columns else pl.lit(0, pl.Int64).alias(SEQ))
+        return rows.select(*self._inputs, *hidden, *extra)
+
+    def groups(self, wanted: Pattern) -> Pattern | None:
+        """A pattern of the input over the columns that groups are kept by; None if it speaks of what is no plain key."""
+        names = {expr.name: name for name, expr in self.keys if isinstance(expr, Column)}
+        return rename(wanted, names) if wanted.names <= names.keys() else None
+
+    def fold(self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr, parts: Sequence[Part] | None = None) -> pl.DataFrame:
+        """Partials of what `read` gave, one row per different value of `by`; only some parts if they are named."""
+        parts = self.parts if parts is None else parts
+        frame = rows.group_by(by).agg(*(part.fold.alias(part.name) for part in parts), *extra)
+        work = {part.name: part.folded for part in parts if part.folded}
+        return frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
+
+    def merge(self, partials: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
+        """Partials of partials, one row per different value of `by`."""
+        frame = partials.group_by(by).agg(*(part.merge.alias(part.name) for part in self.parts), *extra)
+        work = {part.name: part.merged for part in self.parts if part.merged}
+        return frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
+
+    def newest(self, partials: pl.DataFrame) -> int:
+        """The greatest `__seq` that partials remember; -1 if they remember none."""
+        names = [part.name for part in self.parts if part.name.endswith(("_first", "_last"))]
+        found = [partials[name].struct.field("seq").max() for name in names]
+        return max((int(seq) for seq in found if seq is not None), default=-1)  # type: ignore[arg-type]
+
+    def results(self, partials: pl.DataFrame, *, start: pl.Expr, end: pl.Expr, stamp: pl.Expr) -> pl.DataFrame:
+        """Final rows in output order: keys, calls, window_start, window_end, `__ts`."""
+        instant = Type.TIMESTAMP.polars
+        return partials.select(
+            *self.names, *self._finals, start.cast(instant).alias("window_start"), end.cast(instant).alias("window_end"), stamp.alias(TS)
+        )
+
+
+def split(call: AggregateCall, arg: str) -> Split:
+    """Say how a call over the column `arg` is computed in parts."""
+    x = pl.col(arg)
+    match call.function:
+        case "count":
+            part = _count(arg) if call.arg is not None else _rows()
+            return Split((part,), pl.col(part.name))
+        case "shed_error":
+            return Split((_rows(),), pl.lit(0.0))  # where tuples are weighed, the plan says it in other terms
+        case "sum":
+            count, total = _count(arg), _sum(arg, call.type.polars)
+            return Split((count, total), _unless_empty(count, pl.col(total.name)))
+        case "avg":
+            count, total = _count(arg), _sum(arg, pl.Float64())
+            return Split((count, total), _unless_empty(count, pl.col(total.name) / pl.col(count.name)))
+        case "min":
+            return _single(Part(f"{arg}_min", x.min(), pl.col(f"{arg}_min").min(), kind="min", arg=arg))
+        case "max" if call.type in (Type.FLOAT, Type.DOUBLE):
+            # NaN is the greatest number, as in Spark.
+            return _single(Part(f"{arg}_max", x.nan_max(), pl.col(f"{arg}_max").nan_max(), kind="max", arg=arg))
+        case "max":
+            return _single(Part(f"{arg}_max", x.max(), pl.col(f"{arg}_max").max(), kind="max", arg=arg))
+        case "variance":
+            return _variance(arg, lambda value: value)
+        case "stddev":
+            return _variance(arg, lambda value: value.sqrt())
+        case "count_distinct":
+            name = f"{arg}_distinct"
+            part = Part(name, x.drop_nulls().unique(), pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique())
+            return Split((part,), pl.col(name).list.len())
+        case "first" | "last":
+            return _extreme(arg, call.function)
+        case _:
+            return _user(call, arg)
+
+
+def _single(part: Part) -> Split:
+    return Split((part,), pl.col(part.name))
+
+
+def _rows() -> Part:
+    return Part("__rows", pl.len().cast(pl.Int64), pl.col("__rows").sum(), kind="rows")
+
+
+def _count(arg: str) -> Part:
+    name = f"{arg}_count"
+    return Part(name, pl.col(arg).count().cast(pl.Int64), pl.col(name).sum(), kind="count", arg=arg)
+
+
+def _sum(arg: str, dtype: pl.DataType) -> Part:
+    name = f"{arg}_sum_{dtype}"
+    return Part(name, pl.col(arg).cast(dtype).sum(), pl.col(name).sum(), kind="sum", arg=arg)
+
+
+def _unless_empty(count: Part, value: pl.Expr) -> pl.Expr:
+    return pl.when(pl.col(count.name) > 0).then(value)
+
+
+def _variance(arg: str, shape: Callable[[pl.Expr], pl.Expr]) -> Split:
+    """Count, mean and M2 (sum of squared distances from the mean); merged by Chan, Golub and LeVeque's formula for many samples."""
+    x, count = pl.col(arg).cast(pl.Float64), _count(arg)
+    n, mean, m2 = pl.col(count.name), pl.col(f"{arg}_mean"), pl.col(f"{arg}_m2")
+    whole = (n * mean).sum() / n.sum().clip(lower_bound=1)
+    parts = (
+        count,
+        Part(f"{arg}_mean", x.mean().fill_null(0.0), whole),
+        Part(f"{arg}_m2", (x.var(ddof=0) * x.count()).fill_null(0.0), m2.sum() + (n * (mean - whole) ** 2).sum()),
+    )
+    return Split(parts, pl.when(n > 1).then(shape(m2 / (n - 1))))
+
+
+def _extreme(arg: str, function: str) -> Split:
+    """The row that comes first or last by timestamp, arrival, value; NULL before all values."""
+    name = f"{arg}_{function}"
+    row = pl.struct(pl.col(TS).alias("ts"), pl.col(SEQ).alias("seq"), pl.col(arg).alias("value"))
+    raw = row.sort_by(TS, SEQ, arg, nulls_last=False)
+    kept = pl.col(name).sort_by(*(pl.col(name).struct.field(part) for part in ("ts", "seq", "value")), nulls_last=False)
+    if function == "first":
+        part = Part(name, raw.first(), kept.first(), kind="first", arg=arg)
+    else:
+        part = Part(name, raw.last(), kept.last(), kind="last", arg=arg)
+    return Split((part,), pl.col(name).struct.field("value"))
+
+
+def _user(call: AggregateCall, arg: str) -> Split:
+    if not call.function.startswith("python:"):
+        raise OperatorFault(f"no aggregate function {call.function!r}", hint="a user's own is written 'python:module:Class'")
+    if call.arg is None:
+        raise OperatorFault(f"the aggregate {call.function!r} takes one argument")
+    user: UserAggregate = load(call.function)
+    name = f"{arg}_{call.function}"
+    part = Part(name, pl.col(arg).drop_nulls(), pl.col(name), user.fold, user.merge)
+    dtype = call.type.polars
+    return Split((part,), pl.col(name).map_batches(lambda states: user.finish(states, dtype), return_dtype=dtype, is_elementwise=True))

@@ -1,0 +1,62 @@
+"""Merged blocks of 2, 4, 8, ... neighbouring panes, so that a window of many panes is made of few blocks.
+
+Blocks are built of panes that are complete, each once, from the blocks of half their length; a window of n panes is then at most 2 log n blocks.
+They follow from the panes and are no state: after a restart they are built again when a window closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from headrace.model.time import BEGIN
+from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.state.runs import Runs
+
+#: With fewer panes in a window, blocks do not pay.
+_LEAST_PANES = 8
+
+
+class PaneBlocks:
+    """The rows of windows, over `panes` in the order of the column `pane`, the panes being `length` long and `count` in a window."""
+
+    def __init__(self, panes: SpreadRuns, pane: str, *, length: int, count: int, merge: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        self._panes, self._pane, self._length, self._merge = panes, pane, length, merge
+        self._height = count.bit_length() - 1 if count >= _LEAST_PANES else 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew, the panes having been exchanged."""
+        self._levels: list[Runs | SpreadRuns] = [self._panes, *(Runs("blocks", self._pane, None) for _ in range(self._height))]
+        self._built = [BEGIN] * (self._height + 1)
+
+    def build(self, bound: int) -> None:
+        """Merge what is complete when no tuple before `bound` can come any more."""
+        least = self._panes.least()
+        for level in range(1, self._height + 1):
+            length = self._length << level
+            start, stop = max(self._built[level], least // length * length), bound // length * length
+            if start < stop:
+                rows = self._levels[level - 1].between(start, stop)
+                if rows:
+                    self._levels[level].append(self._merge(pl.concat(rows).with_columns(pl.col(self._pane) // length * length)))
+                self._built[level] = stop
+
+    def between(self, start: int, stop: int) -> list[pl.DataFrame]:
+        """Partials that make up the panes from `start` to `stop`, whole panes that `build` has seen complete."""
+        found: list[pl.DataFrame] = []
+        length = self._length
+        for level in range(self._height):
+            longer = 2 * length
+            inner_start, inner_stop = -(-start // longer) * longer, stop // longer * longer
+            if inner_start >= inner_stop:
+                return found + self._levels[level].between(start, stop)
+            found += self._levels[level].between(start, inner_start) + self._levels[level].between(inner_stop, stop)
+            start, stop, length = inner_start, inner_stop, longer
+        return found + self._levels[self._height].between(start, stop)
+
+    def expire(self, horizon: int) -> None:
+        """Drop the panes before the horizon, and the blocks that hold nothing else."""
+        for level, runs in enumerate(self._levels):
+            runs.expire(horizon - (self._length << level) + self._length)

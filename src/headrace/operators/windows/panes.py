@@ -1,0 +1,321 @@
+"""Aggregates over Range and Landmark windows, by panes: a tuple is added once to its pane, a window is made of whole panes.
+
+`PartialAggregate` turns raw pages into partials per pane and group and keeps nothing, so it may run before a shuffle. `PaneAggregate`
+gathers partials and, when a punctuation says that a window is complete, merges the window's panes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.match import Between, IsNull, Match, OneOf
+from headrace.model.patterns.pattern import Pattern, matches, pattern
+from headrace.model.schema import TS
+from headrace.model.time import BEGIN, END
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Landmark, Range
+from headrace.operators.operator import Operator, State
+from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.windows.aggregates import Aggregates, Keys
+from headrace.operators.windows.pane_blocks import PaneBlocks
+
+#: Start of a partial's pane, Int64.
+PANE = "__pane"
+_WINDOW_END = "__end"
+#: How many rows to lay out at most for one merge.
+_BATCH_ROWS = 1_000_000
+
+
+class PartialAggregate(Struct, frozen=True, tag="partial_aggregate"):
+    """Partials of each page: one row per pane and group, with `__pane`, the keys, the parts, and the least `__ts`.
+
+    Tuples in no window (in gaps, before a landmark) are dropped.
+    """
+
+    window: Range | Landmark
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+
+    def build(self) -> Operator:
+        return _Partial(self)
+
+    @property
+    def is_stateless(self) -> bool:
+        return True
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(expr for _, expr in self.keys)
+
+
+class PaneAggregate(Struct, frozen=True, tag="pane_aggregate"):
+    """Results of every window that a punctuation completes, from the partials of its panes."""
+
+    window: Range | Landmark
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+
+    def build(self) -> Operator:
+        aggregates = Aggregates(self.keys, self.calls)
+        match self.window:
+            case Range():
+                return _RangeWindows(self.window, aggregates)
+            case Landmark():
+                return _LandmarkWindows(self.window, aggregates)
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(Column(name, expr.type) for name, expr in self.keys)
+
+
+class _Partial(Operator):
+    def __init__(self, spec: PartialAggregate) -> None:
+        self._aggregates = Aggregates(spec.keys, spec.calls)
+        ts, self._inside = pl.col(TS), None
+        match spec.window:
+            case Range(size=size, slide=slide):
+                length = math.gcd(size, slide)
+                self._pane = ts // length * length
+                if slide > size:
+                    self._inside = ts - ts // slide * slide < size
+            case Landmark(start=start, slide=slide):
+                first = start or 0
+                self._pane = (ts - first) // slide * slide + first
+                if start is not None:
+                    self._inside = ts >= start
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        rows = page.rows if self._inside is None else page.rows.filter(self._inside)
+        if rows.height == 0:
+            return ()
+        raw = self._aggregates.read(rows, self._pane.alias(PANE))
+        return (Page(self._aggregates.fold(raw, [PANE, *self._aggregates.names], pl.col(TS).min())),)
+
+
+class _RangeWindows(Operator):
+    def __init__(self, window: Range, aggregates: Aggregates) -> None:
+        self._window, self._aggregates = window, aggregates
+        self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
+        self._panes = SpreadRuns("pane", PANE, self._merge, aggregates.names)
+        length = math.gcd(window.size, window.slide)
+        self._blocks = PaneBlocks(self._panes, PANE, length=length, count=window.size // length, merge=self._merge)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        self._panes.append(page.rows.select(self._columns))
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        bound, (size, slide) = mark.bound, (self._window.size, self._window.slide)
+        promise = Punctuation(END if bound >= END else _next_end(bound, size, slide))
+        least = self._panes.least()
+        if least == END or self._next_close(least) > bound:
+            return (promise,)
+        result = self._close(bound)
+        # The horizon is where the first window that has not closed starts; earlier panes are in no window any more.
+        self._blocks.expire(min(_next_end(bound, size, slide) - size, END))
+        return (Page(result), promise)
+
+    def state(self) -> State:
+        return self._panes.state()
+
+    def restore(self, state: State) -> None:
+        self._panes.restore(state)
+        self._blocks.forget()
+
+    def held(self) -> int:
+        return len(self._panes)
+
+    def due(self) -> int | None:
+        least = self._panes.least()
+        return None if least == END else self._next_close(least)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        count = self._panes.remove(wanted)
+        if count:
+            self._blocks.forget()
+        return count
+
+    def settled(self, wanted: Pattern) -> Sequence[Pattern]:
+        found = self.partial()
+        return () if found is None else groups_of(self._aggregates.keys, found.filter(matches(wanted, found)), self._window)
+
+    def partial(self) -> pl.DataFrame | None:
+        least, size, slide = self._panes.least(), self._window.size, self._window.slide
+        if least == END:
+            return None
+        newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, END))
+        end, overlap = pl.col(_WINDOW_END), -(-size // slide)
+        merged = self._merge_windows([self._spread(self._next_close(least), newest // slide * slide + size, overlap)])
+        return self._aggregates.results(merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end)
+
+    def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
+        return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
+
+    def _next_close(self, pane: int) -> int:
+        """The end of the first window that holds a pane and has not closed."""
+        return max(_next_end(pane, self._window.size, self._window.slide), self._panes.horizon + self._window.size)
+
+    def _close(self, bound: int) -> pl.DataFrame:
+        """Results of the windows that have not closed and end by `bound`."""
+        size, slide = self._window.size, self._window.slide
+        first = self._next_close(self._panes.least())
+        newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, bound))
+        last = min(_last_end(bound, size, slide), newest // slide * slide + size)
+        windows, overlap = (last - first) // slide + 1, -(-size // slide)
+        if windows > overlap and len(self._panes) * overlap <= _BATCH_ROWS:
+            merged = self._merge_windows([self._spread(first, last, overlap)])
+        else:
+            merged = self._merge_each(first, last)
+        end = pl.col(_WINDOW_END)
+        return self._aggregates.results(merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end)
+
+    def _spread(self, first: int, last: int, overlap: int) -> pl.DataFrame:
+        """Each pane once for every window that holds it: for each possible distance, the window that starts so many slides before the last one."""
+        size, slide, end = self._window.size, self._window.slide, pl.col(_WINDOW_END)
+        rows = pl.concat(self._panes.between(first - size, last))
+        own, inside = pl.col(PANE) // slide * slide + size, (end > pl.col(PANE)) & end.is_between(first, last)
+        return pl.concat([rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(overlap)])
+
+    def _merge_each(self, first: int, last: int) -> pl.DataFrame:
+        """Window by window, some at a time."""
+        self._blocks.build(last)
+        done, waiting, height = [], [], 0
+        for end in self._occupied(first, last):
+            for rows in self._blocks.between(end - self._window.size, end):
+                waiting.append(rows.with_columns(pl.lit(end, pl.Int64).alias(_WINDOW_END)))
+                height += rows.height
+            if height > _BATCH_ROWS:
+                done.append(self._merge_windows(waiting))
+                waiting, height = [], 0
+        return pl.concat([*done, self._merge_windows(waiting)] if waiting else done)
+
+    def _occupied(self, first: int, last: int) -> Iterator[int]:
+        """The ends of windows that hold a pane; a long silence costs nothing."""
+        size, slide = self._window.size, self._window.slide
+        panes = np.unique(np.concatenate([rows[PANE].to_numpy() for rows in self._panes.between(first - size, last)]))
+        end = first
+        while end <= last and (place := int(np.searchsorted(panes, end - size))) < len(panes):
+            pane = int(panes[place])
+            if pane < end:
+                yield end
+                end += slide
+            else:
+                end = _next_end(pane, size, slide)
+
+    def _merge_windows(self, rows: list[pl.DataFrame]) -> pl.DataFrame:
+        return self._aggregates.merge(pl.concat(rows), [_WINDOW_END, *self._aggregates.names])
+
+
+class _LandmarkWindows(Operator):
+    """Open panes, and for each group the total of all closed ones."""
+
+    def __init__(self, window: Landmark, aggregates: Aggregates) -> None:
+        self._window, self._aggregates = window, aggregates
+        self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
+        self._panes = SpreadRuns("pane", PANE, self._merge, aggregates.names)
+        # A total needs no pane: all have the same, so that the totals of a group merge.
+        self._totals = SpreadRuns("total", PANE, self._merge, aggregates.names)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        self._panes.append(page.rows.select(self._columns))
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        bound, slide, origin = mark.bound, self._window.slide, self._window.start or 0
+        ahead = _next_end(bound - origin, slide, slide) + origin
+        if self._window.start is not None:
+            ahead = max(ahead, self._window.start + slide)
+        results = []
+        while (least := self._panes.least()) + slide <= bound:
+            results.append(self._close(least))
+        promise = Punctuation(END if bound >= END else ahead)
+        return (Page(pl.concat(results)), promise) if results else (promise,)
+
+    def state(self) -> State:
+        return {**self._panes.state(), **self._totals.state()}
+
+    def restore(self, state: State) -> None:
+        self._panes.restore(state)
+        self._totals.restore(state)
+
+    def held(self) -> int:
+        return len(self._panes) + len(self._totals)
+
+    def due(self) -> int | None:
+        least = self._panes.least()
+        return None if least == END else least + self._window.slide
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        # a total is of all panes before: it goes only with the whole group
+        return self._panes.remove(wanted) + (self._totals.remove(wanted) if wanted.get(PANE) is None else 0)
+
+    def partial(self) -> pl.DataFrame | None:
+        rows = self._panes.between(BEGIN, END)
+        if not rows:
+            return None
+        end = max(int(part[PANE][-1]) for part in rows) + self._window.slide
+        return self._totals_with(self._merge(pl.concat(rows).with_columns(pl.lit(0, pl.Int64).alias(PANE))), end)
+
+    def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
+        return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
+
+    def _close(self, pane: int) -> pl.DataFrame:
+        end = pane + self._window.slide
+        fresh = self._merge(pl.concat(self._panes.between(pane, end))).with_columns(pl.lit(0, pl.Int64).alias(PANE))
+        results = self._totals_with(fresh, end)
+        self._totals.append(fresh)
+        self._panes.expire(end)
+        return results
+
+    def _totals_with(self, fresh: pl.DataFrame, end: int) -> pl.DataFrame:
+        """Results of the groups of fresh partials, which have the pane 0, with all that came before."""
+        names, earlier = self._aggregates.names, self._totals.between(BEGIN, END)
+        if names:
+            earlier = [rows.join(fresh, on=names, how="semi", nulls_equal=True) for rows in earlier]
+        totals = self._aggregates.merge(pl.concat([fresh, *earlier]), [PANE, *names]).sort(names or PANE)
+        start = pl.lit(self._window.start, pl.Int64)
+        return self._aggregates.results(totals, start=start, end=pl.lit(end, pl.Int64), stamp=pl.lit(end, pl.Int64))
+
+
+def pane_length(window: Range | Landmark) -> int:
+    """How long a pane of a window is."""
+    return math.gcd(window.size, window.slide) if isinstance(window, Range) else window.slide
+
+
+def groups_of(keys: Keys, results: pl.DataFrame, window: Range) -> list[Pattern]:
+    """The partials that results of windows were made of: for each window one pattern if there is one key, else one for each group."""
+    found: list[Pattern] = []
+    if any(expr.type is Type.BINARY for _, expr in keys):
+        return found
+    columns = [Column(name, expr.type) for name, expr in keys]
+    for (end,), rows in results.group_by(TS, maintain_order=True):
+        assert isinstance(end, int)
+        panes = (Column(PANE, Type.BIGINT), Between(end - window.size, end - pane_length(window)))
+        values = [rows[column.name].to_physical() for column in columns]
+        if len(columns) == 1:
+            present = values[0].drop_nulls()
+            choices: list[list[Match]] = [[OneOf(tuple(present.to_list()))]] if len(present) else []
+            choices += [[IsNull()]] if values[0].null_count() else []
+        else:
+            choices = [[IsNull() if value is None else OneOf((value,)) for value in group] for group in zip(*values, strict=True)] if values else [[]]
+        found += [pattern(panes, *zip(columns, choice, strict=True)) for choice in choices]
+    return found
+
+
+def _last_end(bound: int, size: int, slide: int) -> int:
+    """The greatest window end <= bound."""
+    return (bound - size) // slide * slide + size
+
+
+def _next_end(bound: int, size: int, slide: int) -> int:
+    """The least window end > bound."""
+    return _last_end(bound, size, slide) + slide

@@ -1,0 +1,124 @@
+"""Aggregates over Session windows: per group, runs of tuples that are closer than `gap` to the next.
+
+State is fragments: stretches of a session with first and last timestamp and the partial of their tuples. They are merged whenever they meet, and
+a session is complete when a punctuation reaches its last timestamp + gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.schema import TS
+from headrace.model.time import BEGIN, END
+from headrace.model.window import AggregateCall, Session
+from headrace.operators.operator import Operator, State
+from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.windows.aggregates import Aggregates, Keys
+
+_FIRST, _LAST, _SESSION = "__first", "__last", "__session"
+_RIPE = "__ripe"
+
+
+class SessionAggregate(Struct, frozen=True, tag="session_aggregate"):
+    """Results of every session that a punctuation completes; tuples may come in any order."""
+
+    window: Session
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+
+    def build(self) -> Operator:
+        return _Sessions(self.window.gap, Aggregates(self.keys, self.calls))
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(expr for _, expr in self.keys)
+
+
+class _Sessions(Operator):
+    """Fragments lie in the order of their last timestamp: those of complete sessions are at the front, and what is behind the horizon is over."""
+
+    def __init__(self, gap: int, aggregates: Aggregates) -> None:
+        self._gap, self._aggregates = gap, aggregates
+        self._columns = [*aggregates.names, _FIRST, _LAST, *(part.name for part in aggregates.parts)]
+        self._fragments = SpreadRuns("session", _LAST, self._merge, aggregates.names)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        if len(page):
+            rows = self._aggregates.read(page.rows, pl.col(TS).alias(_FIRST), pl.col(TS).alias(_LAST))
+            ends = pl.col(_FIRST).min(), pl.col(_LAST).max()
+            self._fragments.append(self._aggregates.fold(self._numbered(rows), [_SESSION, *self._aggregates.names], *ends).select(self._columns))
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        results = self._close(mark.bound) if self._fragments.least() + self._gap <= mark.bound else None
+        # A later result is of an open session or of tuples still to come; either way `gap` after a last timestamp known here.
+        promise = Punctuation(END if mark.bound >= END else min(mark.bound, self._fragments.least()) + self._gap)
+        return (promise,) if results is None else (Page(results), promise)
+
+    def state(self) -> State:
+        return self._fragments.state()
+
+    def restore(self, state: State) -> None:
+        self._fragments.restore(state)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._fragments.remove(groups)
+
+    def partial(self) -> pl.DataFrame | None:
+        rows = self._fragments.between(BEGIN, END)
+        if not rows:
+            return None
+        end = pl.col(_LAST) + self._gap
+        return self._aggregates.results(self._merge(pl.concat(rows)), start=pl.col(_FIRST), end=end, stamp=end)
+
+    def held(self) -> int:
+        return len(self._fragments)
+
+    def due(self) -> int | None:
+        least = self._fragments.least()
+        return None if least == END else least + self._gap
+
+    def _close(self, bound: int) -> pl.DataFrame | None:
+        names, edge = self._aggregates.names, bound - self._gap + 1
+        ripened = self._fragments.between(BEGIN, edge)
+        if not ripened:
+            return None  # they have merged with later ones
+        ripe = pl.concat(ripened).with_columns(pl.lit(True).alias(_RIPE))
+        green = [rows.with_columns(pl.lit(False).alias(_RIPE)) for rows in self._fragments.between(edge, END)]
+        if names:
+            green = [rows.join(ripe, on=names, how="semi", nulls_equal=True) for rows in green]
+        found = self._numbered(pl.concat([ripe, *green])).with_columns(pl.col(_LAST).max().over(_SESSION).alias("__until"))
+        # A ripe fragment of a session that goes on lives on as one that reaches as far as the session does.
+        going_on = found.filter(pl.col(_RIPE) & (pl.col("__until") >= edge)).with_columns(pl.col("__until").alias(_LAST)).select(self._columns)
+        over = found.filter(pl.col("__until") < edge)
+        self._fragments.expire(edge)
+        self._fragments.append(going_on)
+        if over.height == 0:
+            return None
+        merged = self._aggregates.merge(over, [_SESSION, *names], pl.col(_FIRST).min(), pl.col(_LAST).max())
+        end = pl.col(_LAST) + self._gap
+        return self._aggregates.results(merged.sort(_LAST, *names), start=pl.col(_FIRST), end=end, stamp=end)
+
+    def _merge(self, fragments: pl.DataFrame) -> pl.DataFrame:
+        ends = pl.col(_FIRST).min(), pl.col(_LAST).max()
+        return self._aggregates.merge(self._numbered(fragments), [_SESSION, *self._aggregates.names], *ends).select(self._columns)
+
+    def _numbered(self, fragments: pl.DataFrame) -> pl.DataFrame:
+        """Number the sessions that the fragments form."""
+        names = self._aggregates.names
+        ordered = fragments.sort(*names, _FIRST)
+        # NULL is a group too, hence ne_missing.
+        groups = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names).cum_sum() if names else pl.lit(0)
+        reach = pl.col(_LAST).cum_max().over("__group").shift(1)
+        starts = (pl.col(_FIRST) - reach >= self._gap) | (pl.col("__group") != pl.col("__group").shift(1))
+        return ordered.with_columns(groups.alias("__group")).with_columns(starts.fill_null(False).cum_sum().alias(_SESSION))

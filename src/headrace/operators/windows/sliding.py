@@ -1,0 +1,179 @@
+"""Aggregates over Sliding windows: with each tuple, in order, the tuples of its group in the last `size` microseconds up to and with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.schema import SEQ, TS
+from headrace.model.time import END
+from headrace.model.window import AggregateCall, Sliding
+from headrace.operators.operator import Operator, State
+from headrace.operators.state.hash_slots import SLOT, Slots
+from headrace.operators.state.runs import Runs
+from headrace.operators.windows.aggregates import Aggregates, Keys
+from headrace.operators.windows.slice_kernels import Array
+from headrace.operators.windows.slices import firsts, fold_slices, group_numbers, merge_prefixes
+
+#: Timestamp of the first tuple that a group ever had; Int64.
+_FIRST = "__first"
+#: A page is worked off in pieces of so many rows where each prefix may be as large as the group.
+_PIECE_ROWS = 4_096
+
+
+class SlidingAggregate(Struct, frozen=True, tag="sliding_aggregate"):
+    """One result per tuple; the input is in timestamp order."""
+
+    window: Sliding
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+
+    def build(self) -> Operator:
+        aggregates = Aggregates(self.keys, self.calls)
+        return _Growing(aggregates) if self.window.size is None else _Moving(self.window.size, aggregates)
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return tuple(expr for _, expr in self.keys)
+
+
+class _Moving(Operator):
+    """Keeps the rows of the last `size` microseconds, and of each group when it began."""
+
+    def __init__(self, size: int, aggregates: Aggregates) -> None:
+        self._size, self._aggregates = size, aggregates
+        self._rows = Runs("row", TS, None)
+        self._begins = Slots("begin", aggregates.names)
+        self._next = 0  # position in the order of arrival, above all that are kept
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        if not len(page):
+            return ()
+        rows = _numbered(self._aggregates.read(page.rows), self._next)
+        self._next += rows.height
+        begins = self._begin(rows)
+        start = int(rows[TS][0])
+        earlier = self._rows.between(start - self._size, END)
+        names = self._aggregates.names
+        if names:
+            earlier = [part.join(rows, on=names, how="semi", nulls_equal=True) for part in earlier]
+        ordered = pl.concat([*earlier, rows]).sort(*names, TS, SEQ)
+        self._rows.append(rows)
+        self._rows.expire(int(rows[TS][-1]) - self._size)
+        fresh = np.flatnonzero((ordered[SEQ] >= rows[SEQ][0]).to_numpy())
+        starts = self._starts(ordered[TS].to_numpy(), group_numbers(ordered, names))[fresh]
+        partials = fold_slices(self._aggregates, ordered, starts, fresh + 1)
+        given = ordered[fresh].select(*names, TS, SEQ)
+        if names:
+            given = given.join(begins, on=names, how="left", nulls_equal=True, maintain_order="left")
+        else:
+            given = given.with_columns(pl.lit(begins[_FIRST][0], pl.Int64).alias(_FIRST))
+        done = pl.concat([given, partials], how="horizontal").sort(SEQ)
+        ts = pl.col(TS)
+        return (Page(self._aggregates.results(done, start=pl.max_horizontal(ts - self._size, _FIRST), end=ts, stamp=ts)),)
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        if self._rows.least() < mark.bound - self._size:
+            self._rows.expire(mark.bound - self._size)
+        return (mark,)
+
+    def state(self) -> State:
+        return {**self._rows.state(), **self._begins.state()}
+
+    def restore(self, state: State) -> None:
+        self._rows.restore(state)
+        self._begins.restore(state)
+        self._next = 1 + max((int(rows[SEQ].max()) for rows in self._rows.between(self._rows.horizon, END)), default=-1)  # type: ignore[arg-type]
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._rows.remove(groups) + self._begins.remove(groups)
+
+    def held(self) -> int:
+        return len(self._rows)
+
+    def _begin(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """When the page's groups began, the new ones among them being kept."""
+        names = self._aggregates.names
+        slotted = self._begins.assign(rows.select(*names, pl.col(TS).alias(_FIRST)))
+        groups = slotted.group_by(*names, SLOT).agg(pl.col(_FIRST).min())
+        touched = groups[SLOT].unique().to_list()
+        known = self._begins.of(touched)
+        if known:
+            before = pl.concat(known)
+            new = groups.join(before, on=[*names, SLOT], how="anti", nulls_equal=True)
+            groups = pl.concat([before, new])
+            touched = new[SLOT].unique().to_list()
+        if touched:
+            self._begins.replace(touched, groups.filter(pl.col(SLOT).is_in(touched)))
+        return groups.select(*names, _FIRST)
+
+    def _starts(self, ts: Array, groups: Array) -> Array:
+        """The position of each row's first row in its window, rows being sorted by group and timestamp."""
+        since = ts - ts.min()
+        span = int(since.max()) + 1
+        if (int(groups[-1]) + 1) * span >= 2**62:  # then ranks instead, so that group and time fit in one number
+            instants = np.unique(ts)
+            rank, least, span = np.searchsorted(instants, ts), np.searchsorted(instants, ts - self._size), len(instants)
+        else:
+            rank, least = since, np.maximum(since - self._size, 0)
+        return np.searchsorted(groups * span + rank, groups * span + least)
+
+
+class _Growing(Operator):
+    """[UNBOUNDED]: keeps one partial per group."""
+
+    def __init__(self, aggregates: Aggregates) -> None:
+        self._aggregates = aggregates
+        self._totals = Slots("total", aggregates.names)
+        self._columns = [*aggregates.names, SLOT, _FIRST, *(part.name for part in aggregates.parts)]
+        self._next = 0
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        lists = any(call.function == "count_distinct" or call.function.startswith("python:") for call in self._aggregates.calls)
+        return tuple(self._piece(rows) for rows in page.rows.iter_slices(_PIECE_ROWS if lists else 2**31) if rows.height)
+
+    def state(self) -> State:
+        return self._totals.state()
+
+    def restore(self, state: State) -> None:
+        self._totals.restore(state)
+        self._next = 1 + max((self._aggregates.newest(rows) for rows in self._totals.rows()), default=-1)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._totals.remove(groups)
+
+    def held(self) -> int:
+        return len(self._totals)
+
+    def _piece(self, page: pl.DataFrame) -> Page:
+        names = self._aggregates.names
+        rows = self._totals.assign(_numbered(self._aggregates.read(page, pl.col(TS).alias(_FIRST)), self._next))
+        self._next += rows.height
+        touched = rows[SLOT].unique().to_list()
+        single = self._aggregates.fold(rows, [SEQ, SLOT, TS, _FIRST, *names])
+        before = [part.with_columns(pl.lit(-1, pl.Int64).alias(SEQ), pl.col(_FIRST).alias(TS)) for part in self._totals.of(touched)]
+        ordered = pl.concat([*before, single], how="diagonal").sort(*names, SEQ)
+        groups = group_numbers(ordered, names)
+        start = ordered[_FIRST].to_numpy()[firsts(groups)]
+        plain = ordered.select(*names, SLOT, TS, SEQ).with_columns(pl.Series(_FIRST, start))
+        merged = pl.concat([plain, merge_prefixes(self._aggregates, ordered, groups)], how="horizontal")
+        latest = np.append(groups[1:] != groups[:-1], True)
+        self._totals.replace(touched, merged.filter(pl.Series(latest)).select(self._columns))
+        ts = pl.col(TS)
+        return Page(self._aggregates.results(merged.filter(pl.col(SEQ) >= 0).sort(SEQ), start=pl.col(_FIRST), end=ts, stamp=ts))
+
+
+def _numbered(rows: pl.DataFrame, start: int) -> pl.DataFrame:
+    """Number the rows in the order in which they are given; this, not the stream's own number, says who is first."""
+    return rows.with_columns(pl.int_range(start, start + rows.height, dtype=pl.Int64).alias(SEQ))

@@ -1,0 +1,95 @@
+"""Aggregates over While windows: runs of consecutive tuples of a partition that satisfy a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Element, Page
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.schema import SEQ, TS
+from headrace.model.window import AggregateCall, While
+from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
+from headrace.operators.operator import Operator, State
+from headrace.operators.state.hash_slots import SLOT, Slots
+from headrace.operators.windows.aggregates import Aggregates, Keys
+
+_HOLDS, _RUN, _FIRST, _END, _PLACE = "__holds", "__run", "__first", "__end", "__place"
+
+
+class WhileAggregate(Struct, frozen=True, tag="while_aggregate"):
+    """Results of each run with the tuple that ends it, by group; the input is in timestamp order."""
+
+    window: While
+    keys: Keys
+    calls: tuple[AggregateCall, ...]
+
+    def build(self) -> Operator:
+        return _WhileWindows(self.window, Aggregates(self.keys, self.calls))
+
+    @property
+    def is_stateless(self) -> bool:
+        return False
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return self.window.by
+
+
+class _WhileWindows(Operator):
+    """Keeps the partials of each partition's open run, by group, with the run's first timestamp."""
+
+    def __init__(self, window: While, aggregates: Aggregates) -> None:
+        self._aggregates = aggregates
+        self._by = [f"__by{i}" for i in range(len(window.by))]
+        self._extra = [compile_expr(expr).alias(name) for name, expr in zip(self._by, window.by, strict=True)]
+        self._extra.append(compile_predicate(window.predicate).alias(_HOLDS))
+        self._open = Slots("run", self._by)
+        self._part = [SLOT, *self._by]  # names a partition
+        self._columns = [*self._part, *aggregates.names, _FIRST, *(part.name for part in aggregates.parts)]
+        self._next = 0
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        if not len(page):
+            return ()
+        read = self._aggregates.read(page.rows, *self._extra)
+        numbers = pl.int_range(self._next, self._next + read.height, dtype=pl.Int64)
+        rows = self._open.assign(read.with_columns(numbers.alias(SEQ), numbers.alias(_PLACE)))
+        self._next += rows.height
+        # The n-th tuple that does not satisfy the predicate ends run n - 1, of which there may be nothing.
+        ended = (~pl.col(_HOLDS)).cast(pl.Int64).cum_sum().over(self._part)
+        rows = rows.with_columns((ended - (~pl.col(_HOLDS)).cast(pl.Int64)).alias(_RUN))
+        touched = rows[SLOT].unique().to_list()
+        runs = self._runs(rows.filter(_HOLDS), touched)
+        ends = rows.filter(~pl.col(_HOLDS)).select(*self._part, _RUN, pl.col(TS).alias(_END), _PLACE)
+        found = runs.join(ends, on=[*self._part, _RUN], how="left", nulls_equal=True)
+        self._open.replace(touched, found.filter(pl.col(_END).is_null()).select(self._columns))
+        done = found.filter(pl.col(_END).is_not_null()).sort(_PLACE, *self._aggregates.names)
+        if done.height == 0:
+            return ()
+        return (Page(self._aggregates.results(done, start=pl.col(_FIRST), end=pl.col(_END), stamp=pl.col(_END))),)
+
+    def state(self) -> State:
+        return self._open.state()
+
+    def restore(self, state: State) -> None:
+        self._open.restore(state)
+        self._next = 1 + max((self._aggregates.newest(rows) for rows in self._open.rows()), default=-1)
+
+    def purge(self, port: int, wanted: Pattern) -> int:
+        groups = self._aggregates.groups(wanted)
+        return 0 if groups is None else self._open.remove(groups)
+
+    def held(self) -> int:
+        return len(self._open)
+
+    def _runs(self, rows: pl.DataFrame, touched: list[int]) -> pl.DataFrame:
+        """Partials of all runs by partition, run and group: those of the page and what was open before, which is in run 0."""
+        run = [*self._part, _RUN]
+        columns = [*self._columns, _RUN]
+        partials = self._aggregates.fold(rows, [*run, *self._aggregates.names], pl.col(TS).min().alias(_FIRST)).select(columns)
+        before = [part.with_columns(pl.lit(0, pl.Int64).alias(_RUN)).select(columns) for part in self._open.of(touched)]
+        merged = self._aggregates.merge(pl.concat([*before, partials]), [*run, *self._aggregates.names], pl.col(_FIRST).min())
+        return merged.with_columns(pl.col(_FIRST).min().over(run))

@@ -1,0 +1,163 @@
+"""Aggregates that stay right when their input is shed by chance: every tuple carries for how many it counts.
+
+A scan gives each tuple the weight 1, and a shedder that drops the share p multiplies the weights of those that it keeps by 1 / (1 - p). Counts and
+sums over weights then have the expected value that they would have without shedding (Horvitz and Thompson). Before and after:
+
+    Aggregate count(*) AS n                Project n := CAST(round(w) AS BIGINT)
+      Scan t (k)                             Aggregate sum(__weight) AS w
+                                               Scan t (k, __weight)
+
+Weights go through whatever treats each tuple by itself, and are multiplied where tuples are paired. Where a result depends on how many tuples there
+are in a way that cannot be made up for (ROWS, sessions, outer joins, DISTINCT, events), nothing is weighed. Neither are min, max and what else is
+not a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from headrace.catalog.definitions import SYSTEM
+from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
+from headrace.model.schema import WEIGHT, Field, Schema
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Landmark, Range, Sliding
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    Suppress,
+    TableJoin,
+    Union,
+    inputs,
+)
+from headrace.plan.traversal import replace_inputs
+
+_W = Column(WEIGHT, Type.DOUBLE)
+_Total: TypeAlias = Callable[[Expr], Column]
+_SCALED = ("count", "sum", "avg", "shed_error")
+
+
+def weighted(plan: Node) -> Node:
+    """The same plan with aggregates that stay right if its scans, or what comes of them, are shed by chance."""
+    if isinstance(plan, Aggregate) and isinstance(plan.window, Range | Landmark | Sliding) and any(call.function in _SCALED for call in plan.calls):
+        below = _weigh(plan.input)
+        if below is not None:
+            return _aggregate(plan, below)
+    return replace_inputs(plan, tuple(map(weighted, inputs(plan))))
+
+
+def _weigh(node: Node) -> Node | None:
+    """The node with one more column, the last: the weight of each tuple; None if there is none to be had."""
+    match node:
+        case Scan():
+            return None if node.name.startswith(SYSTEM) else Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
+        case Filter():
+            below = _weigh(node.input)
+            return None if below is None else replace(node, input=below)
+        case Project():
+            below = _weigh(node.input)
+            return None if below is None else Project(below, (*node.columns, (WEIGHT, _W)))
+        case TableJoin() | Impute():
+            below = _weigh(node.input)
+            return None if below is None else _last(replace(node, input=below), node.schema, _W)
+        case Union():
+            found = [_weigh(origin) for origin in node.inputs]
+            if all(one is None for one in found):
+                return None
+            plain = (_ones(weighted(origin)) for origin in node.inputs)
+            return Union(tuple(other if one is None else one for one, other in zip(found, plain, strict=True)))
+        case Join():
+            return _join(node)
+        case Aggregate() | Distinct() | SequenceJoin() | Detect() | Pace() | Order() | Suppress():
+            return None
+
+
+def _join(node: Join) -> Node | None:
+    """A pair counts for as many as its parts do."""
+    if node.kind != "inner" or any(extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)):
+        return None
+    left, right = _weigh(node.left), _weigh(node.right)
+    if left is None and right is None:
+        return None
+    other = WEIGHT if left is None else f"{WEIGHT}_right"
+    pair = replace(
+        node,
+        left=weighted(node.left) if left is None else left,
+        right=weighted(node.right) if right is None else right,
+        right_names=node.right_names if right is None else (*node.right_names, other),
+    )
+    both = Call("*", (_W, Column(other, Type.DOUBLE)), Type.DOUBLE)
+    return _last(pair, node.schema, _W if left is None or right is None else both)
+
+
+def _last(node: Node, schema: Schema, weight: Expr) -> Node:
+    """The columns of a schema, then the weight."""
+    return Project(node, (*((field.name, Column(field.name, field.type)) for field in schema), (WEIGHT, weight)))
+
+
+def _ones(node: Node) -> Node:
+    """Tuples that count once."""
+    return _last(node, node.schema, Literal(1.0, Type.DOUBLE))
+
+
+def _aggregate(node: Aggregate, below: Node) -> Node:
+    calls: dict[tuple[str, Expr | None], AggregateCall] = {}
+    taken = set(node.schema.names)
+
+    def total(arg: Expr) -> Column:
+        """The sum of something over the group, as a column of the aggregate."""
+        if ("sum", arg) not in calls:
+            name = next(name for number in range(len(taken) + 1) if (name := f"w{number}") not in taken)
+            taken.add(name)
+            calls["sum", arg] = AggregateCall(name, "sum", arg, Type.DOUBLE)
+        return Column(calls["sum", arg].name, Type.DOUBLE)
+
+    columns: list[tuple[str, Expr]] = [(name, Column(name, expr.type)) for name, expr in node.keys]
+    for call in node.calls:
+        if call.function in _SCALED:
+            columns.append((call.name, _scaled(call, total)))
+        else:
+            calls[call.function, call.arg] = call
+            columns.append((call.name, Column(call.name, call.type)))
+    columns += [(field.name, Column(field.name, field.type)) for field in node.schema.fields[-2:]]
+    return Project(replace(node, input=below, calls=tuple(calls.values())), tuple(columns))
+
+
+def _scaled(call: AggregateCall, total: _Total) -> Expr:
+    """What a call is over weights; `total` gives the sum of something over the group."""
+    counting = _W if call.arg is None else Case(((_is_there(call.arg), _W),), None, Type.DOUBLE)
+    match call.function:
+        case "count":
+            return Call("coalesce", (_whole(total(counting)), Literal(0, Type.BIGINT)), Type.BIGINT)
+        case "sum":
+            return _whole(total(_times(call.arg))) if call.type is Type.BIGINT else total(_times(call.arg))
+        case "avg":
+            return Call("/", (total(_times(call.arg)), total(counting)), Type.DOUBLE)
+        case _:  # shed_error: the standard error of the count, as a share of it
+            spread = Call("*", (_W, Call("-", (_W, Literal(1.0, Type.DOUBLE)), Type.DOUBLE)), Type.DOUBLE)
+            return Call("/", (Call("sqrt", (total(spread),), Type.DOUBLE), total(_W)), Type.DOUBLE)
+
+
+def _times(arg: Expr | None) -> Expr:
+    assert arg is not None
+    return Call("*", (Cast(arg, Type.DOUBLE) if arg.type is not Type.DOUBLE else arg, _W), Type.DOUBLE)
+
+
+def _is_there(arg: Expr) -> Expr:
+    return Call("not", (Call("is_null", (arg,), Type.BOOLEAN),), Type.BOOLEAN)
+
+
+def _whole(expr: Expr) -> Expr:
+    return Cast(Call("round", (expr,), Type.DOUBLE), Type.BIGINT)

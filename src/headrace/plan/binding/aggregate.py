@@ -1,0 +1,262 @@
+"""GROUP BY, aggregates and HAVING.
+
+Expressions of a grouped SELECT are bound in two steps. First over the input, aggregates becoming columns with names that no text can spell
+(`$0`, `$1`, ...). Then every part that equals a key becomes the key's column; a column of the input that is left belongs to no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from headrace.catalog.definitions import Aggregate
+from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
+from headrace.language.syntax.modifiers import modifier_of
+from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
+from headrace.model.expressions.functions import AGGREGATES
+from headrace.model.schema import TS
+from headrace.model.types import Type, common_type
+from headrace.model.window import AggregateCall
+from headrace.plan.binding.coerce import coerce
+from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.from_clause import Source
+from headrace.plan.binding.modifier import Modifiers, change, profile_of
+from headrace.plan.binding.scope import unique
+from headrace.plan.binding.span import place
+
+BOUNDS = ("window_start", "window_end")
+
+
+class Grouping:
+    """The keys and aggregates of one SELECT while its expressions are bound."""
+
+    def __init__(self, select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None, by: Sequence[Expr] = ()) -> None:
+        self._source = source
+        self._modifiers = modifiers
+        self._env = env
+        self._inner = ExpressionBinder(source.scope, env.catalog, "inside an aggregate")
+        self._places: dict[str, Span | None] = {}
+        self._aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+        self._taken = set(BOUNDS)
+        self._calls: dict[tuple[str, Expr | None], AggregateCall] = {}
+        self._keys: dict[Expr, str] = {}
+        for expr in by:
+            self._keys.setdefault(expr, unique(_key_name(expr), self._taken))
+        for node in _group_items(select):
+            self._add_key(select, node)
+
+    @property
+    def keys(self) -> tuple[tuple[str, Expr], ...]:
+        return tuple((name, expr) for expr, name in self._keys.items())
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        return tuple(self._calls.values())
+
+    def hidden_key(self, name: str, expr: Expr) -> Column:
+        """Group by something more that the text does not name."""
+        self._keys[expr] = unique(name, self._taken)
+        return Column(self._keys[expr], expr.type)
+
+    def output(self, node: exp.Expr) -> Expr:
+        """An expression of SELECT over keys and aggregates."""
+        return self._rewrite(self._binder(self._column).bind(node))
+
+    def star(self, node: exp.Expr, expr: Expr) -> Expr:
+        """A column of * over keys."""
+        for column in columns(expr):
+            self._places[column] = place(node)
+        return self._rewrite(expr)
+
+    def condition(self, node: exp.Expr) -> Expr:
+        """The condition of HAVING, which may name outputs of SELECT."""
+        return self._rewrite(self._binder(self._column_or_alias).predicate(node))
+
+    def several(self) -> Expr:
+        """The condition that a window has a first tuple and another that is its last."""
+        counted = self._known("count", None, Type.BIGINT)
+        return Call(">", (Column(counted.name, Type.BIGINT), Literal(1, Type.BIGINT)), Type.BOOLEAN)
+
+    def _binder(self, column: Callable[[exp.Column], Expr | None]) -> ExpressionBinder:
+        modify = None if self._modifiers is None else self._modify
+        return ExpressionBinder(self._source.scope, self._env.catalog, "inside an aggregate", column, self._collect, modify=modify)
+
+    def _add_key(self, select: exp.Select, node: exp.Expr) -> None:
+        if isinstance(node, exp.Literal) and not node.is_string:
+            position = int(node.name) if node.name.isdigit() else 0
+            if not 1 <= position <= len(select.expressions):
+                raise SyntaxFault(f"SELECT has no column {node.name}", span=place(node), hint=f"it has {len(select.expressions)}")
+            node = select.expressions[position - 1].unalias()
+        elif isinstance(node, exp.Column) and len(node.parts) == 1 and not self._source.scope.has(node.name):
+            if node.name.lower() in BOUNDS:
+                return  # every result is of one window anyway
+            node = self._aliases.get(node.name.lower(), node)
+        expr = ExpressionBinder(self._source.scope, self._env.catalog, "in GROUP BY").bind(node)
+        if expr not in self._keys:
+            self._keys[expr] = unique(_key_name(expr), self._taken)
+
+    def _column(self, node: exp.Column) -> Expr | None:
+        name = node.name.lower()
+        if len(node.parts) == 1 and name in BOUNDS:
+            written = self._source.scope.column(node) if self._source.scope.has(name) else None
+            return written if written is not None and written in self._keys else Column(f"${name}", Type.TIMESTAMP)
+        found = self._source.scope.column(node)
+        for column in (found,) if isinstance(found, Column) else (Column(TS, Type.BIGINT),):
+            self._places.setdefault(column.name, place(node))
+        return found
+
+    def _column_or_alias(self, node: exp.Column) -> Expr | None:
+        aliased = self._aliases.get(node.name.lower()) if len(node.parts) == 1 and not self._source.scope.has(node.name) else None
+        if aliased is None:
+            return self._column(node)
+        return self._binder(self._column).bind(aliased)
+
+    def _modify(self, node: exp.Expr) -> Expr | None:
+        """A modifier is computed from the first and the last tuple of a window, which of consecutive tuples has two."""
+        clause = modifier_of(node.this if isinstance(node, exp.Window) else node)
+        if clause is not None:
+            args = [self._inner.bind(arg) for arg in clause.args]
+            return change(clause, [(self._end("first", arg), self._end("last", arg)) for arg in args])
+        profile = profile_of(node)
+        return None if profile is None else self._end(_END[profile], self._inner.bind(node.expressions[0]))
+
+    def _end(self, function: str, arg: Expr) -> Expr:
+        if arg.type is Type.NULL:
+            return arg
+        known = self._known(function, arg, arg.type)
+        return Column(f"${known.name}", known.type)
+
+    def _known(self, function: str, arg: Expr | None, type_: Type) -> AggregateCall:
+        if (function, arg) not in self._calls:
+            self._calls[function, arg] = AggregateCall(unique(function, self._taken), function, arg, type_)
+        return self._calls[function, arg]
+
+    def _collect(self, name: str, node: exp.Expr) -> Expr:
+        if self._modifiers is not None and not self._modifiers.of_window:
+            raise NotSupported("of two consecutive tuples there is no aggregate", span=place(node), hint="aggregate in a sub-query, or use WDIFF")
+        condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
+        call = node.this if isinstance(node, exp.Filter) else node
+        function, arg = self._argument(name, call)
+        own = self._env.catalog.aggregate(call.name)
+        if own is not None and arg is not None:
+            arg = _fitted(arg, own, call)
+        if condition is not None:
+            if function in ("first", "last", "shed_error") or function.startswith("python:"):
+                raise NotSupported(f"{call.name} takes no FILTER", span=place(call), hint="filter in a sub-query")
+            arg = Literal(1, Type.INT) if arg is None else arg
+            arg = Case(((condition, arg),), None, arg.type)
+        known = self._calls.get((function, arg))
+        if known is None:
+            type_ = self._type(function, arg, call)
+            shown = call.name.lower() if function.startswith("python:") else function
+            known = AggregateCall(unique(shown, self._taken), function, arg, type_)
+            self._calls[function, arg] = known
+        return Column(f"${known.name}", known.type)
+
+    def _argument(self, name: str, call: exp.Expr) -> tuple[str, Expr | None]:
+        args: list[exp.Expr] = call.expressions
+        distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
+        if distinct:
+            args = args[0].expressions
+            if name not in ("count", "min", "max"):
+                raise NotSupported(f"{call.name} takes no DISTINCT", span=place(call), hint="only count(DISTINCT x) is there")
+        if name == "count" and not distinct and (not args or isinstance(args[0], exp.Star)) and len(args) < 2:
+            return "count", None
+        if name == "shed_error":
+            if args:
+                raise TypeFault("shed_error takes no argument", span=place(call), hint="it tells of count(*); write shed_error()")
+            return name, None
+        if len(args) != 1 or isinstance(args[0], exp.Star):
+            raise TypeFault(
+                f"{call.name} takes one argument, not {len(args)}", span=place(call), hint=None if name != "count" else "concat the columns"
+            )
+        arg = self._inner.bind(args[0])
+        if name == "count_if":
+            return "count", Case(((self._inner.predicate(args[0]), Literal(1, Type.INT)),), None, Type.INT)
+        if name == "count" and isinstance(arg, Literal) and arg.value is not None:
+            return "count", None
+        return ("count_distinct" if distinct and name == "count" else name), arg
+
+    def _type(self, function: str, arg: Expr | None, call: exp.Expr) -> Type:
+        if function.startswith("python:"):
+            own = self._env.catalog.aggregate(call.name)
+            assert own is not None
+            return own.result
+        entry = AGGREGATES[function]
+        type_ = entry.typing([] if arg is None else [arg.type])
+        if type_ is None:
+            shown = "nothing" if arg is None else arg.type.value
+            raise TypeFault(f"{call.name} cannot take {shown}", span=place(call), hint=f"{function}: {entry.help}")
+        return type_
+
+    def _rewrite(self, expr: Expr) -> Expr:
+        key = self._keys.get(expr)
+        if key is not None:
+            return Column(key, expr.type)
+        match expr:
+            case Column(name=name, type=type_):
+                if name.startswith("$"):
+                    return Column(name[1:], type_)
+                if self._modifiers is not None:
+                    return Column(self._known(_END[self._modifiers.profile], expr, type_).name, type_)
+                shown = "rowtime" if name == TS else name
+                hint = "use window_end" if name == TS else f"add it to GROUP BY, or take an aggregate of it such as max({name})"
+                raise TypeFault(f"{shown!r} has no single value in a group", span=self._places.get(name), hint=hint)
+            case Literal():
+                return expr
+            case Call(function=function, args=args, type=type_):
+                return Call(function, tuple(self._rewrite(arg) for arg in args), type_)
+            case Cast(arg=arg, type=type_):
+                return Cast(self._rewrite(arg), type_)
+            case Case(branches=branches, default=default, type=type_):
+                rewritten = tuple((self._rewrite(when), self._rewrite(then)) for when, then in branches)
+                return Case(rewritten, None if default is None else self._rewrite(default), type_)
+
+
+#: Which tuple of a window a profile takes what else is selected from.
+_END = {"old": "first", "new": "last"}
+
+
+def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -> bool:
+    """Whether a SELECT groups or aggregates."""
+    if select.args.get("group") is not None or select.args.get("having") is not None:
+        return True
+    return any(
+        binder.aggregate_name(node) is not None
+        for item in select.expressions
+        for node in item.walk(prune=lambda each: isinstance(each, exp.Query | exp.Window))
+    )
+
+
+def _group_items(select: exp.Select) -> list[exp.Expr]:
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if not any(group.args.values()):
+        raise SyntaxFault("GROUP BY needs columns", span=place(select), hint="leave it out for one group")
+    for name, value in group.args.items():
+        if name != "expressions" and value:
+            raise NotSupported(f"there is no GROUP BY {name.replace('_', ' ').upper()}", span=place(group), hint="write the columns")
+    return [each.this if isinstance(each, exp.Paren) else each for each in group.expressions]
+
+
+def _key_name(expr: Expr) -> str:
+    """A name that does not depend on aliases, so that equal groupings are equal plans."""
+    match expr:
+        case Column(name=name):
+            return name
+        case Cast(arg=arg):
+            return _key_name(arg)
+        case Call(function=function) if function[0].isalpha():
+            return function
+        case _:
+            return "key"
+
+
+def _fitted(arg: Expr, own: Aggregate, call: exp.Expr) -> Expr:
+    """The argument of a user's aggregate in the type it declares."""
+    if common_type(arg.type, own.arg) is None:
+        raise TypeFault(f"{own.name} takes {own.arg.value}, not {arg.type.value}", span=place(call), hint=f"write CAST(... AS {own.arg.value})")
+    return coerce(arg, own.arg)

@@ -1,0 +1,289 @@
+"""A parsed SELECT to a plan: names resolved, types checked, windows placed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from headrace.catalog.catalog import Catalog
+from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
+from headrace.language.syntax.statements import LandmarkClause, RangeClause, SessionClause, WhileClause, impute_of, pace_of, unions_of
+from headrace.model.expressions.expression import FALSE, Call, Column, Expr
+from headrace.model.time import END
+from headrace.model.types import Type
+from headrace.model.window import Rows, While, Window
+from headrace.plan.binding.aggregate import Grouping, is_grouped
+from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.from_clause import WINDOW_HINT, Source, bind_from
+from headrace.plan.binding.from_item import union
+from headrace.plan.binding.impute import Imputing
+from headrace.plan.binding.modifier import Modifiers, modifiers_of
+from headrace.plan.binding.pace import Part, paced
+from headrace.plan.binding.scope import Scope, unique
+from headrace.plan.binding.span import place
+from headrace.plan.binding.suppression import bind_suppression, suppression_of
+from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
+from headrace.plan.nodes import Aggregate, Distinct, Filter, Node, Order, Project
+
+_CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "this", "expression", "order", "kind", "alias")
+#: The plans of named queries, as a mapping or a function.
+Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
+#: Bind an expression of SELECT; take in a column that * brings.
+Bind: TypeAlias = Callable[[exp.Expr], Expr]
+Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
+
+_NO_LIMIT = "a continuous query never ends, so a first or last row never comes; use a window"
+
+
+def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool | str = False) -> Node:
+    """The plan of a SELECT. Errors have spans into `text`, the statement that `select` was parsed from.
+
+    `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered` asks for an Order on top,
+    'merge' for one that merges.
+    """
+    resolver = queries if callable(queries) else (queries or {}).get
+    env = Environment(catalog, resolver, {}, (), _bind_nested)
+    by_time = _by_time(select)
+    try:
+        node = _bind_query(select, env)
+    except RecursionError as error:
+        raise NotSupported("this is nested too deeply", span=Span(0, len(text)), hint="split it into several queries") from error
+    return Order(node, merge=ordered == "merge") if ordered or by_time else node
+
+
+def _by_time(tree: exp.Expr) -> bool:
+    """Whether the outermost query ends with ORDER BY rowtime."""
+    order = tree.args.get("order")
+    if order is None:
+        return False
+    terms = order.expressions
+    plain = len(terms) == 1 and isinstance(terms[0].this, exp.Column) and terms[0].this.name.lower() in ("rowtime", "window_end")
+    if not plain or terms[0].args.get("desc"):
+        raise NotSupported("results come as time passes, so they can be ordered by time only", span=place(order), hint="write ORDER BY rowtime")
+    return True
+
+
+def _bind_nested(tree: exp.Expr, env: Environment) -> Node:
+    order = tree.args.get("order")
+    if order is not None:
+        raise NotSupported("ORDER BY in a sub-query has no effect", span=place(order), hint="order the outermost query")
+    return _bind_query(tree, env)
+
+
+def _bind_query(tree: exp.Expr, env: Environment) -> Node:
+    for clause, value in tree.args.items():
+        if value and clause not in _CLAUSES:
+            name = clause.strip("_").replace("_", " ").upper()
+            hint = _NO_LIMIT if clause in ("limit", "offset", "fetch") else None
+            raise NotSupported(f"there is no {name}", span=place(value if isinstance(value, exp.Expr) else tree), hint=hint)
+    env = _with(tree, env)
+    match tree:
+        case exp.Subquery():
+            return _bind_nested(tree.this, env)
+        case exp.Union():
+            return _bind_union(tree, env)
+        case exp.Select():
+            return _bind_select(tree, env)
+        case _:
+            raise NotSupported(f"there is no {tree.key.upper()}", span=place(tree), hint="use a JOIN, or UNION")
+
+
+def _bind_union(tree: exp.Union, env: Environment) -> Node:
+    parts = [Part(_bind_nested(each, env), _names_of(each)) for each in _parts(tree)]
+    united, clause = union([part.node for part in parts], place(tree)), pace_of(tree)
+    return united if clause is None else paced(united, parts, clause, env)
+
+
+def _parts(tree: exp.Union) -> list[exp.Expr]:
+    """The queries that one UNION after the other puts together."""
+    inner = tree.this
+    chained = isinstance(inner, exp.Union) and pace_of(inner) is None and not any(inner.args.get(clause) for clause in ("with_", "order"))
+    return [*(_parts(inner) if chained else [inner]), tree.expression]
+
+
+def _names_of(tree: exp.Expr) -> tuple[str, ...]:
+    """What a part of a UNION is called: as what it selects from."""
+    while isinstance(tree, exp.Subquery) and not tree.alias:
+        tree = tree.this
+    if isinstance(tree, exp.Select) and not tree.args.get("joins") and (from_ := tree.args.get("from_")) is not None and not unions_of(from_.this):
+        item = from_.this
+        return (item.alias_or_name,) if item.alias_or_name else ()
+    return (tree.alias,) if tree.alias else ()
+
+
+def _with(tree: exp.Expr, env: Environment) -> Environment:
+    with_ = tree.args.get("with_")
+    if with_ is None:
+        return env
+    if with_.args.get("recursive"):
+        raise NotSupported("there is no WITH RECURSIVE", span=place(with_))
+    for cte in with_.expressions:
+        node = _bind_nested(cte.this, env)
+        columns = [column.name for column in cte.args["alias"].columns]
+        if columns:
+            if len(columns) != len(node.schema):
+                raise NameFault(f"{cte.alias} has {len(node.schema)} columns, {len(columns)} names are given", span=place(cte.args["alias"]))
+            node = Project(node, tuple((name, Column(field.name, field.type)) for name, field in zip(columns, node.schema, strict=True)))
+        env = replace(env, ctes={**env.ctes, cte.alias.lower(): node})
+    return env
+
+
+def _bind_select(select: exp.Select, env: Environment) -> Node:
+    if not select.expressions:
+        raise SyntaxFault("SELECT selects nothing", span=place(select), hint="write * or columns")
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise NotSupported("there is no DISTINCT ON", span=place(distinct), hint="group by the columns and take first(...) of the others")
+    if suppression_of(select) is not None:
+        if distinct is not None:
+            raise NotSupported("a suppressor has no DISTINCT beside it", span=place(distinct), hint="leave DISTINCT out, or use a sub-query")
+        return bind_suppression(select, env, _outputs)
+    modifiers = modifiers_of(select)
+    if modifiers is not None and not modifiers.of_window:
+        node = _consecutive(select, env, modifiers)
+        return node if distinct is None else Distinct(node, 0)
+    grouped = modifiers is not None or is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
+    source = bind_from(select, env, aggregated=grouped or distinct is not None)
+    if grouped:
+        node = _grouped(select, source, env, modifiers)
+        return node if distinct is None else Distinct(node, 0)
+    return _plain(select, source, env, distinct=distinct is not None)
+
+
+def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bool) -> Node:
+    node = _filtered(source)
+    imputing = Imputing(node, source.scope, env.catalog)
+    binder = ExpressionBinder(source.scope, env.catalog, "without a window", impute=imputing.bind)
+    columns = _outputs(select, source, binder.bind, lambda _, expr: expr)
+    node = imputing.node
+    if not distinct:
+        for clause in source.clauses:
+            if isinstance(clause, SessionClause | WhileClause):
+                raise NotSupported("without an aggregate this window says nothing", span=clause.span, hint="add an aggregate such as count(*)")
+        return _projected(node, columns)
+    if any(isinstance(clause, RangeClause) and clause.slide is not None for clause in source.clauses):
+        taken = {"window_start", "window_end"}
+        keys = tuple((unique(name, taken), expr) for name, expr in columns)
+        rows = Aggregate(node, _window(source, env), keys, ())
+        return Project(rows, tuple((name, Column(key, expr.type)) for (name, expr), (key, _) in zip(columns, keys, strict=True)))
+    return Distinct(_projected(node, columns), _distinct_span(source))
+
+
+def _filtered(source: Source) -> Node:
+    node = source.node
+    if len(source.streams) == 1 and isinstance(source.streams[0].clause, LandmarkClause):
+        node = Filter(node, since(source.streams[0].clause.start))
+    return node if source.where is None else Filter(node, source.where)
+
+
+def _distinct_span(source: Source) -> int:
+    if not source.clauses:
+        if source.streams[0].is_stream:
+            name = source.streams[0].names[0]
+            raise UnboundedStateFault(f"DISTINCT would have to remember all of {name}", span=source.streams[0].span, hint=WINDOW_HINT)
+        return 0
+    return min(END, max(distinct_span(clause) for clause in source.clauses))
+
+
+def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> Node:
+    """Tuples that follow each other are windows of two; so WHERE comes before, and the first tuple of a partition gives nothing."""
+    source = bind_from(select, env, aggregated=False)
+    if len(source.streams) == 1 and source.clauses:
+        hint = "leave the window out, or take WDIFF, WRDIFF or WSLOPE, which compare its first and last tuple"
+        raise NotSupported("consecutive tuples are compared, whatever their window", span=source.clauses[0].span, hint=hint)
+    if (group := select.args.get("group")) is not None:
+        raise NotSupported("consecutive tuples are not grouped", span=place(group), hint="write DIFF(x) OVER (PARTITION BY id)")
+    binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
+    by = tuple(dict.fromkeys(binder.bind(each) for each in modifiers.partition))
+    grouping = Grouping(select, source, env, modifiers, by)
+    columns = _outputs(select, source, grouping.output, grouping.star)
+    having = select.args.get("having")
+    condition = None if having is None else grouping.condition(having.this)
+    node: Node = Aggregate(_filtered(source), Rows(2, 1, by), grouping.keys, grouping.calls)
+    return _projected(node if condition is None else Filter(node, condition), columns)
+
+
+def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None) -> Node:
+    window = _window(source, env)
+    grouping = Grouping(select, source, env, modifiers)
+    columns = _outputs(select, source, grouping.output, grouping.star)
+    having = select.args.get("having")
+    conditions: list[Expr] = [] if having is None else [grouping.condition(having.this)]
+    if modifiers is not None:
+        conditions.insert(0, grouping.several())
+    node = source.node
+    if source.where is not None and isinstance(window, Rows | While):
+        # These windows count tuples, so WHERE must not thin them out before: it decides a group inside the window instead.
+        passed = Call("coalesce", (source.where, FALSE), Type.BOOLEAN)
+        conditions.insert(0, grouping.hidden_key("passed", passed))
+    elif source.where is not None:
+        node = Filter(node, source.where)
+    node = Aggregate(node, window, grouping.keys, grouping.calls)
+    for condition in conditions:
+        node = Filter(node, condition)
+    return _projected(node, columns)
+
+
+def _window(source: Source, env: Environment) -> Window:
+    first = source.streams[0]
+    if not source.clauses:
+        raise UnboundedStateFault(f"an aggregate over {first.names[0]} would never have a result", span=first.span, hint=WINDOW_HINT)
+    if len(source.streams) > 1:
+        return joined_window(source.clauses)
+    clause = source.clauses[0]
+    window = aggregate_window(clause, ExpressionBinder(Scope((first.relation(),)), env.catalog, "in a window"))
+    if source.has_table and isinstance(window, Rows | While):
+        raise NotSupported("this window counts tuples, and a stored table may multiply them", span=clause.span, hint="join in a sub-query first")
+    return window
+
+
+def _projected(node: Node, columns: tuple[tuple[str, Expr], ...]) -> Node:
+    """A projection, unless it would change nothing."""
+    same = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
+    return node if columns == same else Project(node, columns)
+
+
+def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept) -> tuple[tuple[str, Expr], ...]:
+    taken: set[str] = set()
+    outputs: list[tuple[str, Expr]] = []
+    for item in select.expressions:
+        if item.is_star and isinstance(item, exp.Star | exp.Column):
+            if any(item.args.get(clause) for clause in ("except_", "replace", "rename")):
+                raise NotSupported("* takes no EXCEPT", span=place(item), hint="write the columns")
+            for name, expr in source.scope.star(item if isinstance(item, exp.Column) else None):
+                outputs.append((unique(name, taken), accept(item, expr)))
+            continue
+        alias = item.alias if isinstance(item, exp.Alias) else ""
+        if alias.startswith("__"):
+            raise NameFault("names that begin with two underscores are ours", span=place(item))
+        expr = bind_item(item.this if isinstance(item, exp.Alias) else item)
+        if expr.type is Type.NULL:
+            raise TypeFault("this NULL has no type", span=place(item), hint="write CAST(NULL AS STRING)")
+        outputs.append((unique(alias or _name(item), taken), expr))
+    return tuple(outputs)
+
+
+def _name(node: exp.Expr) -> str:
+    match node:
+        case exp.Column():
+            return node.name
+        case exp.Paren() | exp.Cast():
+            return _name(node.this)
+        case exp.Filter() | exp.Window():
+            return _name(node.this)
+        case exp.Anonymous() if (clause := impute_of(node)) is not None:
+            return _name(clause.value)
+        case exp.Anonymous():
+            return node.name.lower()
+        case exp.Extract():
+            return node.name.lower()
+        case exp.StrPosition():
+            return "position"
+        case exp.Func():
+            return node.sql_name().lower()
+        case _:
+            return "expr"

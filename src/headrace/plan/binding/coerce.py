@@ -1,0 +1,79 @@
+"""Brings expressions to a type: constants are converted here, all else by a Cast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.model.expressions.expression import Cast, Expr, Literal
+from headrace.model.time import DAY, parse_duration, parse_instant
+from headrace.model.types import Type, common_type
+
+_TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
+
+
+def coerce(expr: Expr, wanted: Type) -> Expr:
+    """The same value as `wanted`; a constant that cannot be converted raises ValueError."""
+    if expr.type is wanted:
+        return expr
+    if isinstance(expr, Literal):
+        constant = _constant(expr, wanted)
+        if constant is not None:
+            return constant
+    return Cast(expr, wanted)
+
+
+def unify(exprs: Sequence[Expr]) -> tuple[Expr, ...] | None:
+    """The expressions brought to their common type; None if they have none."""
+    wanted = unified_type(exprs)
+    return None if wanted is None else tuple(coerce(expr, wanted) for expr in exprs)
+
+
+def unified_type(exprs: Sequence[Expr]) -> Type | None:
+    """The common type, where a text constant beside a date, time or interval counts as one of these."""
+    plain = [expr.type for expr in exprs if not is_text(expr)]
+    result: Type | None = Type.NULL
+    for type_ in plain:
+        result = None if result is None else common_type(result, type_)
+    texts = [expr for expr in exprs if is_text(expr)]
+    if not texts or result is None:
+        return result
+    if result in _TEMPORAL:
+        with_time = result is Type.DATE and any(len(str(expr.value)) > len("2026-01-01") for expr in texts if isinstance(expr, Literal))
+        return Type.TIMESTAMP if with_time else result
+    return common_type(result, Type.STRING)
+
+
+def is_text(expr: Expr) -> bool:
+    """Whether this is a text constant."""
+    return isinstance(expr, Literal) and expr.type is Type.STRING and expr.value is not None
+
+
+def _constant(literal: Literal, wanted: Type) -> Literal | None:
+    value = literal.value
+    if value is None:
+        return Literal(None, wanted)
+    if isinstance(value, str) and literal.type is Type.STRING:
+        match wanted:
+            case Type.TIMESTAMP:
+                return Literal(_instant(value, wanted), wanted)
+            case Type.DATE:
+                return Literal(_instant(value, wanted) // DAY, wanted)
+            case Type.INTERVAL:
+                return Literal(parse_duration(value), wanted)
+            case _:
+                return None
+    if isinstance(value, int) and literal.type.is_integer:
+        if wanted is Type.BIGINT or (wanted is Type.INT and -(2**31) <= value < 2**31):
+            return Literal(value, wanted)
+        if wanted is Type.DOUBLE:
+            return Literal(float(value), wanted)
+    if isinstance(value, int) and literal.type is Type.DATE and wanted is Type.TIMESTAMP:
+        return Literal(value * DAY, wanted)
+    return None
+
+
+def _instant(text: str, wanted: Type) -> int:
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a {wanted.value}") from error

@@ -1,0 +1,181 @@
+"""An event expression to a plan: names resolved, masks at their primitive events, keys found, state bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Query, Stream, Table
+from headrace.errors import NameFault, NotSupported, Span
+from headrace.language.names import did_you_mean
+from headrace.language.syntax.statements import Detection, Name
+from headrace.model.events.event import (
+    And,
+    AnyOf,
+    Aperiodic,
+    AperiodicStar,
+    Event,
+    Mode,
+    Or,
+    Primitive,
+    Times,
+    constituents,
+    operands,
+    primitives,
+)
+from headrace.model.events.output import Count, Output, Pick, Started
+from headrace.model.events.rewrite import own_names, rebuild
+from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts
+from headrace.model.schema import TS
+from headrace.model.types import Type
+from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.scope import Relation, Scope, unique
+from headrace.plan.nodes import Detect, Node, Scan
+
+#: The column that tells when an occurrence of a complex event began.
+EVENT_START = "event_start"
+
+
+def is_complex(query: Query) -> bool:
+    """Whether a name stands for a composition, not for the tuples of a SELECT."""
+    return query.text.startswith("DETECT ")
+
+
+def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()) -> Detect:
+    """The plan of an event expression; `queries` gives the plans of named queries, `further` conditions over `part.column`.
+
+    Errors have spans into the detection's text.
+    """
+    names = tuple(part.alias.text for part in detection.parts)
+    parts = tuple(_input(catalog, part.source.text, part.source.span, queries) for part in detection.parts)
+    terms: tuple[Expr, ...] = ()
+    if detection.where is not None:
+        scope = Scope(tuple(_relation(name, part) for name, part in zip(names, parts, strict=True)))
+        terms = conjuncts(ExpressionBinder(scope, catalog, "in the condition of an event").predicate(detection.where))
+    terms += tuple(further)
+    masks = {name: tuple(term for term in terms if _named(term) == {name}) for name in names}
+    joint = tuple(term for term in terms if len(_named(term)) != 1)
+    event = _lasting(_masked(detection.event, masks), [part.source for part in detection.parts], catalog)
+    keys, conditions = _keys(names, joint)
+    _check(event, conditions, detection)
+    for column in detection.by:
+        _check_column(column.text, column.span, dict(zip(names, parts, strict=True)))
+    return Detect(parts, event, detection.context, keys, conditions, _outputs(event, parts, detection.context.mode))
+
+
+def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Node]) -> Node:
+    match catalog.find(name, span=span):
+        case Stream() as stream:
+            return Scan(stream.name, stream.schema)
+        case Query() as query:
+            return queries(query.name)
+        case Table():
+            raise NotSupported("nothing happens in a stored table", span=span, hint="an event reads a stream, a query or another event")
+
+
+def _relation(name: str, part: Node) -> Relation:
+    found = tuple((field.name, Column(f"{name}.{field.name}", field.type)) for field in part.schema)
+    rowtime: Expr = Call("timestamp_micros", (Column(f"{name}.{TS}", Type.BIGINT),), Type.TIMESTAMP)
+    return Relation((name,), found if part.schema.find("rowtime") else (*found, ("rowtime", rowtime)))
+
+
+def _named(term: Expr) -> set[str]:
+    return {name.partition(".")[0] for name in columns(term)}
+
+
+def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
+    """The event with the conditions on single primitive events at these, so that they are decided before anything waits."""
+
+    def change(part: Event) -> Event:
+        return replace(part, mask=conjunction(masks[part.name])) if isinstance(part, Primitive) else part
+
+    return rebuild(event, change)
+
+
+def _lasting(event: Event, sources: Sequence[Name], catalog: Catalog) -> Event:
+    """The event with complex events that have names as the intervals that they are."""
+
+    def change(part: Event) -> Event:
+        if not isinstance(part, Primitive):
+            return part
+        found = catalog.find(sources[part.port].text)
+        return replace(part, start=EVENT_START) if isinstance(found, Query) and is_complex(found) else part
+
+    return rebuild(event, change)
+
+
+def _keys(names: Sequence[str], terms: Sequence[Expr]) -> tuple[tuple[tuple[Expr, ...], ...], tuple[Expr, ...]]:
+    """The keys of each part, if equalities link all of them, and the other conditions."""
+    classes: list[list[tuple[str, Expr]]] = []
+    for _, (left, right) in _equalities(terms):
+        met = [each for each in classes if left in each or right in each]
+        classes = [each for each in classes if each not in met]
+        classes.append(list(dict.fromkeys([member for each in met for member in each] + [left, right])))
+    whole = [each for each in classes if {name for name, _ in each} == set(names)]
+    chosen = [{name: next(expr for other, expr in each if other == name) for name in names} for each in whole]
+    used = {
+        term for term, (left, right) in _equalities(terms)
+        if any(key.get(left[0]) == left[1] and key.get(right[0]) == right[1] for key in chosen)
+    }  # fmt: skip
+    keys = tuple(tuple(own_names(key[name]) for key in chosen) for name in names)
+    return keys, tuple(term for term in terms if term not in used)
+
+
+def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[tuple[str, Expr], tuple[str, Expr]]]]:
+    """The conditions that say that an expression over one part equals one over another."""
+    for term in terms:
+        if isinstance(term, Call) and term.function == "=" and all(len(_named(arg)) == 1 for arg in term.args):
+            left, right = ((_named(arg).pop(), arg) for arg in term.args)
+            if left[0] != right[0]:
+                yield term, (left, right)
+
+
+def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:
+    for part in _walk(event):
+        if isinstance(part, Aperiodic):
+            middles, ends = ({each.name for each in primitives(side)} for side in (part.middle, part.end))
+            if any(_named(term) & middles and _named(term) & ends for term in conditions):
+                raise NotSupported("APERIODIC tells of a middle event before its end is known", span=detection.span, hint="use APERIODIC*")
+
+
+def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
+    part, _, column = qualified.partition(".")
+    schema = parts[part].schema
+    if schema.find(column) is None:
+        raise NameFault(f"no column {column!r} in {part}", span=span, hint=did_you_mean(column, schema.names))
+
+
+def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, ...]:
+    """All columns of all constituents, when it began, and how many tuples there are of parts that may have several.
+
+    What tells when it began has its name whatever constituents call their columns, so that other events find it.
+    """
+    taken: set[str] = {EVENT_START}
+    found: list[Output] = []
+    for part in constituents(event):
+        found += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
+    found.append(Started(EVENT_START))
+    several = repeated(event, mode)
+    return (*found, *(Count(unique(f"{part.name}_count", taken), part.name) for part in constituents(event) if part.name in several))
+
+
+def repeated(event: Event, mode: Mode) -> set[str]:
+    """The constituents of which an occurrence may have more than one tuple."""
+    found: set[str] = set()
+    for part in _walk(event):
+        if isinstance(part, Times):
+            found |= {each.name for each in primitives(part.event)}
+        if isinstance(part, AperiodicStar):
+            found |= {each.name for each in primitives(part.middle)}
+        if mode is Mode.CUMULATIVE and not isinstance(part, Primitive | Or):
+            collected = operands(part) if isinstance(part, And | AnyOf) else operands(part)[:1]
+            found |= {each.name for operand in collected for each in primitives(operand)}
+    return found & {part.name for part in constituents(event)}
+
+
+def _walk(event: Event) -> Iterator[Event]:
+    yield event
+    for operand in operands(event):
+        yield from _walk(operand)

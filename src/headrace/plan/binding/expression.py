@@ -1,0 +1,313 @@
+"""Parsed expressions to typed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlglot import exp
+
+from headrace.catalog.catalog import Catalog
+from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
+from headrace.language.names import TYPE_NAMES, did_you_mean
+from headrace.language.reader import no_type
+from headrace.language.syntax.statements import ImputeClause, impute_of
+from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Expr, Literal
+from headrace.model.expressions.functions import AGGREGATES
+from headrace.model.time import parse_duration
+from headrace.model.types import Type
+from headrace.plan.binding.coerce import coerce, unify
+from headrace.plan.binding.function import ALIASES, apply, call, part
+from headrace.plan.binding.modifier import refuse_modifier
+from headrace.plan.binding.scope import Scope
+from headrace.plan.binding.span import place
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.DPipe: "||",
+    exp.And: "and", exp.Or: "or", exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike",
+}  # fmt: skip
+
+#: How many terms of AND or OR may stand in a left-deep tree.
+_CHAIN = 32
+#: The parts of a binary operator's node that mean something to us, and those that say nothing.
+_OPERANDS = ("this", "expression", "negate", "typed", "safe")
+#: Takes the name of an aggregate, its arguments and its node.
+Collect = Callable[[str, exp.Expr], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionBinder:
+    """Binds expressions over the columns of a scope; `column`, `collect` and `modify` let a SELECT see more than its input."""
+
+    scope: Scope
+    catalog: Catalog
+    where: str = "here"
+    column: Callable[[exp.Column], Expr | None] | None = None
+    collect: Collect | None = None
+    impute: Callable[[ImputeClause], Expr] | None = None
+    modify: Callable[[exp.Expr], Expr | None] | None = None
+
+    def predicate(self, node: exp.Expr) -> Expr:
+        """A condition."""
+        return _boolean(self.bind(node), node)
+
+    def bind(self, node: exp.Expr) -> Expr:
+        """Any expression."""
+        operator = _BINARY.get(type(node))
+        if operator is not None:
+            return self._binary(operator, node)
+        match node:
+            case exp.Paren():
+                return self.bind(node.this)
+            case exp.Column() if isinstance(node.this, exp.Star):
+                raise SyntaxFault("* stands only in SELECT and count(*)", span=place(node))
+            case exp.Column():
+                found = self.column(node) if self.column is not None else None
+                return self.scope.column(node) if found is None else found
+            case exp.Literal() | exp.Boolean() | exp.Null() | exp.Interval():
+                return _literal(node)
+            case exp.Not():
+                return apply("not", (self.predicate(node.this),), place(node))
+            case exp.Neg():
+                return self._negative(node)
+            case exp.Is():
+                return self._is(node)
+            case exp.NullSafeNEQ():
+                same = apply("<=>", (self.bind(node.this), self.bind(node.expression)), place(node))
+                return apply("not", (same,), place(node))
+            case exp.Between():
+                return self._between(node)
+            case exp.In():
+                return self._in(node)
+            case exp.Case() | exp.If():
+                return self._case(node)
+            case exp.Cast():
+                return self._cast(node)
+            case exp.Window() | exp.Filter() | exp.Anonymous():
+                return self._call(node)
+            case exp.Extract():
+                return part(Literal(node.name, Type.STRING), self.bind(node.expression), place(node))
+            case exp.StrPosition():
+                return apply("position", (self.bind(node.args["substr"]), self.bind(node.this)), place(node))
+            case exp.Substring():
+                args = [node.this, node.args.get("start"), node.args.get("length")]
+                return call("substring", [self.bind(arg) for arg in args if arg is not None], place(node))
+            case exp.Trim():
+                return self._trim(node)
+            case exp.CurrentTimestamp() | exp.CurrentDate() | exp.CurrentTime():
+                return call("now", (), place(node))
+            case _:
+                _refuse(node)
+
+    def aggregate_name(self, node: exp.Expr) -> str | None:
+        """The name of the aggregate that a node calls: ours, or 'python:module:Class'."""
+        if not isinstance(node, exp.Anonymous):
+            return None
+        own = self.catalog.aggregate(node.name)
+        if own is not None:
+            return f"python:{own.target}"
+        name = ALIASES.get(node.name.lower(), node.name.lower())
+        return name if name in AGGREGATES or name == "count_if" else None
+
+    def _binary(self, operator: str, node: exp.Expr) -> Expr:
+        for side in (node.this, node.expression):
+            if isinstance(side, exp.Any | exp.All):
+                raise NotSupported("there is no ANY or ALL", span=place(node), hint="use IN, or several conditions with OR")
+        if operator in ("and", "or"):
+            return _combine(operator, [self.predicate(term) for term in _terms(node)])
+        if any(value and name not in _OPERANDS for name, value in node.args.items()):
+            raise NotSupported("there is no such form of the operator", span=place(node))
+        result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
+        return apply("not", (result,), place(node)) if node.args.get("negate") else result
+
+    def _negative(self, node: exp.Neg) -> Expr:
+        arg = self.bind(node.this)
+        if isinstance(arg, Literal) and isinstance(arg.value, int | float) and not isinstance(arg.value, bool):
+            return Literal(-arg.value, arg.type)
+        return apply("neg", (arg,), place(node))
+
+    def _is(self, node: exp.Is) -> Expr:
+        arg, right = self.bind(node.this), node.expression
+        if isinstance(right, exp.Null):
+            return apply("is_null", (arg,), place(node))
+        if isinstance(right, exp.Boolean):
+            return apply("<=>", (_boolean(arg, node.this), TRUE if right.this else FALSE), place(node))
+        raise SyntaxFault("IS takes NULL, TRUE or FALSE", span=place(node))
+
+    def _between(self, node: exp.Between) -> Expr:
+        if node.args.get("symmetric"):
+            raise NotSupported("there is no BETWEEN SYMMETRIC", span=place(node), hint="use least and greatest")
+        arg = self.bind(node.this)
+        low = apply(">=", (arg, self.bind(node.args["low"])), place(node))
+        high = apply("<=", (arg, self.bind(node.args["high"])), place(node))
+        return apply("and", (low, high), place(node))
+
+    def _in(self, node: exp.In) -> Expr:
+        if node.args.get("query") is not None or not node.expressions:
+            _refuse(exp.Subquery(this=node))
+        return apply("in", (self.bind(node.this), *(self.bind(each) for each in node.expressions)), place(node), written="IN")
+
+    def _case(self, node: exp.Case | exp.If) -> Expr:
+        branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+        otherwise = node.args.get("default") if isinstance(node, exp.Case) else node.args.get("false")
+        subject = self.bind(node.this) if isinstance(node, exp.Case) and node.this is not None else None
+        whens: list[Expr] = []
+        for branch in branches:
+            when = self.bind(branch.this)
+            whens.append(_boolean(when, branch.this) if subject is None else apply("=", (subject, when), place(branch)))
+        thens = [self.bind(branch.args["true"]) for branch in branches]
+        if otherwise is not None:
+            thens.append(self.bind(otherwise))
+        try:
+            unified = unify(thens)
+        except ValueError as error:
+            raise TypeFault(str(error), span=place(node)) from error
+        if unified is None:
+            kinds = " and ".join(dict.fromkeys(then.type.value for then in thens))
+            raise TypeFault(f"the results of CASE have different types: {kinds}", span=place(node), hint="convert them with CAST")
+        default = unified[-1] if otherwise is not None else None
+        return Case(tuple(zip(whens, unified[: len(whens)], strict=True)), default, unified[0].type)
+
+    def _cast(self, node: exp.Cast) -> Expr:
+        if node.args.get("format") is not None:
+            raise NotSupported("CAST has no FORMAT", span=place(node))
+        arg, to = self.bind(node.this), type_of(node.args["to"])
+        try:
+            return coerce(arg, to)
+        except ValueError as error:
+            if isinstance(node, exp.TryCast):
+                return Literal(None, to)
+            raise TypeFault(str(error), span=place(node), hint="write it as '2026-01-31' or '2026-01-31 12:00:00'") from error
+
+    def _call(self, node: exp.Window | exp.Filter | exp.Anonymous) -> Expr:
+        modified = None if self.modify is None else self.modify(node)
+        if modified is not None:
+            return modified
+        refuse_modifier(node, self.where)
+        if isinstance(node, exp.Window):
+            raise NotSupported(
+                "there is no OVER", span=place(node), hint="give the stream a window, such as [ROWS 10 SLIDE 1], and group by the partition"
+            )
+        clause = impute_of(node)
+        if clause is not None:
+            if self.impute is None:
+                hint = "impute in a sub-query: FROM (SELECT *, IMPUTE(...) AS x FROM ...)"
+                raise NotSupported(f"IMPUTE cannot stand {self.where}, only in SELECT without aggregates", span=clause.span, hint=hint)
+            return self.impute(clause)
+        inner = node.this if isinstance(node, exp.Filter) else node
+        name = self.aggregate_name(inner)
+        if name is not None:
+            if self.collect is None:
+                raise TypeFault(f"{inner.name} is an aggregate and cannot stand {self.where}", span=place(inner), hint="use it in SELECT or HAVING")
+            return self.collect(name, node)
+        if isinstance(node, exp.Filter):
+            raise TypeFault("FILTER belongs to an aggregate", span=place(node))
+        if any(isinstance(arg, exp.Star | exp.Distinct) for arg in node.expressions):
+            raise TypeFault(f"{node.name} is no aggregate", span=place(node), hint=did_you_mean(node.name, AGGREGATES))
+        if any(isinstance(arg, exp.Alias) for arg in node.expressions):
+            raise SyntaxFault("an argument has no name", span=place(node))
+        return call(node.name, [self.bind(arg) for arg in node.expressions], place(node))
+
+    def _trim(self, node: exp.Trim) -> Expr:
+        if node.expression is not None:
+            raise NotSupported("trim removes blanks only", span=place(node), hint="use replace(s, what, '')")
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
+        return apply(name, (self.bind(node.this),), place(node))
+
+
+def type_of(node: exp.Expr) -> Type:
+    """The type that a CAST names."""
+    written = node.args.get("kind") or (node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name)
+    found = TYPE_NAMES.get(str(written).upper())
+    if found is None:
+        raise no_type(node.sql(), place(node) or place(node.parent))
+    return found
+
+
+def _terms(node: exp.Expr) -> list[exp.Expr]:
+    """The terms of a chain of AND or of OR, found without recursion because programs write chains of hundreds."""
+    terms: list[exp.Expr] = []
+    while isinstance(node, exp.And | exp.Or):
+        terms.append(node.expression)
+        left = node.this
+        if type(left) is not type(node):
+            terms.append(left)
+            break
+        node = left
+    return terms[::-1]
+
+
+def _combine(operator: str, terms: list[Expr]) -> Expr:
+    """A chain as a tree, left-deep as people expect it, but balanced if that would be too deep to walk."""
+    if len(terms) > _CHAIN:
+        middle = len(terms) // 2
+        return Call(operator, (_combine(operator, terms[:middle]), _combine(operator, terms[middle:])), Type.BOOLEAN)
+    result = terms[0]
+    for term in terms[1:]:
+        result = Call(operator, (result, term), Type.BOOLEAN)
+    return result
+
+
+def _boolean(expr: Expr, node: exp.Expr) -> Expr:
+    if expr.type is Type.NULL:
+        return Literal(None, Type.BOOLEAN)
+    if expr.type is not Type.BOOLEAN:
+        raise TypeFault(f"a condition is BOOLEAN, this is {expr.type.value}", span=place(node), hint="compare it with something")
+    return expr
+
+
+def _literal(node: exp.Literal | exp.Boolean | exp.Null | exp.Interval) -> Expr:
+    match node:
+        case exp.Boolean():
+            return TRUE if node.this else FALSE
+        case exp.Null():
+            return Literal(None, Type.NULL)
+        case exp.Interval():
+            return _interval(node)
+        case exp.Literal():
+            return Literal(node.name, Type.STRING) if node.is_string else _number(node)
+
+
+def _number(node: exp.Literal) -> Expr:
+    text = node.name
+    if not text.isdigit():
+        return Literal(float(text), Type.DOUBLE)
+    value = int(text)
+    if value >= 2**63:
+        raise TypeFault(f"{text} does not fit into BIGINT", span=place(node), hint=f"write {text}.0 for a DOUBLE")
+    return Literal(value, Type.INT if value < 2**31 else Type.BIGINT)
+
+
+def _interval(node: exp.Interval) -> Expr:
+    amount = node.this
+    negative = isinstance(amount, exp.Neg)
+    amount = amount.this if isinstance(amount, exp.Neg | exp.Paren) else amount
+    unit = node.args.get("unit")
+    if not isinstance(amount, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+        raise NotSupported("an interval is a constant of one unit", span=place(node), hint="write INTERVAL 5 MINUTES or INTERVAL '1 h 30 min'")
+    text = amount.name.strip()
+    negative, text = negative != text.startswith("-"), text.removeprefix("-")
+    if unit is not None and str(unit.name).lower() in ("month", "months", "year", "years", "quarter", "quarters"):
+        raise NotSupported("months and years have no fixed length", span=place(node), hint="use days or weeks")
+    try:
+        span = parse_duration(f"{text} {unit.name}" if unit is not None else text)
+    except ValueError as error:
+        raise SyntaxFault(str(error), span=place(node), hint="write INTERVAL 5 MINUTES") from error
+    return Literal(-span if negative else span, Type.INTERVAL)
+
+
+def _refuse(node: exp.Expr) -> NoReturn:
+    span: Span | None = place(node)
+    if isinstance(node, exp.Subquery | exp.Exists | exp.Query) or node.find(exp.Query):
+        raise NotSupported(
+            "a sub-query stands only in FROM", span=span, hint="join with it instead: ... JOIN (SELECT ...) [RANGE 1 MINUTE] AS x ON ..."
+        )
+    if isinstance(node, exp.Star):
+        raise SyntaxFault("* stands only in SELECT and count(*)", span=span)
+    if isinstance(node, exp.Alias):
+        raise SyntaxFault("AS stands only in SELECT and FROM", span=span)
+    if isinstance(node, exp.Escape):
+        raise NotSupported("LIKE has no ESCAPE", span=span, hint=r"\ escapes % and _")
+    raise NotSupported(f"Headrace has no {node.key.replace('_', ' ')}", span=span)

@@ -1,0 +1,296 @@
+"""FROM, and the part of WHERE that joins, to a left-deep tree of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from sqlglot import exp
+
+from headrace.catalog.definitions import Table
+from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
+from headrace.language.syntax.statements import FollowingClause, LandmarkClause, MannerClause, WindowClause, following_of, manner_of
+from headrace.model.expressions.expression import TRUE, Call, Cast, Column, Expr, columns, conjunction, conjuncts, substitute
+from headrace.model.types import Type
+from headrace.model.window import Extent
+from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.from_item import Item, read_item
+from headrace.plan.binding.function import apply
+from headrace.plan.binding.scope import Relation, Scope, unique
+from headrace.plan.binding.span import place
+from headrace.plan.binding.window import extent, since
+from headrace.plan.nodes import Filter, Join, JoinKind, Node, SequenceJoin, TableJoin
+
+WINDOW_HINT = "give it a window such as [RANGE 5 MINUTES], or [UNBOUNDED]"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What SELECT works on: the joined input, its names, what is left of WHERE, and the items that are not stored tables."""
+
+    node: Node
+    scope: Scope
+    where: Expr | None
+    streams: tuple[Item, ...]
+    has_table: bool
+
+    @property
+    def clauses(self) -> tuple[WindowClause, ...]:
+        return tuple(item.clause for item in self.streams if item.clause is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One JOIN: which item joins, how, and under what names its columns come out."""
+
+    item: Item
+    kind: JoinKind
+    names: tuple[str, ...]
+    following: FollowingClause | None
+    manner: MannerClause | None
+
+
+def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Source:
+    """Bind FROM and WHERE; `aggregated` permits windows that slide, which are then the aggregate's."""
+    from_ = select.args.get("from_")
+    if from_ is None:
+        raise NotSupported("SELECT needs FROM", span=place(select), hint="a continuous query reads a stream: SELECT ... FROM stream")
+    joins: list[exp.Join] = select.args.get("joins") or []
+    items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
+    kinds: list[JoinKind] = ["inner", *(_kind(join) for join in joins)]
+    following: list[FollowingClause | None] = [None, *map(following_of, joins)]
+    manners: list[MannerClause | None] = [None, *map(manner_of, joins)]
+    inner = all(kind == "inner" for kind in kinds) and not any(following)
+    order = _order(items, in_any_order=inner)
+    taken: set[str] = set()
+    steps = {i: _Step(items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names), following[i], manners[i]) for i in order}
+    scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
+    where_node = select.args.get("where")
+    where: tuple[Expr, ...] = ()
+    if where_node is not None:
+        where = conjuncts(ExpressionBinder(scope, env.catalog, "in WHERE").predicate(where_node.this))
+    pool = {0: tuple(term for terms in conditions.values() for term in terms)} if inner else conditions
+    tree = _Tree(env, list(steps.values()), aggregated=aggregated)
+    tree.start(steps[order[0]])
+    for i in order[1:]:
+        if inner:
+            pool[0], where = tree.join(steps[i], pool[0], where)
+        else:
+            left, _ = tree.join(steps[i], pool.get(i, ()), ())
+            if left:
+                raise NotSupported(
+                    "rowtime cannot stand in ON of an outer or sequence join", span=place(joins[i - 1]), hint="compare columns of the two sides"
+                )
+    rest = (*pool[0], *where) if inner else where
+    streams = tuple(item for item in items if not isinstance(item.source, Table))
+    return Source(tree.node, scope, conjunction(rest), streams, len(streams) < len(items))
+
+
+class _Tree:
+    """The join tree while it grows to the right."""
+
+    def __init__(self, env: Environment, steps: list[_Step], *, aggregated: bool) -> None:
+        self._env = env
+        self._aggregated = aggregated
+        self._is_sequence = any(step.following is not None for step in steps)
+        streams = [step for step in steps if not isinstance(step.item.source, Table)]
+        if self._is_sequence and len(streams) > 2:
+            hint = "put the first pair into a sub-query: FROM (SELECT ...) [RANGE 5 MINUTES] AS x JOIN ..."
+            raise NotSupported("a sequence is of two streams", span=streams[2].item.span, hint=hint)
+        self._windowed = len(streams) > 1
+        self._extent: Extent | None = None
+        self._first = steps[0].item
+        self.node: Node
+
+    def start(self, step: _Step) -> None:
+        self.node, self._extent = self._input(step.item)
+
+    def join(self, step: _Step, on: tuple[Expr, ...], where: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Join one more item by all conditions that can be tested now; returns those that cannot."""
+        left, right = frozenset(self.node.schema.names), frozenset(step.names)
+        ready = [term for term in on if columns(term) <= left | right]
+        later = tuple(term for term in on if term not in ready)
+        joining = [term for term in where if sides(term, left, right) is not None]
+        pairs = [(pair, term) for term in (*ready, *joining) if (pair := sides(term, left, right)) is not None]
+        residual = [term for term in ready if sides(term, left, right) is None and term != TRUE]
+        if step.manner is not None:
+            _check_manner(step, step.manner)
+        if isinstance(step.item.source, Table):
+            if step.following is not None:
+                raise NotSupported("nothing arrives in a stored table, so it follows nothing", span=step.following.span, hint="leave FOLLOWING out")
+            self._table_join(step, step.item.source, pairs, residual)
+        elif step.following is not None:
+            self._follow(step, step.following, pairs, residual)
+        else:
+            own = _own_names(step)
+            keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
+            node, window = self._input(step.item)
+            manner = "plain" if step.manner is None else step.manner.manner
+            if step.manner is not None and any(each is not None and each.rows is not None for each in (self._extent, window)):
+                word = step.manner.manner.upper()
+                raise NotSupported(f"{_article(word)} JOIN has windows in time", span=step.manner.span, hint="use [RANGE ...]")
+            self.node = Join(self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names, manner)
+            self._extent = None
+        return later, tuple(term for term in where if term not in joining)
+
+    def _table_join(self, step: _Step, table: Table, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]) -> None:
+        kind: OneOf["inner", "left"]
+        match step.kind:
+            case "inner" | "left":
+                kind = step.kind
+            case "right" | "full":
+                hint = "use LEFT JOIN with the stream on the left"
+                raise NotSupported("rows of a stored table cannot wait for tuples that may come", span=step.item.span, hint=hint)
+        keys: list[tuple[Expr, str]] = []
+        own = {name: field.name for name, field in zip(step.names, table.schema, strict=True)}
+        for (one, other), term in pairs:
+            # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes NULL and finds no row.
+            bare = other.arg if isinstance(other, Cast) and other.type.is_integer and other.arg.type.is_integer else other
+            if isinstance(bare, Column):
+                keys.append((one if one.type is bare.type else narrowed(one, bare.type), own[bare.name]))
+            else:
+                residual.append(term)
+        self.node = TableJoin(self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names)
+
+    def _follow(self, step: _Step, following: FollowingClause, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]) -> None:
+        """A sequence; a condition on one side alone says which of its tuples take part, so it is a filter of that side."""
+        if step.kind != "inner":
+            raise NotSupported("a sequence has no outer join", span=following.span, hint="write JOIN")
+        if step.item.clause is not None:
+            hint = "leave the window out; to aggregate the pairs, put the join into a sub-query"
+            raise NotSupported("who follows does not wait, so it has no window", span=step.item.clause.span, hint=hint)
+        left, right, own = frozenset(self.node.schema.names), frozenset(step.names), _own_names(step)
+        of_left = tuple(term for term in residual if columns(term) <= left)
+        of_right = tuple(term for term in residual if columns(term) <= right and term not in of_left)
+        of_both = tuple(term for term in residual if term not in (*of_left, *of_right))
+        if self._extent is None and (following.mode == "chronicle" or not pairs or of_both):
+            # only if the newest tuple of each key always is the one that is taken may all others be forgotten
+            name = self._first.names[0]
+            raise UnboundedStateFault(f"the sequence would have to remember all of {name}", span=self._first.span, hint=WINDOW_HINT)
+        first = _filtered(self.node, of_left)
+        second = _filtered(self._input(step.item)[0], tuple(substitute(term, own) for term in of_right))
+        keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
+        span = None if self._extent is None else self._extent.span
+        self.node = SequenceJoin(first, second, following.mode, following.inclusive, keys, conjunction(of_both), span, step.names)
+        self._extent = None
+
+    def _input(self, item: Item) -> tuple[Node, Extent | None]:
+        assert not isinstance(item.source, Table)
+        if not self._windowed or (self._is_sequence and item.clause is None):
+            return item.source, None
+        if item.clause is None:
+            raise UnboundedStateFault(f"the join would have to remember all of {item.names[0]}", span=item.span, hint=WINDOW_HINT)
+        binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
+        window = extent(item.clause, binder, aggregated=self._aggregated)
+        if self._is_sequence and window.rows is not None:
+            raise NotSupported("a sequence remembers tuples for a time", span=item.clause.span, hint="use [RANGE ...]")
+        source = item.source
+        if isinstance(item.clause, LandmarkClause):
+            source = Filter(source, since(item.clause.start))
+        return source, window
+
+
+def _kind(join: exp.Join) -> JoinKind:
+    side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    if method or kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise NotSupported(f"there is no {' '.join(filter(None, (method, side, kind)))} JOIN", span=place(join.this), hint="use JOIN ... ON ...")
+    match side:
+        case "LEFT":
+            return "left"
+        case "RIGHT":
+            return "right"
+        case "FULL":
+            return "full"
+        case _:
+            return "inner"
+
+
+def _check_manner(step: _Step, clause: MannerClause) -> None:
+    word = clause.manner.upper()
+    if isinstance(step.item.source, Table):
+        raise NotSupported(f"{_article(word)} JOIN is of streams; a stored table hears nothing", span=clause.span, hint="write JOIN")
+    if step.following is not None:
+        raise NotSupported(f"a sequence is not {word}", span=clause.span, hint="write JOIN ... FOLLOWING")
+    if step.kind != "inner":
+        hint = f"write {word} JOIN, or {step.kind.upper()} JOIN alone"
+        raise NotSupported(f"{_article(word)} JOIN is an inner join: an outer one needs tuples without a partner, too", span=clause.span, hint=hint)
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "AEIOU" else f"a {word}"
+
+
+def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
+    """The items as written, but a stream first; a stored table can only be looked up."""
+    first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
+    if first is None:
+        hint = "join a stream with it: FROM stream JOIN table ON ..."
+        raise NotSupported(f"{items[0].names[0]!r} is a stored table, in which nothing arrives", span=items[0].span, hint=hint)
+    if first > 0 and not in_any_order:
+        raise NotSupported(
+            "an outer or sequence join cannot have a stored table on its left",
+            span=items[0].span,
+            hint="put the stream first: FROM stream LEFT JOIN table ON ...",
+        )
+    return [first, *(i for i in range(len(items)) if i != first)]
+
+
+def _conditions(joins: list[exp.Join], steps: list[_Step], env: Environment) -> tuple[Scope, dict[int, tuple[Expr, ...]]]:
+    relations: list[Relation] = [steps[0].item.relation(steps[0].names)]
+    merged: dict[str, Expr] = {}
+    conditions: dict[int, tuple[Expr, ...]] = {}
+    for i, join in enumerate(joins, start=1):
+        before = Scope(tuple(relations), dict(merged))
+        own = steps[i].item.relation(steps[i].names)
+        relations.append(own)
+        on = join.args.get("on")
+        using: list[exp.Identifier] = join.args.get("using") or []
+        if on is None and not using and steps[i].kind != "inner":
+            raise SyntaxFault("an outer join needs ON or USING", span=steps[i].item.span)
+        terms = conjuncts(ExpressionBinder(Scope(tuple(relations), merged), env.catalog, "in ON").predicate(on)) if on is not None else ()
+        for name in using:
+            reference = exp.Column(this=name.copy())
+            one, other = before.column(reference), Scope((own,)).column(reference)
+            terms += (apply("=", (one, other), place(name)),)
+            merged[name.name] = _merge(steps[i].kind, one, other)
+        conditions[i] = terms
+    return Scope(tuple(relations), merged), conditions
+
+
+def _merge(kind: JoinKind, one: Expr, other: Expr) -> Expr:
+    match kind:
+        case "inner" | "left":
+            return one
+        case "right":
+            return other
+        case "full":
+            return apply("coalesce", (one, other), None)
+
+
+def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
+    """The two sides of an equality, that over `left` first; None if it does not compare the two."""
+    if not isinstance(term, Call) or term.function != "=":
+        return None
+    one, other = term.args
+    for pair in ((one, other), (other, one)):
+        mine, theirs = columns(pair[0]), columns(pair[1])
+        if mine and theirs and mine <= left and theirs <= right:
+            return pair
+    return None
+
+
+def _filtered(node: Node, terms: tuple[Expr, ...]) -> Node:
+    predicate = conjunction(terms)
+    return node if predicate is None else Filter(node, predicate)
+
+
+def _own_names(step: _Step) -> Mapping[str, Expr]:
+    return {name: Column(field.name, field.type) for name, field in zip(step.names, step.item.schema, strict=True)}
+
+
+def narrowed(expr: Expr, to: Type) -> Expr:
+    """A key as the type of a table's column; what is too large for it becomes NULL."""
+    inner = expr.arg if isinstance(expr, Cast) else expr
+    return inner if inner.type is to else Cast(inner if inner.type.is_integer else expr, to)

@@ -1,0 +1,187 @@
+"""One item of FROM: a stream, side stream, table, named query, sub-query, relation of WITH, or a union of such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from headrace.catalog.definitions import Query, Stream, Table
+from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFault
+from headrace.language.parser import parse
+from headrace.language.syntax.statements import Detection, RowsClause, Select, SessionClause, WhileClause, WindowClause, pace_of, unions_of, window_of
+from headrace.model.expressions.expression import Column, Expr, substitute
+from headrace.model.schema import Schema
+from headrace.plan.binding.coerce import unify
+from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.event import bind_event
+from headrace.plan.binding.pace import Part, late_of, paced
+from headrace.plan.binding.scope import Relation, relation_of
+from headrace.plan.binding.span import place
+from headrace.plan.nodes import Node, Order, Project, Scan, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What FROM names: a plan or a stored table, what it is called there, and its window."""
+
+    source: Node | Table
+    names: tuple[str, ...]
+    clause: WindowClause | None
+    span: Span | None
+    is_stream: bool
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema
+
+    def relation(self, renamed: Sequence[str] | None = None) -> Relation:
+        return relation_of(self.names, self.schema, renamed, is_table=isinstance(self.source, Table))
+
+
+def read_item(node: exp.Expr, env: Environment) -> Item:
+    """Resolve one item of FROM."""
+    first = _single(node, env)
+    further = [_single(each, env) for each in unions_of(node)]
+    if not further:
+        return first
+    united, clause = _united([first, *further]), pace_of(node)
+    if clause is None:
+        return united
+    parts = [Part(item.source, item.names) for item in (first, *further) if not isinstance(item.source, Table)]
+    assert not isinstance(united.source, Table)
+    return replace(united, source=paced(united.source, parts, clause, env))
+
+
+def union(parts: Sequence[Node], span: Span | None) -> Node:
+    """All tuples of all parts under the names of the first, columns being matched by position."""
+    width = len(parts[0].schema)
+    for part in parts[1:]:
+        if len(part.schema) != width:
+            raise TypeFault(f"UNION of {width} and {len(part.schema)} columns", span=span, hint="select the same columns on both sides")
+    columns: list[list[Column]] = [[Column(field.name, field.type) for field in part.schema] for part in parts]
+    aligned: list[list[tuple[str, Expr]]] = [[] for _ in parts]
+    for index, field in enumerate(parts[0].schema):
+        kinds = [each[index] for each in columns]
+        exprs = unify(kinds)
+        if exprs is None:
+            shown = " and ".join(dict.fromkeys(kind.type.value for kind in kinds))
+            raise TypeFault(f"column {index + 1} of UNION, {field.name!r}, is {shown}", span=span, hint="convert one side with CAST")
+        for position, expr in enumerate(exprs):
+            aligned[position].append((field.name, expr))
+    flat: list[Node] = []
+    for part, pairs in zip(parts, aligned, strict=True):
+        same = all(isinstance(expr, Column) and expr.name == name == own for (name, expr), own in zip(pairs, part.schema.names, strict=True))
+        adapted = part if same else _project(part, pairs)
+        flat += adapted.inputs if isinstance(adapted, Union) else [adapted]
+    return Union(tuple(flat))
+
+
+def _project(node: Node, columns: list[tuple[str, Expr]]) -> Node:
+    """A projection, merged with the one below it."""
+    if isinstance(node, Project):
+        below = dict(node.columns)
+        return Project(node.input, tuple((name, substitute(expr, below)) for name, expr in columns))
+    return Project(node, tuple(columns))
+
+
+def _single(node: exp.Expr, env: Environment) -> Item:
+    if isinstance(node, exp.Subquery):
+        item = Item(env.bind_query(node.this, env), ("the sub-query",), window_of(node), _span(node), False)
+    elif isinstance(node, exp.Table):
+        item = _named(node, env)
+    else:
+        raise NotSupported("FROM takes streams, tables, queries and sub-queries", span=place(node))
+    if node.args.get("joins"):
+        raise NotSupported("joins are not nested", span=_span(node), hint="write them one after the other, or use a sub-query")
+    if isinstance(item.source, Table) and item.clause is not None:
+        raise NotSupported("a stored table has no window", span=item.clause.span, hint="leave the window out")
+    alias = node.args.get("alias")
+    if alias is not None and alias.this is not None:
+        item = replace(item, names=(alias.name,))
+    return _renamed(item, [column.name for column in alias.columns]) if alias is not None and alias.columns else item
+
+
+def _named(node: exp.Table, env: Environment) -> Item:
+    name = ".".join(part.name for part in node.parts)
+    span, clause = _span(node), window_of(node)
+    names = tuple(dict.fromkeys((name, node.name)))
+    shared = env.ctes.get(name.lower())
+    if shared is not None:
+        return Item(shared, names, clause, span, False)
+    match env.catalog.find(name, span=span):
+        case Stream() as stream:
+            return Item(Scan(stream.name, stream.schema), names, clause, span, True)
+        case Table() as table:
+            return Item(table, names, clause, span, False)
+        case Query() as query:
+            return Item(_plan(query, env, span), names, clause, span, False)
+
+
+def _plan(query: Query, env: Environment, span: Span | None) -> Node:
+    node = env.queries(query.name)
+    if node is None:
+        if query.name in env.path:
+            raise NameFault(f"query {query.name!r} would read itself", span=span)
+        below = replace(env, ctes={}, path=(*env.path, query.name))
+        try:
+            statement = parse(query.text)[0]
+            if isinstance(statement, Detection):
+                node = bind_event(statement, env.catalog, lambda name: _plan(_query(name, env), below, span))
+            else:
+                assert isinstance(statement, Select)
+                node = env.bind_query(statement.select, below)
+        except HeadraceError as error:
+            error.text = error.text or query.text  # not the text that names the query
+            raise
+        base, _, side = query.name.rpartition(".")
+        if base and side == "late":
+            node = late_of(node, base)
+    while isinstance(node, Order):  # a reader needs no order of arrival
+        node = node.input
+    return node
+
+
+def _query(name: str, env: Environment) -> Query:
+    found = env.catalog.find(name)
+    assert isinstance(found, Query)
+    return found
+
+
+def _united(items: list[Item]) -> Item:
+    span = Span(items[0].span.start, items[-1].span.end) if items[0].span and items[-1].span else None
+    clauses = [item.clause for item in items]
+    nodes = [item.source for item in items if not isinstance(item.source, Table)]
+    if len(nodes) < len(items):
+        raise NotSupported("a stored table cannot be united with a stream", span=span)
+    shapes = {None if clause is None else replace(clause, span=Span(0, 0)) for clause in clauses}
+    if len(shapes) > 1:
+        raise NotSupported("the parts of a UNION in FROM need the same window", span=span, hint="give each part the same window")
+    clause = clauses[0]
+    if isinstance(clause, RowsClause | SessionClause | WhileClause):
+        raise NotSupported(
+            "only windows in time are kept over a UNION in FROM", span=clause.span, hint="use FROM (SELECT * FROM a UNION b) [ROWS 10]"
+        )
+    names = tuple(dict.fromkeys(name for item in items for name in item.names))
+    return Item(union(nodes, span), names, clause, span, all(item.is_stream for item in items))
+
+
+def _renamed(item: Item, names: list[str]) -> Item:
+    if len(names) != len(item.schema):
+        raise NameFault(f"{item.names[0]} has {len(item.schema)} columns, {len(names)} names are given", span=item.span)
+    match item.source:
+        case Table() as table:
+            raise NotSupported(
+                "the columns of a stored table are not renamed in FROM", span=item.span, hint=f"declare them in CREATE TABLE {table.name}"
+            )
+        case node:
+            columns = tuple((name, Column(field.name, field.type)) for name, field in zip(names, node.schema, strict=True))
+            return replace(item, source=Project(node, columns))
+
+
+def _span(node: exp.Expr) -> Span | None:
+    if isinstance(node, exp.Table):
+        places = [part for each in node.parts if (part := place(each)) is not None]
+        return Span(places[0].start, places[-1].end) if places else None
+    return place(node)

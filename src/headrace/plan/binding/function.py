@@ -1,0 +1,180 @@
+"""Types a call by the table of functions, under all the names that Spark gives to a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headrace.errors import NameFault, NotSupported, Span, TypeFault
+from headrace.language.names import TYPE_NAMES, did_you_mean
+from headrace.model.expressions.expression import Call, Case, Cast, Expr, Literal
+from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
+from headrace.model.types import Type
+from headrace.plan.binding.coerce import coerce, is_text, unify
+
+ALIASES = {
+    "char_length": "length", "character_length": "length", "len": "length", "ceiling": "ceil", "power": "pow",
+    "ifnull": "coalesce", "nvl": "coalesce",
+    "substr": "substring", "concat": "||", "mod": "%", "log": "ln", "ucase": "upper", "lcase": "lower", "signum": "sign", "negative": "neg",
+    "startswith": "starts_with", "endswith": "ends_with", "locate": "position", "charindex": "position", "dayofmonth": "day", "weekofyear": "week",
+    "regexp_like": "rlike", "regexp": "rlike", "isnull": "is_null", "date_diff": "datediff", "dateadd": "date_add",
+    "dow": "dayofweek", "doy": "dayofyear",
+    "days": "day", "unix_timestamp": "unix_seconds", "to_unix_timestamp": "unix_seconds", "epoch": "unix_seconds",
+    "years": "year", "months": "month", "hours": "hour", "minutes": "minute", "seconds": "second",
+    "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance", "first_value": "first", "last_value": "last",
+    "any_value": "first",
+}  # fmt: skip
+
+_CLOCK = ("now", "current_timestamp", "current_date", "current_time", "getdate", "localtimestamp", "curdate")
+_CHANCE = ("rand", "random", "randn", "uuid", "shuffle")
+#: Arguments that the kernels need as constants.
+_CONSTANT = {
+    "round": (1,), "like": (1,), "ilike": (1,), "rlike": (1,), "regexp_extract": (1, 2), "lpad": (1, 2), "rpad": (1, 2), "split_part": (1, 2),
+    "date_trunc": (0,), "position": (0,),
+}  # fmt: skip
+_TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_PARTS = ("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "minute", "second", "unix_seconds")
+_TIME_HINT = "write TIMESTAMP '2026-01-31 12:00:00', DATE '2026-01-31' or INTERVAL 5 MINUTES"
+_UNIFIED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "coalesce", "nullif", "greatest", "least")
+
+
+def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
+    """A scalar function applied to bound arguments, by the name the user wrote."""
+    name = written.lower()
+    special = _SPECIAL.get(name)
+    if special is not None and (result := special(tuple(args))) is not None:
+        return result
+    if name in ("date_part", "datepart", "extract") and len(args) == 2:
+        return part(args[0], args[1], span)
+    if name.upper() in TYPE_NAMES and len(args) == 1:
+        return Cast(args[0], TYPE_NAMES[name.upper()])
+    _refuse(name, span)
+    return apply(ALIASES.get(name, name), tuple(args), span, written=written)
+
+
+def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: str | None = None) -> Expr:
+    """A function of FUNCTIONS applied to bound arguments, converted where that loses nothing."""
+    shown = written or function
+    entry = FUNCTIONS.get(function)
+    if entry is None:
+        names = [*FUNCTIONS, *AGGREGATES, *ALIASES]
+        raise NameFault(f"no function {shown!r}", span=span, hint=did_you_mean(shown, [name for name in names if name[0].isalpha()]))
+    if len(args) < entry.least or (entry.most is not None and len(args) > entry.most):
+        raise TypeFault(f"{shown} takes {_count(entry.least, entry.most)}, not {len(args)}", span=span, hint=entry.help)
+    if function == "||":
+        args = tuple(coerce(arg, Type.STRING) for arg in args)
+    args = _fitting(function, args, span)
+    type_ = entry.typing([arg.type for arg in args])
+    if type_ is None:
+        raise TypeFault(f"{shown} cannot take {_types(args)}", span=span, hint=_cast_hint(function, args) or f"{shown}: {entry.help}")
+    return Call(function, _constants(function, args, span), type_)
+
+
+def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
+    """EXTRACT(unit FROM arg) and date_part('unit', arg)."""
+    name = str(unit.value).lower() if isinstance(unit, Literal) else ""
+    name = ALIASES.get(name, name)
+    if name not in _PARTS:
+        raise NotSupported(
+            f"there is no part {name!r} of a time", span=span, hint=did_you_mean(name, _PARTS, otherwise=f"parts are {', '.join(_PARTS)}")
+        )
+    return apply(name, (arg,), span)
+
+
+def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[Expr, ...]:
+    """Arguments of one common type where the function wants that, and dates, times and texts turned into what fits."""
+    try:
+        if function in _UNIFIED:
+            return unify(args) or args
+    except ValueError as error:
+        raise TypeFault(str(error), span=span, hint=_TIME_HINT) from error
+    typing = FUNCTIONS[function].typing
+    misfit: ValueError | None = None
+    if typing([arg.type for arg in args]) is None and any(arg.type in (Type.TIMESTAMP, Type.DATE) or is_text(arg) for arg in args):
+        for wanted in (Type.TIMESTAMP, Type.DATE, Type.INTERVAL):
+            try:
+                turned = _temporal(function, args, wanted)
+            except ValueError as error:
+                misfit = misfit or error
+            else:
+                if typing([arg.type for arg in turned]) is not None:
+                    return turned
+    if misfit is not None and any(arg.type in (Type.TIMESTAMP, Type.DATE, Type.INTERVAL) for arg in args):
+        raise TypeFault(str(misfit), span=span, hint=_TIME_HINT) from misfit
+    return args
+
+
+def _temporal(function: str, args: tuple[Expr, ...], wanted: Type) -> tuple[Expr, ...]:
+    def turn(index: int, arg: Expr) -> Expr:
+        if index in _CONSTANT.get(function, ()):
+            return arg
+        if wanted is Type.INTERVAL:
+            return coerce(arg, wanted) if is_text(arg) else arg
+        return coerce(arg, wanted) if arg.type in (Type.TIMESTAMP, Type.DATE) or is_text(arg) else arg
+
+    if function in ("+", "-", "*", "/", "%", "div") and wanted is Type.DATE:
+        return args
+    return tuple(turn(index, arg) for index, arg in enumerate(args))
+
+
+def _constants(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[Expr, ...]:
+    for index in _CONSTANT.get(function, ()):
+        if index < len(args) and not isinstance(args[index], Literal):
+            raise NotSupported(f"argument {index + 1} of {function} must be a constant", span=span, hint=FUNCTIONS[function].help)
+    if function == "date_trunc" and isinstance(args[0], Literal):
+        unit = str(args[0].value).lower()
+        if unit not in _TRUNCATIONS:
+            hint = did_you_mean(unit, _TRUNCATIONS, otherwise=f"units are {', '.join(_TRUNCATIONS)}")
+            raise TypeFault(f"date_trunc knows no unit {unit!r}", span=span, hint=hint)
+        return (Literal(unit, Type.STRING), *args[1:])
+    return args
+
+
+def _refuse(name: str, span: Span | None) -> None:
+    if name in _CLOCK:
+        raise NotSupported(f"{name} has no meaning in a continuous query", span=span, hint="use rowtime, the timestamp of the tuple")
+    if name in _CHANCE:
+        raise NotSupported(f"{name} would not give the same answer when a batch is repeated", span=span, hint="compute it before the data comes in")
+    if name in ("approx_count_distinct", "approx_distinct"):
+        raise NotSupported(f"{name} is not there", span=span, hint="use count(DISTINCT x)")
+
+
+def _cast_hint(function: str, args: Sequence[Expr]) -> str | None:
+    """For operators, whose description would not help."""
+    if function[0].isalpha() and function not in ("in", "coalesce", "nullif", "greatest", "least"):
+        return None
+    other = next((arg.type for arg in args if arg.type is not Type.STRING), Type.STRING)
+    return f"convert one side, such as CAST(... AS {other.value})"
+
+
+def _types(args: Sequence[Expr]) -> str:
+    return " and ".join(dict.fromkeys(arg.type.value for arg in args))
+
+
+def _count(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {least} argument{'s' if least != 1 else ''}"
+    return f"{least} argument{'s' if least != 1 else ''}" if least == most else f"{least} to {most} arguments"
+
+
+def _nvl2(args: tuple[Expr, ...]) -> Expr | None:
+    if len(args) != 3 or (unified := unify(args[1:])) is None:
+        return None
+    missing = Call("is_null", (args[0],), Type.BOOLEAN)
+    return Case(((missing, unified[1]),), unified[0], unified[0].type)
+
+
+def _negated(expr: Expr) -> Expr:
+    if isinstance(expr, Literal) and isinstance(expr.value, int | float):
+        return Literal(-expr.value, expr.type)
+    return Call("neg", (expr,), Type.BIGINT)
+
+
+_SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
+    "nvl2": _nvl2,
+    "isnotnull": lambda args: Call("not", (Call("is_null", args, Type.BOOLEAN),), Type.BOOLEAN) if len(args) == 1 else None,
+    "instr": lambda args: apply("position", (args[1], args[0]), None, written="instr") if len(args) == 2 else None,
+    "to_timestamp": lambda args: Cast(args[0], Type.TIMESTAMP) if len(args) == 1 and args[0].type is not Type.TIMESTAMP else None,
+    "to_date": lambda args: Cast(args[0], Type.DATE) if len(args) == 1 and args[0].type is Type.STRING else None,
+    "date_sub": lambda args: apply("date_add", (args[0], _negated(args[1])), None, written="date_sub") if len(args) == 2 else None,
+    "concat": lambda args: coerce(args[0], Type.STRING) if len(args) == 1 else None,
+}

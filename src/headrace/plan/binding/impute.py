@@ -1,0 +1,121 @@
+"""IMPUTE in SELECT: the look-up becomes a node below the projection, and the call a column of it."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Table
+from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
+from headrace.language.names import did_you_mean
+from headrace.language.syntax.statements import ImputeClause
+from headrace.model.expressions.expression import Column, Expr, conjuncts
+from headrace.model.schema import Field
+from headrace.model.types import Type
+from headrace.plan.binding.coerce import coerce, unify
+from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.from_clause import narrowed, sides
+from headrace.plan.binding.function import apply
+from headrace.plan.binding.scope import Scope, relation_of, unique
+from headrace.plan.binding.span import place
+from headrace.plan.nodes import FunctionArchive, Impute, Node, StoredArchive
+
+#: The names of a table's columns while a condition is bound.
+_OWN = "__archive."
+
+
+class Imputing:
+    """The input of a SELECT while its IMPUTE calls are bound; each adds a column to `node`."""
+
+    def __init__(self, node: Node, scope: Scope, catalog: Catalog) -> None:
+        self.node = node
+        self._scope, self._catalog = scope, catalog
+        self._binder = ExpressionBinder(scope, catalog, "in IMPUTE")
+
+    def bind(self, clause: ImputeClause) -> Expr:
+        """What the call stands for: a new column, or the default where that is NULL."""
+        value = self._binder.bind(clause.value)
+        if value.type is Type.NULL:
+            raise TypeFault("the column to impute has no type", span=clause.span, hint="name a column that may be NULL")
+        default = None if clause.default is None else self._default(clause, value)
+        node = self._from_function(clause, value) if clause.target is not None else self._from_table(clause, value)
+        self.node = node
+        column = Column(node.name, node.value.type)
+        return column if default is None else apply("coalesce", (column, default), clause.span)
+
+    def _default(self, clause: ImputeClause, value: Expr) -> Expr:
+        assert clause.default is not None
+        found = unify([value, self._binder.bind(clause.default)])
+        if found is None:
+            raise TypeFault(f"the default is no {value.type.value}", span=place(clause.default), hint="write a value of the column's type")
+        return found[1]
+
+    def _from_function(self, clause: ImputeClause, value: Expr) -> Impute:
+        module, _, function = (clause.target or "").removeprefix("python:").partition(":")
+        if not (clause.target or "").startswith("python:") or not function.isidentifier() or not all(map(str.isidentifier, module.split("."))):
+            raise SyntaxFault(f"{clause.target!r} names no archive", span=clause.archive, hint="write a table, or 'python:module:function'")
+        if not clause.on:
+            raise SyntaxFault("a function needs keys", span=clause.span, hint="IMPUTE(speed USING 'python:module:function' ON id, lane)")
+        return Impute(self.node, self._name(clause), value, tuple(map(self._binder.bind, clause.on)), FunctionArchive(f"{module}:{function}"))
+
+    def _from_table(self, clause: ImputeClause, value: Expr) -> Impute:
+        assert clause.table is not None
+        table = self._catalog.find(clause.table.name, span=clause.archive)
+        if not isinstance(table, Table):
+            hint = "join the stream instead, with a window"
+            raise NotSupported(f"{clause.table.name!r} is no stored table", span=clause.archive, hint=hint)
+        field = self._column(clause, table)
+        typed = unify([value, Column(field.name, field.type)])
+        if typed is None:
+            raise TypeFault(
+                f"{table.name}.{field.name} is {field.type.value}, not {value.type.value}", span=clause.span, hint="convert the column with CAST"
+            )
+        keys = self._keys(clause, table) if clause.on else self._shared(clause, table, field)
+        archive = StoredArchive(table.name, table.schema, tuple(name for _, name in keys), field.name)
+        return Impute(self.node, self._name(clause), coerce(value, typed[0].type), tuple(expr for expr, _ in keys), archive)
+
+    def _column(self, clause: ImputeClause, table: Table) -> Field:
+        """The column that has the values: the one that is named, or that of the same name."""
+        written = clause.column or (clause.value.name if isinstance(clause.value, exp.Column) else "")
+        names = table.schema.names
+        if not written:
+            raise SyntaxFault(f"say which column of {table.name} has the values", span=clause.archive, hint=f"such as {table.name}.{names[0]}")
+        found = next((field for field in table.schema if field.name.lower() == written.lower()), None)
+        if found is None:
+            hint = did_you_mean(written, names, otherwise=f"say which: {table.name}.{names[-1]}")
+            raise NameFault(f"no column {written!r} in {table.name}", span=clause.archive, hint=hint)
+        return found
+
+    def _keys(self, clause: ImputeClause, table: Table) -> list[tuple[Expr, str]]:
+        """Pairs of an expression over the tuple and a column of the table."""
+        own = relation_of((table.name,), table.schema, [_OWN + name for name in table.schema.names], is_table=True)
+        binder = ExpressionBinder(Scope((*self._scope.relations, own), self._scope.merged), self._catalog, "in IMPUTE")
+        ours = frozenset(self.node.schema.names)
+        theirs = frozenset(_OWN + name for name in table.schema.names)
+        keys: list[tuple[Expr, str]] = []
+        for written in clause.on:
+            for term in conjuncts(binder.predicate(written)):
+                pair = sides(term, ours, theirs)
+                other = None if pair is None else next((part for part in (pair[1], getattr(pair[1], "arg", None)) if isinstance(part, Column)), None)
+                if pair is None or other is None:
+                    hint = f"ON id = {table.name}.id AND ..."
+                    raise NotSupported(f"a look-up compares by = with columns of {table.name}", span=place(written), hint=hint)
+                keys.append((pair[0] if pair[0].type is other.type else narrowed(pair[0], other.type), other.name.removeprefix(_OWN)))
+        return keys
+
+    def _shared(self, clause: ImputeClause, table: Table, value: Field) -> list[tuple[Expr, str]]:
+        """The columns that the tuple and the table have in common, except the one that is imputed."""
+        found: list[tuple[Expr, str]] = []
+        for field in table.schema:
+            if field.name != value.name and self._scope.has(field.name):
+                mine = self._scope.column(exp.Column(this=exp.to_identifier(field.name)))
+                apply("=", (mine, Column(field.name, field.type)), clause.span)  # do they compare?
+                found.append((mine if mine.type is field.type else narrowed(mine, field.type), field.name))
+        if not found:
+            hint = f"ON id = {table.name}.{next((name for name in table.schema.names if name != value.name), 'id')}"
+            raise NameFault(f"{table.name} has no column in common by which to look up", span=clause.archive, hint=hint)
+        return found
+
+    def _name(self, clause: ImputeClause) -> str:
+        taken = {name.lower() for name in self.node.schema.names}
+        return unique(f"{clause.value.name}_imputed" if isinstance(clause.value, exp.Column) else "imputed", taken)

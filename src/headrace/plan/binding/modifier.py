@@ -1,0 +1,119 @@
+"""Stream modifiers: how a value changed from one tuple to the next, or from the first to the last of a window.
+
+With old and new values o and n and a pseudo value p: DIFF is n - o, RDIFF is (n - o + p) / (n + p), SLOPE is (n1 - o1 + p) / (n2 - o2 + p).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from headrace.errors import NotSupported, TypeFault
+from headrace.language.syntax.modifiers import ModifierClause, Profile, modifier_of, suppress_of
+from headrace.model.expressions.expression import Expr, Literal
+from headrace.model.types import Type
+from headrace.plan.binding.function import apply
+from headrace.plan.binding.span import place
+
+_WHERE_HINT = "use it in SELECT or HAVING; to go on with it, put that into a sub-query"
+
+
+@dataclass(frozen=True, slots=True)
+class Modifiers:
+    """What the modifiers of a SELECT have in common: what they compare, within what, and which tuple other columns come from."""
+
+    of_window: bool
+    partition: tuple[exp.Expr, ...]
+    profile: Profile
+
+
+def modifiers_of(select: exp.Select) -> Modifiers | None:
+    """The modifiers in SELECT and HAVING; None if there are none."""
+    found = list(_calls(select))
+    if not found:
+        return None
+    first, partition = found[0]
+    profile: Profile | None = None
+    for clause, by in found:
+        if clause.is_of_window != first.is_of_window:
+            raise NotSupported("one compares consecutive tuples, the other those of a window", span=clause.span, hint="write two queries")
+        if [each.sql() for each in by] != [each.sql() for each in partition]:
+            raise NotSupported("all modifiers of a SELECT have the same partition", span=clause.span, hint="write two queries")
+        if profile is not None and clause.profile not in (None, profile):
+            raise NotSupported("OLD and NEW both", span=clause.span, hint="choose one, and write OLD(x) or NEW(x) where you need the other")
+        profile = clause.profile or profile
+    return Modifiers(first.is_of_window, partition, profile or "new")
+
+
+def change(clause: ModifierClause, pairs: Sequence[tuple[Expr, Expr]]) -> Expr:
+    """The formula over (old, new) of each argument."""
+
+    def calm(expr: Expr) -> Expr:
+        if clause.pseudo is None:
+            return expr
+        pseudo = Literal(clause.pseudo, Type.DOUBLE if isinstance(clause.pseudo, float) else Type.BIGINT)
+        return apply("+", (expr, pseudo), clause.span)
+
+    _check_types(clause, [new.type for _, new in pairs])
+    differences = [apply("-", (new, old), clause.span) for old, new in pairs]
+    match clause.kind:
+        case "diff" | "wdiff":
+            return differences[0]
+        case "rdiff" | "wrdiff":
+            return apply("/", (calm(differences[0]), calm(pairs[0][1])), clause.span)
+        case "slope" | "wslope":
+            return apply("/", (calm(differences[0]), calm(differences[1])), clause.span)
+
+
+def _check_types(clause: ModifierClause, types: Sequence[Type]) -> None:
+    times = (Type.TIMESTAMP, Type.DATE) if clause.kind in ("diff", "wdiff") else ()
+    for type_ in types:
+        if not (type_.is_numeric or type_ is Type.NULL or type_ in times):
+            hint = "make a number of it, such as unix_seconds(at)" if type_ in (Type.TIMESTAMP, Type.DATE) else "name a number"
+            raise TypeFault(f"{clause.kind.upper()} cannot take {type_.value}", span=clause.span, hint=hint)
+
+
+def profile_of(node: exp.Expr) -> Profile | None:
+    """Which tuple OLD(x) or NEW(x) takes its argument from; None if the node is neither."""
+    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
+        return None
+    return "old" if node.name.upper() == "OLD" else "new" if node.name.upper() == "NEW" else None
+
+
+def refuse_modifier(node: exp.Expr, where: str) -> None:
+    """Say that a modifier cannot stand here, if the node is one."""
+    inner = node.this if isinstance(node, exp.Window) else node
+    clause = modifier_of(inner) or suppress_of(inner)
+    if isinstance(clause, ModifierClause):
+        raise NotSupported(f"{clause.kind.upper()} cannot stand {where}", span=clause.span, hint=_WHERE_HINT)
+    if clause is not None:
+        raise NotSupported(
+            f"{clause.name} says which rows come out, and has no value", span=clause.span, hint=f"write HAVING {clause.name}(...), or AND it there"
+        )
+    if profile_of(node) is not None:
+        raise NotSupported(
+            f"{node.name.upper()} stands beside a modifier such as DIFF(x) only", span=place(node), hint="a tuple alone has no older one"
+        )
+
+
+def _calls(select: exp.Select) -> Iterator[tuple[ModifierClause, tuple[exp.Expr, ...]]]:
+    """Each modifier with the expressions of its PARTITION BY."""
+    having = select.args.get("having")
+    for item in (*select.expressions, *([] if having is None else [having.this])):
+        for node in item.walk(prune=lambda each: isinstance(each, exp.Query)):
+            clause = modifier_of(node)
+            if clause is None:
+                continue
+            over = node.parent if isinstance(node.parent, exp.Window) else None
+            yield clause, () if over is None else _partition(over, clause)
+
+
+def _partition(over: exp.Window, clause: ModifierClause) -> tuple[exp.Expr, ...]:
+    if clause.is_of_window:
+        hint = f"give the stream a window and group: {clause.kind.upper()}(x) FROM s [RANGE 1 MINUTE] GROUP BY id"
+        raise NotSupported(f"{clause.kind.upper()} has no OVER", span=clause.span, hint=hint)
+    if any(value for name, value in over.args.items() if name not in ("this", "partition_by", "over")):
+        raise NotSupported("tuples follow each other in the order of time", span=clause.span, hint="write OVER (PARTITION BY id) and no more")
+    return tuple(over.args.get("partition_by") or ())

@@ -1,0 +1,157 @@
+"""A rule to a plan: the event in the rule's context, and the rule's condition behind it, or in it where that gives the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+from sqlglot import exp
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import RAISED, Query, Stream, Table
+from headrace.errors import NotSupported, TypeFault, UnboundedStateFault
+from headrace.language.parser import parse
+from headrace.language.read.events import part_named
+from headrace.language.syntax.rules import ContextClause, CreateRule
+from headrace.language.syntax.statements import Detection
+from headrace.model.action import CASCADE
+from headrace.model.events.event import Context, Mode, always
+from headrace.model.events.growth import growing
+from headrace.model.events.output import Pick
+from headrace.model.expressions.expression import Call, Column, Expr, Literal, columns, conjunction, conjuncts, transform
+from headrace.model.types import Type
+from headrace.plan.binding.coerce import coerce
+from headrace.plan.binding.event import bind_event, is_complex, repeated
+from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.scope import Relation, Scope, relation_of
+from headrace.plan.binding.span import place
+from headrace.plan.nodes import Detect, Filter, Node, Scan
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRule:
+    """The plan of a rule's detections, what its expressions may name, its context, and what of its state nothing bounds."""
+
+    plan: Node
+    scope: Scope
+    context: Context | None
+    warnings: tuple[str, ...]
+    depths: tuple[str, ...]  # columns that say how many rules led to a constituent
+
+    def expression(self, node: exp.Expr, catalog: Catalog) -> Expr:
+        """An argument of an action."""
+        return ExpressionBinder(self.scope, catalog, "in an action").bind(node)
+
+    def fitted(self, node: exp.Expr, wanted: Type, catalog: Catalog) -> Expr:
+        """An argument that must be of a type."""
+        found = self.expression(node, catalog)
+        numeric = found.type.is_numeric and wanted.is_numeric
+        if found.type not in (wanted, Type.NULL) and not numeric and not isinstance(found, Literal):
+            raise TypeFault(f"this is {found.type.value}, not {wanted.value}", span=place(node), hint=f"CAST(... AS {wanted.value}) makes one")
+        try:
+            return coerce(found, wanted)
+        except ValueError as error:
+            raise TypeFault(str(error), span=place(node)) from error
+
+    @property
+    def cascade(self) -> Expr:
+        """One more than the most rules that led to a constituent."""
+        known: list[Expr] = [Call("coalesce", (Column(name, Type.INT), Literal(0, Type.INT)), Type.INT) for name in self.depths]
+        deepest = known[0] if len(known) == 1 else Call("greatest", tuple(known), Type.INT) if known else Literal(0, Type.INT)
+        return Call("+", (deepest, Literal(1, Type.INT)), Type.INT)
+
+
+def bind_rule(rule: CreateRule, catalog: Catalog, queries: Callable[[str], Node]) -> BoundRule:
+    """Resolve the names of a rule; `queries` gives the plans of named queries."""
+    found = catalog.find(rule.event.text, span=rule.event.span)
+    match found:
+        case Table():
+            raise NotSupported("nothing happens in a stored table", span=rule.event.span, hint="a rule is ON an event, a stream or a query")
+        case Query() if is_complex(found):
+            return _complex(rule, found, catalog, queries)
+        case Query() | Stream():
+            if rule.context is not None and rule.context.context.retentions:
+                hint = "leave the parentheses out, or compose an event with CREATE EVENT e AS a SEQUENCE b"
+                raise NotSupported(f"each tuple of {found.name} is an event by itself: nothing waits", span=rule.context.span, hint=hint)
+            plan: Node = Scan(found.name, found.schema) if isinstance(found, Stream) else queries(found.name)
+            scope = Scope((relation_of((found.name,), found.schema),))
+            terms = _condition(rule, scope, catalog)
+            plan = _filtered(plan, terms)
+            depths = (CASCADE,) if found.schema.find(CASCADE) and _raised(found.name, catalog) else ()
+            return BoundRule(plan, scope, None if rule.context is None else rule.context.context, (), depths)
+
+
+def _complex(rule: CreateRule, event: Query, catalog: Catalog, queries: Callable[[str], Node]) -> BoundRule:
+    (written,) = parse(event.text)
+    assert isinstance(written, Detection)
+    detection = written if rule.context is None else _in_context(written, rule.context)
+    try:
+        detect = bind_event(detection, catalog, queries)
+    except UnboundedStateFault as error:
+        if rule.context is not None:  # the event by itself is bounded, so the rule's context is to blame
+            error.span, error.text = rule.context.span, None
+        raise
+    scope = _scope(event.name, detect)
+    inside, behind = _divided(detect, _condition(rule, scope, catalog))
+    if inside:
+        detect = bind_event(detection, catalog, queries, inside)
+    sources = {part.alias.text: part.source.text for part in detection.parts}
+    depths = tuple(
+        output.name for output in detect.outputs
+        if isinstance(output, Pick) and output.column == CASCADE and _raised(sources[output.part], catalog)
+    )  # fmt: skip
+    return BoundRule(_filtered(detect, behind), scope, detection.context, growing(detect.event, detection.context), depths)
+
+
+def _in_context(detection: Detection, clause: ContextClause) -> Detection:
+    """The event as the rule wants it detected, whatever context it was created with."""
+    names = [part_named(name, detection.parts) for name in clause.parts]
+    kept = tuple(msgspec.structs.replace(each, part=name) for each, name in zip(clause.context.retentions, names, strict=True))
+    known = {name.lower(): name for name in names}
+    by = tuple(replace(each, text=f"{known[part.lower()]}.{column}") for each in clause.by for part, _, column in (each.text.partition("."),))
+    return replace(detection, context=msgspec.structs.replace(clause.context, retentions=kept), by=by)
+
+
+def _scope(event: str, detect: Detect) -> Scope:
+    """The columns of the event by its own name, and those of each constituent by the constituent's."""
+    types = {field.name: field.type for field in detect.schema}
+    picked: dict[str, list[tuple[str, Expr]]] = {}
+    for output in detect.outputs:
+        if isinstance(output, Pick):
+            picked.setdefault(output.part, []).append((output.column, Column(output.name, types[output.name])))
+    whole = relation_of((event,), detect.schema)
+    parts = (Relation((part,), tuple(found)) for part, found in picked.items() if part.lower() != event.lower())
+    # an unqualified name is one of the event's columns, which have names of their own
+    return Scope((whole, *parts), dict(whole.columns))
+
+
+def _condition(rule: CreateRule, scope: Scope, catalog: Catalog) -> tuple[Expr, ...]:
+    if rule.condition is None:
+        return ()
+    return conjuncts(ExpressionBinder(scope, catalog, "in the condition of a rule").predicate(rule.condition))
+
+
+def _divided(detect: Detect, terms: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The conditions that can be tested while pairing, over `part.column`, and those that must wait for the detection.
+
+    Only where every combination is detected and nothing replaces, uses up or prevents another: else what is filtered early would no longer do so.
+    """
+    if detect.context.mode is not Mode.UNRESTRICTED or detect.context.retentions:
+        return (), tuple(terms)
+    single = {part.name for part in always(detect.event)} - repeated(detect.event, detect.context.mode)
+    origin = {each.name: Column(f"{each.part}.{each.column}", Type.NULL) for each in detect.outputs if isinstance(each, Pick) and each.part in single}
+    inside = [term for term in terms if columns(term) and columns(term) <= origin.keys()]
+    renamed = tuple(transform(term, lambda each: Column(origin[each.name].name, each.type) if isinstance(each, Column) else each) for term in inside)
+    return renamed, tuple(term for term in terms if term not in inside)
+
+
+def _filtered(plan: Node, terms: Sequence[Expr]) -> Node:
+    predicate = conjunction(tuple(terms))
+    return plan if predicate is None else Filter(plan, predicate)
+
+
+def _raised(name: str, catalog: Catalog) -> bool:
+    """Whether a relation depends on an event that rules raise."""
+    found = (catalog.get(each) for each in catalog.sources(name))
+    return any(isinstance(each, Stream) and each.connector.kind == RAISED for each in found)

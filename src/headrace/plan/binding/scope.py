@@ -1,0 +1,135 @@
+"""Which names an expression may use, and which column each stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from headrace.errors import NameFault, NotSupported, Span
+from headrace.language.names import did_you_mean
+from headrace.model.expressions.expression import Call, Column, Expr
+from headrace.model.schema import TS, Schema
+from headrace.model.types import Type
+from headrace.plan.binding.span import place
+
+ROWTIME: Expr = Call("timestamp_micros", (Column(TS, Type.BIGINT),), Type.TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One FROM item: the names it goes by, and for each of its columns what computes it."""
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[str, Expr], ...]
+    is_table: bool = False
+
+    def find(self, name: str) -> list[Expr]:
+        exact = [expr for column, expr in self.columns if column == name]
+        return exact or [expr for column, expr in self.columns if column.lower() == name.lower()]
+
+    def is_called(self, qualifier: str) -> bool:
+        return qualifier.lower() in (name.lower() for name in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The FROM items in the order written; `merged` are the columns that USING made one."""
+
+    relations: tuple[Relation, ...]
+    merged: dict[str, Expr] = field(default_factory=dict)
+
+    def column(self, node: exp.Column) -> Expr:
+        """What a column reference stands for."""
+        qualifier = ".".join(part.name for part in node.parts[:-1])
+        return self._qualified(node, qualifier) if qualifier else self._plain(node)
+
+    def has(self, name: str) -> bool:
+        return any(relation.find(name) for relation in self.relations)
+
+    def star(self, qualifier: exp.Column | None = None) -> list[tuple[str, Expr]]:
+        """The columns of `*` or `item.*`."""
+        if qualifier is not None:
+            written = ".".join(part.name for part in qualifier.parts[:-1])
+            return list(self._relation(written, place(qualifier)).columns)
+        merged = [(name, expr) for name, expr in self.merged.items()]
+        taken = {name.lower() for name in self.merged}
+        return merged + [(name, expr) for relation in self.relations for name, expr in relation.columns if name.lower() not in taken]
+
+    def columns(self) -> list[str]:
+        return [name for relation in self.relations for name, _ in relation.columns]
+
+    def _plain(self, node: exp.Column) -> Expr:
+        name = node.name
+        merged = next((expr for key, expr in self.merged.items() if key.lower() == name.lower()), None)
+        if merged is not None:
+            return merged
+        found = [(relation, expr) for relation in self.relations for expr in relation.find(name)]
+        if len(found) > 1:
+            choices = ", ".join(dict.fromkeys(f"{relation.names[0]}.{name}" for relation, _ in found))
+            raise NameFault(f"column {name!r} is ambiguous", span=place(node), hint=f"write one of {choices}")
+        if found:
+            return found[0][1]
+        if name.lower() == "rowtime":
+            return ROWTIME
+        if name.lower() in ("window_start", "window_end"):
+            raise NameFault(
+                f"{name} belongs to the result of an aggregate", span=place(node), hint="use it in SELECT or HAVING beside count, sum, ..."
+            )
+        where = " or ".join(relation.names[0] for relation in self.relations)
+        raise NameFault(
+            f"no column {name!r} in {where}",
+            span=place(node),
+            hint="texts stand in single quotes" if node.this.args.get("quoted") else self._hint(name, self.columns()),
+        )
+
+    def _qualified(self, node: exp.Column, qualifier: str) -> Expr:
+        relation = self._relation(qualifier, place(node))
+        found = relation.find(node.name)
+        if len(found) > 1:
+            raise NameFault(f"column {node.name!r} of {qualifier} is ambiguous", span=place(node), hint="rename one with AS")
+        if found:
+            return found[0]
+        if node.name.lower() == "rowtime" and not relation.is_table:
+            if sum(not each.is_table for each in self.relations) > 1:
+                raise NotSupported(
+                    "after a join only the result has a rowtime", span=place(node), hint="name it before the join: (SELECT *, rowtime AS at FROM ...)"
+                )
+            return ROWTIME
+        raise NameFault(
+            f"no column {node.name!r} in {qualifier}", span=place(node), hint=self._hint(node.name, (name for name, _ in relation.columns))
+        )
+
+    def _relation(self, qualifier: str, span: Span | None) -> Relation:
+        found = [relation for relation in self.relations if relation.is_called(qualifier)]
+        if not found:
+            known = [relation.names[0] for relation in self.relations]
+            raise NameFault(
+                f"nothing in FROM is called {qualifier!r}", span=span, hint=did_you_mean(qualifier, known, otherwise=f"there is {', '.join(known)}")
+            )
+        if len(found) > 1:
+            raise NameFault(f"two items in FROM are called {qualifier!r}", span=span, hint="give them different names with AS")
+        return found[0]
+
+    @staticmethod
+    def _hint(name: str, known: Iterable[str]) -> str | None:
+        names = list(dict.fromkeys(known))
+        return did_you_mean(name, names, otherwise=f"columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}")
+
+
+def relation_of(names: tuple[str, ...], schema: Schema, renamed: Iterable[str] | None = None, *, is_table: bool = False) -> Relation:
+    """A FROM item whose columns come out of the plan under the names `renamed`."""
+    outputs = schema.names if renamed is None else tuple(renamed)
+    columns = tuple((each.name, Column(output, each.type)) for each, output in zip(schema, outputs, strict=True))
+    return Relation(names, columns, is_table)
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """The name, or the first of name_1, name_2, ... that is free whatever the case; takes it."""
+    result, number = name, 0
+    while result.lower() in taken:
+        number += 1
+        result = f"{name}_{number}"
+    taken.add(result.lower())
+    return result

@@ -1,0 +1,107 @@
+"""Window clauses to windows of aggregates, extents of joins and spans of DISTINCT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.errors import NotSupported, UnboundedStateFault
+from headrace.language.syntax.statements import (
+    LandmarkClause,
+    NowClause,
+    RangeClause,
+    RowsClause,
+    SessionClause,
+    UnboundedClause,
+    WhileClause,
+    WindowClause,
+)
+from headrace.model.expressions.expression import Call, Column, Expr, Literal
+from headrace.model.schema import TS
+from headrace.model.time import END
+from headrace.model.types import Type
+from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.plan.binding.expression import ExpressionBinder
+
+_SUBQUERY = "put it in a sub-query: FROM (SELECT ...) [{}] AS x"
+
+
+def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
+    """The window over which an aggregate of one stream works."""
+    match clause:
+        case RangeClause(size=size, per_tuple=True):
+            return Sliding(size)
+        case RangeClause(size=size, slide=slide):
+            return Range(size, slide or size)
+        case RowsClause(size=size, slide=slide, by=by):
+            return Rows(size, slide or size, tuple(binder.bind(each) for each in by))
+        case SessionClause(gap=gap):
+            return Session(gap)
+        case LandmarkClause(start=start, slide=slide, span=span):
+            if slide is None:
+                raise UnboundedStateFault("a landmark window must say when it gives results", span=span, hint="add SLIDE, such as SLIDE 1 MINUTE")
+            return Landmark(start, slide)
+        case NowClause():
+            return Range(1, 1)
+        case UnboundedClause(slide=slide):
+            return Sliding(None) if slide is None else Landmark(None, slide)
+        case WhileClause(predicate=predicate, by=by):
+            return While(binder.predicate(predicate), tuple(binder.bind(each) for each in by))
+
+
+def joined_window(clauses: Sequence[WindowClause]) -> Window:
+    """The window over which an aggregate of a join works: the largest RANGE, sliding if one of them slides."""
+    ranges = [clause for clause in clauses if isinstance(clause, RangeClause)]
+    if ranges:
+        size = max(clause.size for clause in ranges)
+        if any(clause.per_tuple for clause in ranges) and all(clause.slide is None for clause in ranges):
+            return Sliding(size)
+        return Range(size, min((clause.slide for clause in ranges if clause.slide is not None), default=size))
+    for clause in clauses:
+        if isinstance(clause, LandmarkClause | UnboundedClause) and clause.slide is not None:
+            return Landmark(clause.start if isinstance(clause, LandmarkClause) else None, clause.slide)
+    if all(isinstance(clause, NowClause) for clause in clauses):
+        return Range(1, 1)
+    if any(isinstance(clause, UnboundedClause) for clause in clauses) and not any(isinstance(clause, RowsClause) for clause in clauses):
+        return Sliding(None)
+    raise NotSupported("an aggregate over a join needs a RANGE window", span=clauses[0].span, hint=_SUBQUERY.format("RANGE 1 MINUTE"))
+
+
+def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) -> Extent:
+    """How long a join remembers the tuples of one input."""
+    match clause:
+        case RangeClause(slide=slide, span=span) if slide is not None and not aggregated:
+            raise NotSupported("a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE")
+        case RangeClause(size=size):
+            return Extent(span=size)
+        case RowsClause(slide=slide, span=span) if slide not in (None, 1):
+            raise NotSupported("a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE")
+        case RowsClause(size=size, by=by):
+            return Extent(rows=size, by=tuple(binder.bind(each) for each in by))
+        case NowClause():
+            return Extent(span=0)
+        case LandmarkClause(slide=slide, span=span) | UnboundedClause(slide=slide, span=span) if slide is not None and not aggregated:
+            raise NotSupported("a join slides with every tuple", span=span, hint="leave out SLIDE")
+        case LandmarkClause() | UnboundedClause():
+            return Extent()
+        case SessionClause(span=span):
+            raise NotSupported("a join has no session windows", span=span, hint="use [RANGE ...], or aggregate the sessions in a sub-query first")
+        case WhileClause(span=span):
+            raise NotSupported("a join has no WHILE windows", span=span, hint="use [RANGE ...], or aggregate the runs in a sub-query first")
+
+
+def distinct_span(clause: WindowClause) -> int:
+    """How long DISTINCT remembers a row."""
+    match clause:
+        case RangeClause(size=size):
+            return size
+        case NowClause():
+            return 0
+        case UnboundedClause() | LandmarkClause():
+            return END
+        case RowsClause(span=span) | SessionClause(span=span) | WhileClause(span=span):
+            raise NotSupported("DISTINCT needs a window in time", span=span, hint="use [RANGE ...], or GROUP BY the columns")
+
+
+def since(start: int) -> Expr:
+    """The condition that a tuple is not earlier than `start`."""
+    return Call(">=", (Column(TS, Type.BIGINT), Literal(start, Type.BIGINT)), Type.BOOLEAN)

@@ -1,0 +1,98 @@
+"""Queries that are not always on: what a CREATE QUERY with START and STOP becomes, and turning queries on and off by hand."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Query, Stream
+from headrace.commands.command import AddQuery, Command, StopQuery, Switch
+from headrace.commands.running import Running
+from headrace.driver.stints import start_command
+from headrace.errors import NameFault, NotSupported, Span
+from headrace.graph.graph import Graph
+from headrace.graph.place import place
+from headrace.graph.stints import for_stint, has_exchange
+from headrace.language.names import did_you_mean
+from headrace.language.syntax.statements import Name
+from headrace.language.syntax.stints import SwitchClause
+from headrace.model.expressions.expression import Literal
+from headrace.model.stint import Schedule, Stint
+from headrace.model.types import Type
+from headrace.plan.nodes import Node, Project, Scan
+from headrace.session.compile import graph_of, plan_query, streams_read
+
+
+def switched(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int) -> AddQuery:
+    """The command that adds a query which is turned on and off: on from now, for its first stint, or until something starts it."""
+    watched = {word: name for word, name in (("START", clause.start_on), ("STOP", clause.stop_on)) if name is not None}
+    plans = {word: _watch(name, catalog) for word, name in watched.items()}
+    graphs: dict[str, Graph] = {word: graph_of(plan, f"{command.query} {word}", catalog) for word, plan in plans.items()}
+    streams = {stream.name: stream for stream in (*command.streams, *(each for plan in plans.values() for each in streams_read(plan, catalog)))}
+    added = msgspec.structs.replace(command, streams=tuple(streams.values()), switch=Switch(clause.schedule, graphs.get("START"), graphs.get("STOP")))
+    always = Schedule() if clause.schedule is None else clause.schedule
+    found = None if clause.start_on is not None else always.first(now)
+    if found is None:
+        return added
+    stint = Stint(command.query, 1, *found)
+    return msgspec.structs.replace(added, graph=for_stint(command.graph, stint), stint=stint)
+
+
+def turned_on(running: Running, name: Name, now: int) -> list[Command]:
+    """What starts a query by hand: nothing if it is on. One that waits for its time starts now."""
+    query = _known(running, name)
+    if query in running.stopped:
+        return [start_command(query, now)]
+    if query.stint is not None and query.stint.begin > now:
+        return [StopQuery(query.query, query.number), start_command(query, now)]
+    return []
+
+
+def turned_off(running: Running, name: Name, now: int) -> list[Command]:
+    """What stops a query by hand: nothing if it is off, or waits for its time."""
+    query = _known(running, name)
+    if query in running.stopped or (query.stint is not None and query.stint.begin > now):
+        return []
+    if query.stint is None and has_exchange(query.graph):
+        mine = {vertex.id for vertex in place(query.graph).keyed}
+        others = [other.query for other in running.queries if other != query and any(vertex.id in mine for vertex in place(other.graph).keyed)]
+        if others:
+            raise NotSupported(
+                f"{query.query!r} and {others[0]!r} have parts in common whose tuples are on their way between buckets",
+                span=name.span,
+                hint=f"stop {others[0]} first, or create {query.query} with START, so that it runs by itself",
+            )
+    return [StopQuery(query.query, query.number)]
+
+
+def state_of(query: AddQuery, running: Running, now: int) -> str:
+    """Whether a query is on, in a word or two."""
+    if query in running.stopped:
+        return "off"
+    return "on" if query.stint is None or query.stint.begin <= now else "waits"
+
+
+def by_name(text: str) -> Name:
+    """A name that stands in no text."""
+    return Name(text, Span(0, len(text)))
+
+
+def _known(running: Running, name: Name) -> AddQuery:
+    queries = [query for query in running.known if query.reaction is None]  # a rule is enabled and disabled
+    for query in queries:
+        if query.query.lower() == name.text.lower():
+            return query
+    names = [query.query for query in queries]
+    raise NameFault(f"no query {name.text!r} that could be started or stopped", span=name.span, hint=did_you_mean(name.text, names))
+
+
+def _watch(name: Name, catalog: Catalog) -> Node:
+    """The plan of what is watched: whether there is a tuple counts, not what it holds."""
+    found = catalog.find(name.text, span=name.span)
+    if isinstance(found, Query):
+        plan = plan_query(found, catalog)
+    elif isinstance(found, Stream):
+        plan = Scan(found.name, found.schema)
+    else:
+        raise NameFault(f"{name.text!r} is a table, which never changes", span=name.span, hint="name an event, a stream or a query")
+    return Project(plan, (("happened", Literal(True, Type.BOOLEAN)),))

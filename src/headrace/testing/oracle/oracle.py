@@ -1,0 +1,253 @@
+"""What a plan means, computed the slow and obvious way over whole histories, one tuple at a time.
+
+Shares no code with the operators. Every host, page size and plan must agree with `answer` as a multiset.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace.model.expressions.expression import Expr
+from headrace.model.schema import TS, Schema
+from headrace.model.time import END
+from headrace.model.window import Extent
+from headrace.plan.nodes import (
+    Aggregate,
+    Detect,
+    Distinct,
+    Filter,
+    FunctionArchive,
+    Impute,
+    Join,
+    Node,
+    Order,
+    Pace,
+    Project,
+    Scan,
+    SequenceJoin,
+    Suppress,
+    TableJoin,
+    Union,
+)
+from headrace.testing.oracle.events import detect
+from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.rows import Row, as_multiset, ordered, rows_of, split_late
+from headrace.testing.oracle.suppress import suppress
+from headrace.testing.oracle.values import compare, identity, lift, plain
+from headrace.testing.oracle.windows import aggregate
+
+__all__ = ["Row", "Tables", "answer", "as_multiset", "ordered", "plain", "rows_of", "split_late"]
+
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def answer(plan: Node, streams: Mapping[str, Sequence[Row]], tables: Tables | None = None) -> list[Row]:
+    """All results of a plan once its streams have ended, in order; `streams` holds tuples in arrival order, none of them late."""
+    return ordered(_rows(plan, streams, tables or {}))
+
+
+def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> list[Row]:
+    match node:
+        case Scan(name=name, schema=schema):
+            return _scan(streams[name], schema)
+        case Filter(input=source, predicate=predicate):
+            return [row for row in _rows(source, streams, tables) if value_of(predicate, row.scope) is True]
+        case Project(input=source, columns=columns):
+            return [_project(row, columns) for row in _rows(source, streams, tables)]
+        case Union(inputs=sources):
+            return [_derived(row) for source in sources for row in _rows(source, streams, tables)]
+        case Pace(inputs=sources):
+            return _paced(node, [_rows(source, streams, tables) for source in sources])
+        case Join(left=left, right=right):
+            return _join(node, _rows(left, streams, tables), _rows(right, streams, tables))
+        case SequenceJoin(left=left, right=right):
+            return _follow(node, _rows(left, streams, tables), _rows(right, streams, tables))
+        case TableJoin(input=source, table=table):
+            return [joined for row in _rows(source, streams, tables) for joined in _look_up(node, row, tables[table])]
+        case Impute(input=source):
+            return [_imputed(node, row, tables) for row in _rows(source, streams, tables)]
+        case Aggregate(input=source):
+            return aggregate(node, _rows(source, streams, tables))
+        case Distinct(input=source, span=span):
+            return _distinct(_rows(source, streams, tables), span)
+        case Suppress(input=source):
+            return suppress(node, _rows(source, streams, tables))
+        case Detect(parts=sources):
+            return detect(node, [ordered(_rows(source, streams, tables)) for source in sources])
+        case Order(input=source):
+            return ordered(_rows(source, streams, tables))
+
+
+def _scan(rows: Sequence[Row], schema: Schema) -> list[Row]:
+    found: list[Row] = []
+    for position, row in enumerate(rows):
+        values = {name: row.values[name] for name in schema.names}
+        found.append(Row(row.ts, values, position if row.seq is None else row.seq))
+    return found
+
+
+def _project(row: Row, columns: tuple[tuple[str, Expr], ...]) -> Row:
+    return Row(row.ts, {name: value_of(expr, row.scope) for name, expr in columns}, row.seq, row.expiry)
+
+
+def _derived(row: Row) -> Row:
+    return Row(row.ts, row.values, None, row.expiry)
+
+
+def _paced(node: Pace, inputs: list[list[Row]]) -> list[Row]:
+    """In the order of arrival, which numbers tell if they are given for all streams together; without them input by input."""
+    arrived = [(END if row.seq is None else row.seq, port, row) for port, rows in enumerate(inputs) for row in rows]
+    found: list[Row] = []
+    newest: int | None = None
+    for _, _, row in sorted(arrived, key=lambda entry: entry[:2]):
+        newest = row.ts if newest is None else max(newest, row.ts)
+        if node.late and row.ts < newest - node.tolerance:
+            found.append(Row(newest, row.values, None, row.expiry))
+        elif not node.late and row.ts >= newest - node.tolerance:
+            found.append(_derived(row))
+    return found
+
+
+def _distinct(rows: list[Row], span: int) -> list[Row]:
+    found: list[Row] = []
+    newest: dict[tuple[Any, ...], int] = {}
+    for row in ordered(rows):
+        key = tuple(identity(value) for value in row.values.values())
+        if key not in newest or row.ts - newest[key] > span:
+            found.append(_derived(row))
+        newest[key] = row.ts
+    return found
+
+
+def _look_up(node: TableJoin, row: Row, table: Sequence[Mapping[str, Any]]) -> list[Row]:
+    found: list[Row] = []
+    for entry in table:
+        agree = all(
+            _equal(value_of(expr, row.scope), expr, entry[name], next(field.type for field in node.table_schema if field.name == name))
+            for expr, name in node.keys
+        )
+        values = {**row.values, **{new: entry[old] for new, old in zip(node.table_names, node.table_schema.names, strict=True)}}
+        if agree and (node.residual is None or value_of(node.residual, {**values, TS: row.ts}) is True):
+            found.append(Row(row.ts, values, None, row.expiry))
+    if not found and node.kind == "left":
+        found.append(Row(row.ts, {**row.values, **dict.fromkeys(node.table_names)}, None, row.expiry))
+    return found
+
+
+def _imputed(node: Impute, row: Row, tables: Tables) -> Row:
+    value = value_of(node.value, row.scope)
+    keys = [value_of(key, row.scope) for key in node.keys]
+    if value is None and None not in keys:
+        value = _archived(node, keys, tables)
+    return Row(row.ts, {**row.values, node.name: value}, row.seq, row.expiry)
+
+
+def _archived(node: Impute, keys: list[Any], tables: Tables) -> Any:
+    if isinstance(node.archive, FunctionArchive):
+        module, _, name = node.archive.target.partition(":")
+        return getattr(importlib.import_module(module), name)(*keys)
+    types = {field.name: field.type for field in node.archive.schema}
+    for entry in tables[node.archive.table]:
+        pairs = zip(keys, node.keys, node.archive.keys, strict=True)
+        if all(_equal(key, expr, entry[name], types[name]) for key, expr, name in pairs) and entry[node.archive.column] is not None:
+            return lift(entry[node.archive.column], types[node.archive.column], node.value.type)
+    return None
+
+
+def _equal(left: Any, expr: Expr, right: Any, right_type: Any) -> bool:
+    return left is not None and right is not None and compare(left, expr.type, right, right_type) == 0
+
+
+def _join(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
+    left, right = ordered(left), ordered(right)
+    matched_left: set[int] = set()
+    matched_right: set[int] = set()
+    found: list[Row] = []
+    for i, one in enumerate(left):
+        for j, other in enumerate(right):
+            if not _meet(node, left, i, right, j):
+                continue
+            pair = _pair(node, one, other)
+            keys_agree = all(_equal(value_of(a, one.scope), a, value_of(b, other.scope), b.type) for a, b in node.keys)
+            if keys_agree and (node.residual is None or value_of(node.residual, pair.scope) is True):
+                found.append(pair)
+                matched_left.add(i)
+                matched_right.add(j)
+    if node.kind in ("left", "full"):
+        nothing = dict.fromkeys(node.right_names)
+        found += [Row(row.ts, {**row.values, **nothing}, None, _expiry(row, node.left_extent)) for i, row in enumerate(left) if i not in matched_left]
+    if node.kind in ("right", "full"):
+        nothing = dict.fromkeys(node.left.schema.names)
+        found += [
+            Row(row.ts, {**nothing, **_renamed(node, row)}, None, _expiry(row, node.right_extent))
+            for j, row in enumerate(right)
+            if j not in matched_right
+        ]
+    return found
+
+
+def _follow(node: SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
+    left = ordered(left)
+    used: set[int] = set()
+    found: list[Row] = []
+    for other in ordered(right):
+        matching = [i for i, one in enumerate(left) if i not in used and _is_followed(node, one, other)]
+        if not matching:
+            continue
+        if node.mode == "chronicle":
+            used.add(matching[0])
+        one = left[matching[0] if node.mode == "chronicle" else matching[-1]]
+        found.append(Row(other.ts, {**one.values, **_renamed(node, other)}))
+    return found
+
+
+def _is_followed(node: SequenceJoin, one: Row, other: Row) -> bool:
+    if one.ts > other.ts or (one.ts == other.ts and not node.inclusive):
+        return False
+    if node.span is not None and other.ts > one.ts + node.span:
+        return False
+    if not all(_equal(value_of(a, one.scope), a, value_of(b, other.scope), b.type) for a, b in node.keys):
+        return False
+    return node.residual is None or value_of(node.residual, {**one.values, **_renamed(node, other), TS: other.ts}) is True
+
+
+def _pair(node: Join, one: Row, other: Row) -> Row:
+    expiry = min(_expiry(one, node.left_extent), _expiry(other, node.right_extent))
+    return Row(max(one.ts, other.ts), {**one.values, **_renamed(node, other)}, None, expiry)
+
+
+def _renamed(node: Join | SequenceJoin, row: Row) -> dict[str, Any]:
+    return dict(zip(node.right_names, row.values.values(), strict=True))
+
+
+def _expiry(row: Row, extent: Extent | None) -> int:
+    """The last instant at which the row can still meet others."""
+    if extent is None:
+        assert row.expiry is not None, "an input without an extent must be a join"
+        return row.expiry
+    return END if extent.span is None else min(row.ts + extent.span, END)
+
+
+def _meet(node: Join, left: list[Row], i: int, right: list[Row], j: int) -> bool:
+    """Whether two tuples are in each other's window, the total order being (ts, port, order within the port)."""
+    one, other = left[i], right[j]
+    if max(one.ts, other.ts) > min(_expiry(one, node.left_extent), _expiry(other, node.right_extent)):
+        return False
+    if one.ts <= other.ts:  # the left one comes first: is it still among the newest when the right one comes?
+        return _among_newest(left, i, node.left_extent, sum(1 for row in left if row.ts <= other.ts))
+    return _among_newest(right, j, node.right_extent, sum(1 for row in right if row.ts < one.ts))
+
+
+def _among_newest(rows: list[Row], position: int, extent: Extent | None, arrived: int) -> bool:
+    """Whether the row is one of the newest `extent.rows` of its group once the first `arrived` rows have come."""
+    if extent is None or extent.rows is None:
+        return True
+    group = _group(rows[position], extent)
+    later = sum(1 for row in rows[position + 1 : arrived] if _group(row, extent) == group)
+    return later < extent.rows
+
+
+def _group(row: Row, extent: Extent) -> tuple[Any, ...]:
+    return tuple(identity(value_of(expr, row.scope)) for expr in extent.by)

@@ -1,0 +1,293 @@
+"""Hypothesis strategies for whole queries, as text over a fixed set of streams and a table, and for the streams' histories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from headrace.catalog.definitions import Connector, Stream, Table, Timing
+from headrace.model.schema import Schema
+from headrace.model.time import SECOND
+from headrace.model.types import Type
+from headrace.testing.oracle.rows import Row
+from headrace.testing.strategies.modifier_queries import modifiers, suppressions, window_modifiers
+from headrace.testing.strategies.values import histories
+
+_MEMORY = Connector("MEMORY", {})
+_AT = Type.TIMESTAMP
+
+STREAMS: tuple[Stream, ...] = (
+    Stream("bids", Schema.of(at=_AT, item=Type.STRING, n=Type.BIGINT, price=Type.DOUBLE), _MEMORY, Timing.EXTERNAL, "at", 2 * SECOND),
+    Stream("asks", Schema.of(at=_AT, item=Type.STRING, n=Type.INT, price=Type.DOUBLE), _MEMORY, Timing.EXTERNAL, "at", 0),
+    Stream("moves", Schema.of(at=_AT, item=Type.STRING, n=Type.BIGINT, up=Type.BOOLEAN), _MEMORY, Timing.EXTERNAL, "at", 5 * SECOND),
+)
+TABLES: tuple[Table, ...] = (Table("items", Schema.of(item=Type.STRING, kind=Type.BIGINT), _MEMORY),)
+TABLE_ROWS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "items": ({"item": "a", "kind": 1}, {"item": "a", "kind": 2}, {"item": "b", "kind": 1}, {"item": None, "kind": 3})
+}
+_ITEM_AND_N = Schema.of(item=Type.STRING, n=Type.BIGINT)
+
+
+def stream_statements() -> str:
+    """The statements that create STREAMS."""
+    return ";\n".join(_create(stream) for stream in STREAMS)
+
+
+@st.composite
+def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
+    """A history for each of STREAMS, in arrival order, none of it late."""
+    found: dict[str, list[Row]] = {}
+    for stream in STREAMS:
+        least = draw(st.sampled_from([0, most // 2, most // 2]))  # too many empty streams would test nothing
+        found[stream.name] = draw(histories(stream.schema, skew=stream.skew, least=least, most=most, time_column=stream.time_column))
+    return found
+
+
+def queries(*, tables: bool = False) -> SearchStrategy[str]:
+    """Queries of every shape; `tables` permits joins with the stored table."""
+    shapes = [projections(), aggregates(), joins(), three_way_joins(), sequences(), unions(), distincts(), aggregates_of_joins(), nested()]
+    shapes += [speaking_joins(), modifiers(), window_modifiers(), suppressions()]
+    return st.one_of(*shapes, table_joins(), imputations()) if tables else st.one_of(*shapes)
+
+
+@st.composite
+def projections(draw: DrawFn) -> str:
+    """SELECT expressions FROM a stream WHERE a condition."""
+    stream = draw(st.sampled_from(STREAMS))
+    names = _names(stream)
+    columns = ", ".join(f"{draw(_scalar(names))} AS c{i}" for i in range(draw(st.integers(1, 3))))
+    return f"SELECT {columns} FROM {stream.name}{draw(_where(names))}"
+
+
+@st.composite
+def aggregates(draw: DrawFn) -> str:
+    """Aggregates over every kind of window, with GROUP BY and HAVING."""
+    stream = draw(st.sampled_from(STREAMS))
+    names = _names(stream)
+    window = draw(_window())
+    return draw(_aggregate(f"{stream.name} [{window}]", names, where=True, ordered=True))
+
+
+@st.composite
+def joins(draw: DrawFn) -> str:
+    """Two streams joined by equality, perhaps with a further condition, inner or outer."""
+    left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
+    kind = draw(st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]))
+    on = _ON + draw(st.sampled_from(["", " AND x.n < y.n", " AND x.n + y.n > 2", " AND x.n = y.n"]))
+    where = draw(st.sampled_from(["", " WHERE x.n > 0", " WHERE y.n IS NULL", " WHERE y.n >= x.n OR x.item = 'a'"]))
+    columns = draw(st.sampled_from(["x.item AS i, x.n AS a, y.n AS b", "y.at AS t, x.n + y.n AS s", "coalesce(x.item, y.item) AS i, y.n AS b"]))
+    return f"SELECT {columns} FROM {draw(_joined(left, 'x'))} {kind} {draw(_joined(right, 'y'))} ON {on}{where}"
+
+
+@st.composite
+def speaking_joins(draw: DrawFn) -> str:
+    """Two streams, or three, joined by a join that tells those before it what it does not need or wants first."""
+    names = [draw(st.sampled_from(STREAMS)).name for _ in range(draw(st.integers(2, 3)))]
+    windows = [draw(st.sampled_from([f"RANGE {draw(st.integers(1, 6))} SECONDS"] * 3 + ["NOW", "UNBOUNDED"])) for _ in names]
+    items = [f"{name} [{window}] AS {alias}" for name, window, alias in zip(names, windows, "xyz", strict=False)]
+    manners = [draw(st.sampled_from(["THRIFTY", "IMPATIENT"])) for _ in names]
+    residual = draw(st.sampled_from(["", " AND x.n < y.n"]))
+    text = f"SELECT x.item AS i, x.n AS a, y.n AS b FROM {items[0]} {manners[0]} JOIN {items[1]} ON {_ON}{residual}"
+    return text if len(names) == 2 else f"{text} {manners[1]} JOIN {items[2]} ON y.item = z.item"
+
+
+@st.composite
+def three_way_joins(draw: DrawFn) -> str:
+    """All three streams within one time window each."""
+    spans = [draw(st.integers(1, 8)) for _ in range(3)]
+    a, b, c = (f"{stream.name} [RANGE {span} SECONDS] AS {alias}" for stream, span, alias in zip(STREAMS, spans, "xyz", strict=True))
+    residual = draw(st.sampled_from(["", " AND x.n < z.n"]))
+    return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {a} JOIN {b} ON x.item = y.item JOIN {c} ON y.item = z.item{residual}"
+
+
+@st.composite
+def sequences(draw: DrawFn) -> str:
+    """A stream and what follows it, by key or not, perhaps with further conditions on one side or both."""
+    left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
+    mode = draw(st.sampled_from(["RECENT", "RECENT INCLUSIVE", "CHRONICLE", "CHRONICLE INCLUSIVE"]))
+    terms = draw(st.lists(st.sampled_from([_ON, _ON, "x.n = y.n", "x.n < y.n", "x.n > 0", "y.n <> 1"]), min_size=1, max_size=3, unique=True))
+    bare = mode.startswith("RECENT") and not {_ON, "x.n = y.n"}.isdisjoint(terms) and "x.n < y.n" not in terms
+    windows = [f"[RANGE {draw(st.integers(1, 12))} SECONDS]"] * 3 + ["[UNBOUNDED]", "[NOW]"] + ["", ""] * bare
+    columns = draw(st.sampled_from(["x.item AS i, x.n AS a, y.n AS b", "x.at AS s, y.at AS t", "y.n AS b"]))
+    where = draw(st.sampled_from(["", "", " WHERE x.n > 0", " WHERE y.n > 0", " WHERE x.item = 'a'", " WHERE y.item <> 'a' AND x.n < y.n"]))
+    first = draw(st.sampled_from([left.name, left.name, f"(SELECT at, item, n FROM {left.name} UNION ALL SELECT at, item, n FROM bids)"]))
+    second = draw(st.sampled_from([right.name, right.name, f"(SELECT at, item, n FROM {right.name} UNION ALL SELECT at, item, n FROM moves)"]))
+    window = draw(st.sampled_from(windows))
+    return f"SELECT {columns} FROM {first} {window} AS x JOIN {second} AS y ON {' AND '.join(terms)} FOLLOWING {mode}{where}"
+
+
+@st.composite
+def unions(draw: DrawFn) -> str:
+    """Two selections with columns of fitting types as one stream."""
+    one, other = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
+    first, second = (f"SELECT item AS i, {draw(_integer(_names(s)))} AS v FROM {s.name}{draw(_where(_names(s)))}" for s in (one, other))
+    return f"{first} UNION ALL {second}"
+
+
+@st.composite
+def distincts(draw: DrawFn) -> str:
+    """The different rows that a window holds."""
+    stream = draw(st.sampled_from(STREAMS))
+    window = draw(st.sampled_from(["RANGE 3 SECONDS", "RANGE 10 SECONDS", "NOW", "UNBOUNDED"]))
+    columns = draw(st.sampled_from(["item", "item, n", "n % 2 AS odd"]))
+    return f"SELECT DISTINCT {columns} FROM {stream.name} [{window}]{draw(_where(_names(stream)))}"
+
+
+@st.composite
+def aggregates_of_joins(draw: DrawFn) -> str:
+    """Groups of joined tuples."""
+    left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
+    spans = [draw(st.integers(1, 8)) for _ in range(2)]
+    source = f"{left.name} [RANGE {spans[0]} SECONDS] AS x JOIN {right.name} [RANGE {spans[1]} SECONDS] AS y ON {_ON}"
+    calls = draw(st.sampled_from(["count(*) AS c", "sum(x.n) AS s, count(y.n) AS c", "max(y.n) AS m, avg(x.n) AS a"]))
+    return f"SELECT x.item AS i, {calls}, window_end FROM {source} GROUP BY x.item{draw(st.sampled_from(['', ' HAVING count(*) > 1']))}"
+
+
+@st.composite
+def nested(draw: DrawFn) -> str:
+    """An aggregate over a sub-query: a projection, an aggregate, a join or a union."""
+    inner = draw(
+        st.sampled_from(STREAMS).map(lambda s: f"SELECT item, n FROM {s.name} WHERE n > 0")
+        | st.sampled_from(STREAMS).map(lambda s: f"SELECT item, count(*) AS n FROM {s.name} [RANGE 2 SECONDS] GROUP BY item")
+        | st.just(f"SELECT x.item AS item, y.n AS n FROM bids [RANGE 4 SECONDS] AS x LEFT JOIN moves [RANGE 4 SECONDS] AS y ON {_ON}")
+        | st.just("SELECT item, n FROM bids UNION ALL SELECT item, n FROM moves")
+    )
+    names = {field.name: field.type for field in _ITEM_AND_N}
+    # first and last of tuples that no stream numbered depend on more than the query says
+    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", names, where=False, ordered=False))
+
+
+@st.composite
+def table_joins(draw: DrawFn) -> str:
+    """A stream with the stored table."""
+    stream = draw(st.sampled_from(STREAMS))
+    kind = draw(st.sampled_from(["JOIN", "LEFT JOIN"]))
+    residual = draw(st.sampled_from(["", " AND x.n > i.kind"]))
+    return f"SELECT x.item AS item, x.n AS n, i.kind AS kind FROM {stream.name} AS x {kind} items AS i ON x.item = i.item{residual}"
+
+
+@st.composite
+def imputations(draw: DrawFn) -> str:
+    """Missing values from the stored table, by themselves, below a window or in a union."""
+    stream = draw(st.sampled_from(STREAMS))
+    value = draw(st.sampled_from(["n", "nullif(n, 1)", "nullif(n, n)"]))
+    key = draw(st.sampled_from(["x.item = items.item", "upper(x.item) = items.item", "lower(x.item) = items.item AND x.n = items.kind"]))
+    default = draw(st.sampled_from(["", " DEFAULT -1", " DEFAULT x.n + 1"]))
+    inner = f"SELECT item, IMPUTE({value} USING items.kind ON {key}{default}) AS n FROM {stream.name} AS x{draw(_where(_names(stream)))}"
+    form = draw(st.integers(0, 3))
+    if form == 0:
+        return inner
+    if form == 1:
+        return f"SELECT item, n FROM ({inner}) AS q WHERE n > 0 AND item <> 'b'"
+    if form == 2:
+        return f"{inner} UNION ALL SELECT item, n FROM bids"
+    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", {field.name: field.type for field in _ITEM_AND_N}, where=False, ordered=True))
+
+
+_ON = "x.item = y.item"
+
+
+def _create(stream: Stream) -> str:
+    columns = ", ".join(f"{field.name} {field.type.value}" for field in stream.schema)
+    skew = f" SKEW {stream.skew // SECOND} SECONDS" if stream.skew else ""
+    return f"CREATE STREAM {stream.name} ({columns}) TIMESTAMP BY {stream.time_column}{skew} FROM MEMORY"
+
+
+def _names(stream: Stream) -> dict[str, Type]:
+    return {field.name: field.type for field in stream.schema}
+
+
+def _of(names: Mapping[str, Type], *types: Type) -> list[str]:
+    return [name for name, type_ in names.items() if type_ in types]
+
+
+@st.composite
+def _integer(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
+    leaf = st.sampled_from(_of(names, Type.INT, Type.BIGINT)) | st.integers(0, 5).map(str)
+    if depth == 0 or draw(st.booleans()):
+        return draw(leaf)
+    one, other = draw(_integer(names, depth - 1)), draw(_integer(names, depth - 1))
+    form = draw(st.sampled_from(["({} + {})", "({} - {})", "({} * {})", "({} % {})", "coalesce({}, {})", "greatest({}, {})", "nullif({}, {})"]))
+    return form.format(one, other)
+
+
+@st.composite
+def _condition(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
+    if depth > 0 and draw(st.integers(0, 2)) == 0:
+        one, other = draw(_condition(names, depth - 1)), draw(_condition(names, depth - 1))
+        return draw(st.sampled_from(["({} AND {})", "({} OR {})", "NOT ({} AND {})"])).format(one, other)
+    forms = [
+        "item = 'a'", "item <> 'b'", "item IS NULL", "item IS NOT NULL", "item IN ('a', 'b')", "item LIKE 'a%'", "n BETWEEN 1 AND 3",
+        "length(item) > 0", "CASE WHEN n > 2 THEN item = 'a' ELSE n < 0 END",
+    ]  # fmt: skip
+    forms += [f"{name} > 1.5" for name in _of(names, Type.DOUBLE)] + _of(names, Type.BOOLEAN)
+    comparison = st.builds("{} {} {}".format, _integer(names, 1), st.sampled_from(["=", "<>", "<", ">="]), _integer(names, 1))
+    return draw(st.sampled_from(forms) | comparison)
+
+
+@st.composite
+def _scalar(draw: DrawFn, names: Mapping[str, Type]) -> str:
+    fixed = ["item", "upper(item)", "item || '-' || n", "n / 2", "CAST(n AS DOUBLE)", "CAST(n AS STRING)", "CASE WHEN n > 1 THEN 'big' ELSE item END"]
+    fixed += [f"{name} * 2 + n" for name in _of(names, Type.DOUBLE)]
+    return draw(st.sampled_from(fixed) | _integer(names) | _condition(names, 1).map(lambda text: f"({text})"))
+
+
+@st.composite
+def _where(draw: DrawFn, names: Mapping[str, Type]) -> str:
+    return f" WHERE {draw(_condition(names))}" if draw(st.booleans()) else ""
+
+
+@st.composite
+def _unordered_window(draw: DrawFn) -> str:
+    """A window whose content does not depend on the order of tuples with equal timestamps."""
+    size, slide = draw(st.integers(1, 10)), draw(st.integers(1, 6))
+    forms = [
+        f"RANGE {size} SECONDS",
+        f"RANGE {size} SECONDS SLIDE {slide} SECONDS",
+        f"SESSION {slide} SECONDS",
+        f"UNBOUNDED SLIDE {size} SECONDS",
+        "NOW",
+    ]
+    return draw(st.sampled_from([*forms, f"LANDMARK FROM '1970-01-01 00:00:0{slide}' SLIDE {size} SECONDS"]))
+
+
+@st.composite
+def _window(draw: DrawFn) -> str:
+    size, slide = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    rows = f"ROWS {size} SLIDE {slide}"
+    ordered = [f"RANGE {size} SECONDS SLIDE TUPLE", "UNBOUNDED", rows, f"ROWS {size}", f"PARTITION BY item {rows}"]
+    ordered += ["WHILE n > 0", "PARTITION BY item WHILE n < 3"]
+    return draw(_unordered_window() | st.sampled_from(ordered))
+
+
+@st.composite
+def _aggregate(draw: DrawFn, source: str, names: Mapping[str, Type], *, where: bool, ordered: bool) -> str:
+    key = draw(st.sampled_from(["", "item", "n % 2"]))
+    number = draw(st.sampled_from(_of(names, Type.BIGINT, Type.INT, Type.DOUBLE)))
+    choices = [
+        "count(*)",
+        "count(item)",
+        f"sum({number})",
+        f"avg({number})",
+        f"min({number})",
+        "max(item)",
+        f"stddev({number})",
+        "count(DISTINCT item)",
+    ]
+    choices += [f"sum({number} + 1)", f"sum({number}) + count(*)"] + (["first(item)", f"last({number})"] if ordered else [])
+    calls = draw(st.lists(st.sampled_from(choices), min_size=1, max_size=3, unique=True))
+    columns = ([f"{key} AS k"] if key else []) + [f"{call} AS a{i}" for i, call in enumerate(calls)]
+    columns += draw(st.sampled_from([[], ["window_start", "window_end"], ["window_end AS w"]]))
+    group = f" GROUP BY {key}" if key else ""
+    having = draw(st.sampled_from(["", "", " HAVING count(*) > 1", f" HAVING max({number}) > 2"]))
+    return f"SELECT {', '.join(columns)} FROM {source}{draw(_where(names)) if where else ''}{group}{having}"
+
+
+@st.composite
+def _joined(draw: DrawFn, stream: Stream, alias: str) -> str:
+    size = draw(st.integers(1, 6))
+    window = draw(st.sampled_from([f"RANGE {size} SECONDS"] * 3 + ["NOW", "UNBOUNDED", f"ROWS {size}", f"PARTITION BY item ROWS {size}"]))
+    return f"{stream.name} [{window}] AS {alias}"

@@ -1,0 +1,188 @@
+"""Hypothesis strategies: schemas, histories, expressions, windows; whole queries are in `queries`.
+
+All numbers are small integers and halves, so that sums and products of floats are exact and no two ways of computing differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from headrace.model.expressions.expression import Call, Case, Column, Expr, Literal
+from headrace.model.expressions.functions import FUNCTIONS
+from headrace.model.schema import Field, Schema
+from headrace.model.time import SECOND
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.testing.oracle.rows import Row
+
+#: Types that generated columns have.
+TYPES = (Type.BIGINT, Type.INT, Type.DOUBLE, Type.STRING, Type.BOOLEAN)
+_WORDS = ("", "a", "b", "ab", "é c")
+
+
+def values(type_: Type) -> SearchStrategy[Any]:
+    """Values of a type as the oracle holds them, never NULL."""
+    match type_:
+        case Type.BOOLEAN:
+            return st.booleans()
+        case Type.INT | Type.BIGINT:
+            return st.integers(-3, 6)
+        case Type.FLOAT | Type.DOUBLE:
+            return st.integers(-6, 12).map(lambda n: n / 2)
+        case Type.STRING:
+            return st.sampled_from(_WORDS)
+        case Type.BINARY:
+            return st.sampled_from([word.encode() for word in _WORDS])
+        case Type.DATE:
+            return st.integers(-2, 2)
+        case Type.TIMESTAMP | Type.INTERVAL:
+            return st.integers(-3, 60).map(lambda n: n * SECOND // 2)
+        case Type.NULL:
+            return st.none()
+
+
+@st.composite
+def schemas(draw: DrawFn, *, types: Sequence[Type] = TYPES, least: int = 1, most: int = 4) -> Schema:
+    """Columns c0, c1, ... of some types."""
+    chosen = draw(st.lists(st.sampled_from(types), min_size=least, max_size=most))
+    return Schema(tuple(Field(f"c{i}", type_) for i, type_ in enumerate(chosen)))
+
+
+@st.composite
+def histories(
+    draw: DrawFn,
+    schema: Schema,
+    *,
+    skew: int = 0,
+    least: int = 0,
+    most: int = 20,
+    until: int = 30 * SECOND,
+    step: int = SECOND // 2,
+    time_column: str | None = None,
+) -> list[Row]:
+    """Tuples in arrival order with NULLs and ties; none is more than `skew` behind the newest before it, so none is late."""
+    ticks = draw(st.lists(st.integers(0, until // step), min_size=least, max_size=most))
+    # A tuple that arrives at ts + delay with delay <= skew is never late.
+    delays = [draw(st.integers(0, skew // step)) if skew >= step else 0 for _ in ticks]
+    arrivals = sorted(zip((tick + delay for tick, delay in zip(ticks, delays, strict=True)), ticks, strict=True), key=lambda pair: pair[0])
+    return [Row(tick * step, _tuple(draw, schema, tick * step, time_column), seq) for seq, (_, tick) in enumerate(arrivals)]
+
+
+def expressions(schema: Schema, type_: Type, depth: int = 3) -> SearchStrategy[Expr]:
+    """Expressions of a type over a schema's columns."""
+    own = [Column(field.name, field.type) for field in schema if field.type is type_]
+    leaves: SearchStrategy[Expr] = values(type_).map(lambda value: Literal(value, type_))
+    if own:
+        leaves = st.sampled_from(own) | st.sampled_from(own) | leaves
+    if depth == 0:
+        return leaves
+    below = depth - 1
+    makers = _MAKERS.get(type_)
+    return leaves if makers is None else leaves | makers(lambda want: expressions(schema, want, below))
+
+
+def predicates(schema: Schema, depth: int = 2) -> SearchStrategy[Expr]:
+    """Conditions over a schema's columns."""
+    return expressions(schema, Type.BOOLEAN, depth)
+
+
+def windows(schema: Schema) -> SearchStrategy[Window]:
+    """Windows of every kind over tuples of a schema."""
+    spans = st.integers(1, 12).map(lambda n: n * SECOND)
+    by = st.lists(st.sampled_from([Column(field.name, field.type) for field in schema]), max_size=1).map(tuple) if len(schema) else st.just(())
+    counts = st.integers(1, 4)
+    return st.one_of(
+        spans.map(lambda size: Range(size, size)),
+        st.builds(Range, spans, spans),
+        st.builds(Sliding, spans | st.none()),
+        st.builds(Rows, counts, counts, by),
+        st.builds(Session, spans),
+        st.builds(Landmark, spans | st.none(), spans),
+        st.builds(While, predicates(schema, 1), by),
+    )
+
+
+@st.composite
+def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tuple[AggregateCall, ...]:
+    """One to three aggregates of columns; `ordered` permits first and last."""
+    calls: list[AggregateCall] = []
+    for i in range(draw(st.integers(1, 3))):
+        field = draw(st.sampled_from(schema.fields))
+        choices: list[tuple[str, Type]] = [("count", Type.BIGINT), ("count_distinct", Type.BIGINT), ("min", field.type), ("max", field.type)]
+        if ordered:
+            choices += [("first", field.type), ("last", field.type)]
+        if field.type.is_numeric:
+            total = Type.BIGINT if field.type.is_integer else Type.DOUBLE
+            choices += [("sum", total), ("avg", Type.DOUBLE), ("stddev", Type.DOUBLE), ("variance", Type.DOUBLE)]
+        function, type_ = draw(st.sampled_from(choices))
+        star = function == "count" and draw(st.booleans())
+        calls.append(AggregateCall(f"a{i}", function, None if star else Column(field.name, field.type), type_))
+    return tuple(calls)
+
+
+def _tuple(draw: DrawFn, schema: Schema, ts: int, time_column: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in schema:
+        null = draw(st.integers(0, 5)) == 0
+        found[field.name] = ts if field.name == time_column else None if null else draw(values(field.type))
+    return found
+
+
+def _call(function: str, *args: Expr) -> Expr:
+    type_ = FUNCTIONS[function].typing([arg.type for arg in args])
+    assert type_ is not None, f"{function} does not take {[arg.type for arg in args]}"
+    return Call(function, args, type_)
+
+
+_Below = Callable[[Type], SearchStrategy[Expr]]
+
+
+def _calls(functions: Sequence[str], *args: SearchStrategy[Expr]) -> SearchStrategy[Expr]:
+    return st.builds(_call, st.sampled_from(functions), *args)
+
+
+def _integers(below: _Below) -> SearchStrategy[Expr]:
+    number, text = below(Type.BIGINT), below(Type.STRING)
+    return (
+        _calls(("+", "-", "*", "%", "div", "coalesce", "least", "greatest", "nullif"), number, number)
+        | _calls(("neg", "abs"), number)
+        | _calls(("length",), text)
+        | _calls(("floor", "ceil"), below(Type.DOUBLE))
+        | st.builds(lambda when, then, other: Case(((when, then),), other, Type.BIGINT), below(Type.BOOLEAN), number, number)
+    )
+
+
+def _floats(below: _Below) -> SearchStrategy[Expr]:
+    number, whole = below(Type.DOUBLE), below(Type.BIGINT)
+    return _calls(("+", "-", "*", "coalesce", "greatest"), number, number | whole) | _calls(("neg", "abs", "round"), number)
+
+
+def _strings(below: _Below) -> SearchStrategy[Expr]:
+    text = below(Type.STRING)
+    return _calls(("||",), text, text | below(Type.BIGINT)) | _calls(("upper", "lower", "trim"), text) | _calls(("coalesce", "nullif"), text, text)
+
+
+def _booleans(below: _Below) -> SearchStrategy[Expr]:
+    number, real, text, truth = below(Type.BIGINT), below(Type.DOUBLE), below(Type.STRING), below(Type.BOOLEAN)
+    comparisons = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+    return (
+        _calls(comparisons, number, number | real)
+        | _calls(comparisons, text, text)
+        | _calls(("and", "or"), truth, truth)
+        | _calls(("not",), truth)
+        | _calls(("is_null",), number | text)
+        | _calls(("in",), number, number, number)
+        | _calls(("starts_with", "contains"), text, text)
+    )
+
+
+_MAKERS: dict[Type, Callable[[_Below], SearchStrategy[Expr]]] = {
+    Type.BIGINT: _integers,
+    Type.DOUBLE: _floats,
+    Type.STRING: _strings,
+    Type.BOOLEAN: _booleans,
+}

@@ -1,0 +1,41 @@
+"""Feedback in the ingest: drops what nobody behind the cut needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.commands.running import Running
+from headrace.commands.running_graph import facts_in, spread_in
+from headrace.engine.bounds.wakeup import upstream_sources
+from headrace.engine.engine import Engine
+from headrace.engine.feedback.guards import guards_of
+from headrace.model.time import BEGIN
+from headrace.operators.specs import Scan
+from headrace.worker.wire import GuardSeen
+
+
+class Screen:
+    """The guards of an ingest engine. They end by what is known of the streams, since no promise passes through the ingest."""
+
+    def __init__(self, engine: Engine, running: Running) -> None:
+        self._engine = engine
+        facts = facts_in(running)
+        engine.assumptions.restore(guards_of(engine.graph, engine.taps, spread_in(running, facts), facts))
+        streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
+        self._streams = {name: tuple(streams[source] for source in sources) for name, sources in upstream_sources(engine.graph).items()}
+
+    def expire(self, floors: Mapping[str, int]) -> None:
+        """Forget guards of which no tuple can come any more, now that the streams are so far."""
+        assumptions = self._engine.assumptions
+        for arc in list(assumptions.by_arc):
+            bound = min((floors.get(stream, BEGIN) for stream in self._streams[assumptions.origin(arc)]), default=BEGIN)
+            assumptions.expire(arc, bound)
+
+    def report(self) -> list[GuardSeen]:
+        """What each guard dropped since the last report."""
+        seen = []
+        for guards, ended in ((self._engine.assumptions.guards(), False), (self._engine.assumptions.take_ended(), True)):
+            for guard in guards:
+                seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved, ended))
+                guard.saved = 0
+        return seen

@@ -1,0 +1,55 @@
+"""What the ingest needs of each stream: which columns, and which tuples it can do without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from headrace.catalog.definitions import Stream
+from headrace.commands.running import Running, assumed
+from headrace.commands.running_graph import facts_in, spread_in, whole_of
+from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
+from headrace.operators.specs import Scan
+
+
+class Needed:
+    """Follows from the graph of the ingest and from feedback; on the driver it says how far to read, in a task what to read."""
+
+    def __init__(self, ingest: Graph, streams: Mapping[str, Stream], running: Running | None) -> None:
+        self._streams, self._running = streams, running
+        self._agreed: dict[str, list[Pattern]] = {}
+        self.scans: dict[str, list[Vertex]] = {}
+        for vertex in ingest:
+            if isinstance(vertex.spec, Scan):
+                self.scans.setdefault(vertex.spec.stream, []).append(vertex)
+
+    @cached_property
+    def _left_out(self) -> Mapping[VertexId, Sequence[Pattern]]:
+        return {} if self._running is None else spread_in(self._running, facts_in(self._running)).of_sources(whole_of(self._running))
+
+    def columns(self, stream: str) -> tuple[str, ...] | None:
+        """The columns that anybody reads of a stream (None: all)."""
+        definition = self._streams.get(stream)
+        if definition is None or f"{stream}.late" in self.scans:
+            return None
+        used = {column for vertex in self.scans.get(stream, []) if isinstance(vertex.spec, Scan) for column in vertex.spec.columns}
+        used |= {definition.time_column} if definition.time_column else set()
+        return tuple(name for name in definition.schema.names if name in used)
+
+    def unneeded(self, stream: str) -> list[Pattern]:
+        """What none of a stream's scans need; they want different columns, but they are the same tuples."""
+        if stream not in self._agreed:
+            self._agreed[stream] = self._agree(stream)
+        return self._agreed[stream]
+
+    def _agree(self, stream: str) -> list[Pattern]:
+        running = self._running
+        if running is None or not (assumed(running) or running.relays) or f"{stream}.late" in self.scans:
+            return []
+        said = [list(self._left_out.get(scan.id, ())) for scan in self.scans.get(stream, [])]
+        agreed = said[0] if said else []
+        for others in said[1:]:
+            both = [intersect(one, other) for one in agreed for other in others]
+            agreed = [wanted for i, wanted in enumerate(both) if not is_empty(wanted) and not any(covers(other, wanted) for other in both[:i])]
+        return agreed

@@ -1,0 +1,132 @@
+"""How elements travel between processes: rows of (bucket, kind, name, part, n, payload).
+
+On Spark each is one row of the shuffle; a payload is an Arrow IPC page or a MessagePack note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from headrace.commands.command import Relay
+from headrace.engine.shedding.shedders import ShedSeen
+from headrace.engine.statistics import StreamStatistics, VertexStatistics
+from headrace.model.page import Page
+
+
+class Kind(IntEnum):
+    """What a row carries."""
+
+    CONTROL = 0  # ingest -> bucket: bounds, time, commands
+    PAGE = 1  # ingest -> bucket: tuples for the Receive vertex `name`
+    RESULT = 2  # bucket -> driver: results of Output or Exchange vertex `name`
+    REPORT = 3  # bucket -> driver: what the bucket promises and counted
+    PARTIAL = 5  # bucket -> driver: results of Output vertex `name` that were demanded before they are final
+    STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row. `part` orders rows of equal kind: the number of the task that made it, then its count."""
+
+    bucket: int
+    kind: Kind
+    name: str
+    part: int
+    n: int
+    payload: bytes
+
+
+class Wait(Struct, frozen=True, array_like=True):
+    """An operator would go on if all of these streams had come to a bound; `anyhow` if those that never had a tuple count by the clock."""
+
+    bound: int
+    streams: tuple[str, ...]
+    anyhow: bool = False
+
+
+class GuardSeen(Struct, frozen=True, array_like=True):
+    """A guard as it is shown: where it drops what, until which bound, and how many tuples it has dropped."""
+
+    reader: str
+    pattern: str
+    until: int | None
+    saved: int
+    ended: bool = False
+
+
+class Control(Struct, frozen=True):
+    """What every bucket is told in a micro-batch by each ingest task; the first task also gives time, commands and base bounds.
+
+    `bounds` follow from what was read; `clocks` are what silent streams promise by the clock, if they are asked.
+    """
+
+    time: int | None
+    bounds: dict[str, int]
+    clocks: dict[str, int] = {}
+    commands: list[bytes] = []
+    streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
+    ingest: dict[str, VertexStatistics] | None = None
+    budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
+    guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
+    arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
+    busy_ns: int = 0  # of this task, told to one bucket
+    shed: list[ShedSeen] | None = None  # by the ingest in this task, to keep promises
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What a bucket tells the driver at the end of a micro-batch."""
+
+    bucket: int
+    time: int
+    arrived: dict[str, int] = {}  # when the oldest tuple that was read of a stream can have come
+    bounds: dict[str, int] = {}  # of Output and Exchange vertices
+    vertices: dict[str, VertexStatistics] = {}
+    streams: list[dict[str, StreamStatistics]] = []
+    ingest: list[dict[str, VertexStatistics]] = []
+    waits: list[Wait] = []
+    asked: int = 0  # bounds that streams were asked for
+    guards: list[GuardSeen] = []  # in force, with what they have dropped in this bucket
+    ended: list[GuardSeen] = []  # in this micro-batch
+    screened: list[list[GuardSeen]] = []  # by the ingest
+    purged: int = 0  # rows of state that feedback removed
+    noticed: list[str] = []  # outputs of what is watched that had tuples
+    reached: dict[str, int] = {}  # how far streams had come, those that tell the clock too; only if a query is to stop by itself
+    relays: list[Relay] = []  # what operators of this bucket found out that they do not need
+    state_bytes: int = 0
+    chunks: int = 0
+    restored: bool = False
+    busy_ns: int = 0
+    ingest_ns: list[int] = []  # of each ingest task that told this bucket of its counts
+    unread: int = 0  # tuples that could be taken if the budget had sufficed
+    waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
+    shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that told it
+
+
+_control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)
+
+
+def encode(note: Control | Report) -> bytes:
+    """As MessagePack."""
+    return msgspec.msgpack.encode(note)
+
+
+def decode_control(data: bytes) -> Control:
+    """What an ingest task told a bucket."""
+    return _control.decode(data)
+
+
+def decode_report(data: bytes) -> Report:
+    """What a bucket told the driver."""
+    return _report.decode(data)
+
+
+class Stage(Protocol):
+    """Takes results off our hands where they are made: (bucket, Output vertex, pages, part) to a note of where they are, or None."""
+
+    def __call__(self, bucket: int, vertex: str, pages: Sequence[Page], part: int = 0) -> Row | None: ...

@@ -1,0 +1,298 @@
+import datetime
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.catalog.definitions import Connector, Stream, Timing
+from headrace.connectors.files.source import SHIFT, FilesSource
+from headrace.connectors.formats import text
+from headrace.errors import SourceFault
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+
+SCHEMA = Schema.of(id=Type.INT, at=Type.TIMESTAMP, speed=Type.DOUBLE, name=Type.STRING)
+START = datetime.datetime.fromisoformat("2026-01-01")
+
+
+def stream(path: Path, schema: Schema = SCHEMA, **options: Any) -> Stream:
+    return Stream("s", schema, Connector("FILES", {"path": str(path), **options}), Timing.LATENT)
+
+
+def frame(first: int, count: int) -> pl.DataFrame:
+    numbers = range(first, first + count)
+    return pl.DataFrame(
+        {
+            "id": list(numbers),
+            "at": [START + datetime.timedelta(seconds=i) for i in numbers],
+            "speed": [i / 4 if i % 5 else None for i in numbers],
+            "name": [f"n, {i}" for i in numbers],
+        },
+        schema=SCHEMA.polars(),
+    )
+
+
+def save(path: Path, rows: pl.DataFrame, form: str, at: int) -> None:
+    if form == "parquet":
+        rows.write_parquet(path, row_group_size=7)
+    elif form == "arrow":
+        rows.write_ipc(path, record_batch_size=7, compat_level=pl.CompatLevel.oldest())
+    elif form == "csv":
+        rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%S")).write_csv(path)
+    else:
+        rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%S")).write_ndjson(path)
+    os.utime(path, (at, at))
+
+
+def read(source: FilesSource, start: Any, end: Any, parallel: int = 1) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    rows, bad = [], []
+    for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
+        for chunk in pickle.loads(pickle.dumps(source)).read(split):
+            assert dict(chunk.rows.schema) == SCHEMA.polars()
+            assert chunk.seq.dtype == pl.Int64
+            rows += [(seq, *row) for seq, row in zip(chunk.seq, chunk.rows.iter_rows(), strict=True)]
+            if chunk.bad is not None:
+                bad += chunk.bad.rows()
+    return rows, bad
+
+
+def read_all(source: FilesSource, limit: int, parallel: int = 1) -> list[tuple[Any, ...]]:
+    offset, rows = None, []
+    while not source.finished(offset):
+        end = json.loads(json.dumps(source.latest(offset, now=0, limit=limit)))
+        assert end != offset
+        rows += read(source, offset, end, parallel)[0]
+        offset = end
+    return rows
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "json"])
+@given(limit=st.integers(1, 60), parallel=st.integers(1, 4), block=st.integers(20, 400))
+@settings(deadline=None, max_examples=8)
+def test_any_cutting_gives_the_same_rows_in_the_same_order(tmp_path_factory: Any, form: str, limit: int, parallel: int, block: int) -> None:
+    home = tmp_path_factory.mktemp("files")
+    (home / "in").mkdir()
+    for number in range(3):
+        save(home / "in" / f"{9 - number}.{form}", frame(20 * number, 20), form, at=1000 + number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headrace.connectors.formats.text.BLOCK", block)
+        patch.setattr("headrace.connectors.files.source._LEAST_ROWS", 1)
+        patch.setattr("headrace.connectors.files.source._LEAST_BYTES", 1)
+        whole = read_all(FilesSource(stream(home / "in", format=form), home / "a"), 1_000_000)
+        cut = read_all(FilesSource(stream(home / "in", format=form), home / "b"), limit, parallel)
+    assert whole == cut
+    assert [row[1:] for row in cut] == frame(0, 60).rows()
+    assert [row[0] >> SHIFT for row in cut] == [0] * 20 + [1] * 20 + [2] * 20
+    assert [row[0] for row in cut] == sorted({row[0] for row in cut})
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "json"])
+def test_a_micro_batch_of_a_big_file_stays_near_the_limit(tmp_path: Path, form: str) -> None:
+    save(tmp_path / f"big.{form}", frame(0, 1000), form, at=1000)
+    source = FilesSource(stream(tmp_path / f"big.{form}", format=form), tmp_path / "check")
+    rows, _ = read(source, None, source.latest(None, now=0, limit=100))
+    assert 90 <= len(rows) <= 110
+
+
+def test_a_huge_row_group_is_cut_too(tmp_path: Path) -> None:
+    frame(0, 1000).write_parquet(tmp_path / "big.parquet", row_group_size=1000)
+    source = FilesSource(stream(tmp_path / "big.parquet"), tmp_path / "check")
+    assert source.latest(None, now=0, limit=100) == [0, 100]
+    assert [row[1] for row in read_all(source, 300)] == list(range(1000))
+
+
+def test_a_restart_continues_with_the_same_order(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    save(tmp_path / "in" / "b.json", frame(0, 5), "json", at=1000)
+    first = FilesSource(stream(tmp_path / "in", format="json"), tmp_path / "check")
+    offset = first.latest(None, now=0, limit=100)
+    save(tmp_path / "in" / "a.json", frame(5, 5), "json", at=500)  # older, but it came later
+    again = FilesSource(stream(tmp_path / "in", format="json"), tmp_path / "check")
+    assert not again.finished(offset)
+    end = again.latest(offset, now=0, limit=100)
+    assert [row[1] for row in read(again, offset, end)[0]] == [5, 6, 7, 8, 9]
+    assert [row[1] for row in read(again, None, end)[0]] == list(range(10))
+    assert again.latest(end, now=0, limit=100) == end
+
+
+def test_a_torn_line_of_the_index_is_ignored_and_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    save(tmp_path / "in" / "a.json", frame(0, 5), "json", at=1000)
+    FilesSource(stream(tmp_path / "in", format="json"), tmp_path / "check").latest(None, now=0, limit=9)
+    log = tmp_path / "check" / "sources" / "s" / "files.jsonl"
+    log.write_bytes(log.read_bytes() + b'["/half')
+    save(tmp_path / "in" / "b.json", frame(5, 5), "json", at=1001)
+    source = FilesSource(stream(tmp_path / "in", format="json"), tmp_path / "check")
+    assert [row[1] for row in read(source, None, source.latest(None, now=0, limit=99))[0]] == list(range(10))
+    assert [json.loads(line)[0][-6:] for line in log.read_text().splitlines()] == ["a.json", "b.json"]
+
+
+def test_files_still_being_written_do_not_count(tmp_path: Path) -> None:
+    for name in (".a.json", "_b.json", "c.json.tmp", "d.part"):
+        save(tmp_path / name, frame(0, 5), "json", at=1000)
+    (tmp_path / "sub").mkdir()
+    source = FilesSource(stream(tmp_path, format="json"), tmp_path / "_check")
+    assert source.latest(None, now=0, limit=9) == [0, 0]
+    (tmp_path / "d.part").rename(tmp_path / "d.json")
+    assert source.latest([0, 0], now=0, limit=9) == [1, 0]
+
+
+def test_a_glob_and_a_pattern_choose_files(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json", "c.txt"):
+        save(tmp_path / name, frame(0, 5), "json", at=1000)
+    assert FilesSource(stream(tmp_path / "*.json"), tmp_path / "_c1").latest(None, now=0, limit=99) == [2, 0]
+    assert FilesSource(stream(tmp_path, format="json", pattern="*.txt"), tmp_path / "_c2").latest(None, now=0, limit=99) == [1, 0]
+
+
+def test_bad_csv_lines_are_set_aside_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(
+        b"name,id,extra,speed,at\r\n"
+        b'"a ""b""",1,x,2.5,2026-01-01\r\n'
+        b"short,2,x\r\n"
+        b"\r\n"
+        b"c,three,x,1,2026-01-01T00:00:00Z\r\n"
+        b'open,"4,x,1,2026-01-01\r\n'
+        b"\xff,5,x,1,2026-01-01\r\n"
+        b"e,6,x,,2026-01-01 02:00:00.5+02:00\r\n"
+        b"f,7,x,1,yesterday\r\n"
+        b"g,99999999999,x,1,1000000"
+    )
+    source = FilesSource(stream(path), tmp_path / "check")
+    rows, bad = read(source, None, source.latest(None, now=0, limit=99))
+    assert [row[1:] for row in rows] == [(1, START, 2.5, 'a "b"'), (6, START.replace(microsecond=500000), None, "e")]
+    assert bad == [
+        ("short,2,x", "3 fields instead of 5", f"{path}:3"),
+        ("c,three,x,1,2026-01-01T00:00:00Z", "column id: 'three' is not an INT", f"{path}:5"),
+        ('open,"4,x,1,2026-01-01', "a quote is not closed", f"{path}:6"),
+        ("�,5,x,1,2026-01-01", "the line is not UTF-8", f"{path}:7"),
+        ("f,7,x,1,yesterday", "column at: 'yesterday' is not a TIMESTAMP", f"{path}:9"),
+        ("g,99999999999,x,1,1000000", "column id: '99999999999' is not an INT", f"{path}:10"),
+    ]
+
+
+def test_bad_json_lines_are_set_aside_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    lines = [
+        '{"id": 1, "at": "2026-01-01T00:00:00", "speed": 2, "name": "a", "more": {"x": [1]}}',
+        '{"id": "2"}',
+        '{"id": 3',
+        "",
+        '{"at": 1767225600000000}',
+        "[4]",
+        '{"id": 5.5}',
+        '{"name": 6}',
+        '{"id": 7} {"id": 8}',
+        '{"id": 9, "speed": NaN}',
+        '{"id": 3000000000}',
+        '{"id": 11, "at": "soon"}',
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    source = FilesSource(stream(path), tmp_path / "check")
+    rows, bad = read(source, None, source.latest(None, now=0, limit=99))
+    assert [row[1:] for row in rows] == [(1, START, 2.0, "a"), (None, START, None, None)]
+    assert [(record, int(origin.rsplit(":", 1)[1])) for record, _, origin in bad] == [(lines[i], i + 1) for i in (1, 2, 5, 6, 7, 8, 9, 10, 11)]
+    assert all(why for _, why, _ in bad)
+
+
+@given(
+    records=st.lists(
+        st.sampled_from(['{"id": 1}', '{"id": "x"}', '{"at": 5}', '{"at": "2026-01-01"}', "{", "", " ", '{"id":1,"id":2}', '{"speed":1e3}']),
+        max_size=12,
+    )
+)
+@settings(deadline=None, max_examples=25)
+def test_blocks_do_not_change_what_is_bad(tmp_path_factory: Any, records: list[str]) -> None:
+    home = tmp_path_factory.mktemp("json")
+    (home / "a.json").write_text("\n".join(records))
+    results = []
+    for block in (1, 1 << 20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("headrace.connectors.formats.text.BLOCK", block)
+            source = FilesSource(stream(home / "a.json"), home / f"check{block}")
+            results.append(read(source, None, source.latest(None, now=0, limit=1000)))
+    assert results[0] == results[1]
+
+
+def test_a_column_that_does_not_fit_is_bad_by_row_in_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    at = pl.Series([START] * 3).dt.replace_time_zone("UTC").dt.cast_time_unit("ns")
+    pl.DataFrame({"id": [1.0, 1.5, 3.0], "at": at, "speed": [1, 2, 3], "name": ["a", "b", "c"]}).write_parquet(path)
+    source = FilesSource(stream(path), tmp_path / "check")
+    rows, bad = read(source, None, source.latest(None, now=0, limit=99))
+    assert [row[1:] for row in rows] == [(1, START, 1.0, "a"), (3, START, 3.0, "c")]
+    assert [(why, origin) for _, why, origin in bad] == [("column id: 1.5 is not an INT", f"{path}:2")]
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+def test_a_missing_column_names_file_and_column(tmp_path: Path, form: str) -> None:
+    save(tmp_path / f"a.{form}", frame(0, 3), form, at=1000)
+    source = FilesSource(stream(tmp_path / f"a.{form}", Schema.of(id=Type.INT, lane=Type.INT)), tmp_path / "check")
+    with pytest.raises(SourceFault, match=rf"a\.{form} has no column 'lane'"):
+        read(source, None, source.latest(None, now=0, limit=99))
+
+
+def test_a_column_of_the_wrong_kind_is_a_fault(tmp_path: Path) -> None:
+    pl.DataFrame({"id": [[1, 2]]}).write_parquet(tmp_path / "a.parquet")
+    source = FilesSource(stream(tmp_path / "a.parquet", Schema.of(id=Type.INT)), tmp_path / "check")
+    with pytest.raises(SourceFault, match=r"column 'id' is .*list.* cannot be read as INT"):
+        read(source, None, source.latest(None, now=0, limit=99))
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "json"])
+def test_only_the_asked_columns_are_read(tmp_path: Path, form: str) -> None:
+    save(tmp_path / f"a.{form}", frame(0, 30), form, at=1000)
+    source = FilesSource(stream(tmp_path / f"a.{form}"), tmp_path / "check")
+    (split,) = source.splits(None, source.latest(None, now=0, limit=99), parallel=1)
+    chunks = list(source.read(split, columns=("speed", "id")))
+    assert pl.concat([chunk.rows for chunk in chunks]).equals(frame(0, 30).select("id", "speed"))
+    assert sum(len(chunk.seq) for chunk in source.read(split, columns=())) == 30
+
+
+@pytest.mark.parametrize("form", ["parquet", "json"])
+def test_a_vanished_or_shortened_file_says_what_to_do(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"a.{form}"
+    save(path, frame(0, 30), form, at=1000)
+    source = FilesSource(stream(path), tmp_path / "check")
+    splits = source.splits(None, source.latest(None, now=0, limit=99), parallel=1)
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(SourceFault, match="bytes when it was found") as shortened:
+        list(source.read(splits[0]))
+    assert shortened.value.hint
+    path.unlink()
+    with pytest.raises(SourceFault, match="is gone"):
+        list(source.read(splits[0]))
+
+
+def test_a_broken_parquet_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"not parquet at all")
+    with pytest.raises(SourceFault, match=r"a\.parquet cannot be read"):
+        FilesSource(stream(tmp_path / "a.parquet"), tmp_path / "check").latest(None, now=0, limit=9)
+
+
+def test_work_is_shared_out_evenly(tmp_path: Path) -> None:
+    for number in range(4):
+        frame(0, 50_000).write_parquet(tmp_path / f"{number}.parquet", row_group_size=10_000)
+    source = FilesSource(stream(tmp_path / "*.parquet"), tmp_path / "_check")
+    shares = source.splits(None, source.latest(None, now=0, limit=10**9), parallel=4)
+    assert [sum(piece[4] - piece[3] for piece in share) for share in shares] == [50_000] * 4
+
+
+def test_csv_without_header_and_with_other_marks(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1;2026-01-01;;-\n2;-;1e3;\n")
+    source = FilesSource(stream(tmp_path / "a.csv", header=False, delimiter=";", null_value="-"), tmp_path / "check")
+    rows, bad = read(source, None, source.latest(None, now=0, limit=99))
+    assert [row[1:] for row in rows] == [(2, None, 1000.0, "")]
+    assert [why for _, why, _ in bad] == ["column speed: '' is not a DOUBLE"]
+
+
+def test_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 100 + b"\n" + b"y" * 50 + b"\nz")
+    with open(tmp_path / "a", "rb") as file:
+        assert [lines.line(i)[:1] for lines in text.blocks(file, 0, 153, size=153, block=8) for i in range(len(lines.starts))] == [b"x", b"y", b"z"]

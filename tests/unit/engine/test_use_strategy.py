@@ -1,0 +1,90 @@
+"""The command that changes how operators are selected, as a deployment takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.commands.command import AddQuery, Drain, DropQuery, UseStrategy, decode_command, encode_command
+from headrace.commands.running import Running
+from headrace.session import Session
+from headrace.worker.bucket import Bucket
+
+TEXT = """
+CREATE STREAM s (k INT, v INT) FROM MEMORY;
+CREATE QUERY small AS SELECT k, count(*) AS n FROM s [RANGE 10 SECONDS] GROUP BY k INTO MEMORY;
+CREATE QUERY large AS SELECT k, max(v) + 1 AS w FROM s [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k INTO MEMORY;
+"""
+
+
+def test_a_command_survives_the_log() -> None:
+    for command in (UseStrategy(None, "bfs"), UseStrategy("q", "dfs-10")):
+        assert decode_command(encode_command(command)) == command
+
+
+def test_the_newest_strategy_of_a_query_counts_and_goes_with_it() -> None:
+    running = Running()
+    for command in (UseStrategy("q", "bfs"), UseStrategy(None, "rr"), UseStrategy("q", "dfs-2"), Drain()):
+        running = running.after(command)
+    assert running.strategies == (UseStrategy(None, "rr"), UseStrategy("q", "dfs-2"))
+    assert (running.commands, running.draining) == (4, True)
+    assert running.after(DropQuery("q")).strategies == (UseStrategy(None, "rr"),)
+
+
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_a_bucket_takes_it_at_a_micro_batch_and_keeps_it(forgetful: bool) -> None:
+    with Session(host="local", buckets=1) as session:
+        session.execute(TEXT)
+        deployment: Any = session.deployment
+        deployment.forgetful = forgetful
+        session.push("s", [{"k": 1, "v": 2}])
+        deployment.step()
+        assert {rule for rule in rules(deployment.kept[0]).values() if rule.startswith("DFS-")}
+        deployment.send(UseStrategy(None, "bfs"))
+        deployment.send(UseStrategy("large", "dfs-7"))
+        session.push("s", [{"k": 1, "v": 3}])
+        deployment.step()
+        bucket = deployment.kept[0]
+        large = next(query for query in bucket.running.queries if query.query == "large")
+        assert isinstance(large, AddQuery)
+        own = {vertex.id for vertex in large.graph}
+        found = rules(bucket)
+        assert all(rule.startswith("DFSK-" if name in own else "BFS-") for name, rule in found.items())
+        assert {rule.split("-")[0] for rule in found.values()} == {"DFSK", "BFS"}
+        session.push("s", [{"k": 1, "v": 4}])
+        deployment.step()
+        assert rules(deployment.kept[0]) == found
+        session.drain(timeout=30)
+        assert sorted(row["w"] for row in session.results("large")) == [3, 4, 5]
+        assert sum(row["n"] for row in session.results("small")) == 3
+
+
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_breaks_are_set_and_healed_while_it_runs_and_lose_nothing(forgetful: bool) -> None:
+    with Session(host="local", buckets=1) as session:
+        session.execute(TEXT)
+        deployment: Any = session.deployment
+        deployment.forgetful = forgetful
+        cut = []
+        for number, statement in enumerate(
+            (
+                "ALTER SYSTEM SET breaks = 'everywhere'",
+                "ALTER QUERY large SET breaks = 'none'",
+                "ALTER QUERY large SET breaks = 'everywhere'",
+                "ALTER SYSTEM SET breaks = 'none'; ALTER QUERY large SET breaks = 'none'",
+            )
+        ):
+            session.execute(statement)
+            session.push("s", [{"k": 1, "v": number}])
+            deployment.step()
+            cut.append(sum(row.rule == "SOURCE-VIRTUAL" for row in deployment.kept[0].engine.dispatch.table.rows.values()))
+        assert cut[0] == cut[2] > cut[1] > cut[3] == 0
+        session.drain(timeout=30)
+        assert sorted(row["w"] for row in session.results("large")) == [1, 2, 3, 4]
+        assert sum(row["n"] for row in session.results("small")) == 4
+
+
+def rules(bucket: Bucket) -> dict[str, str]:
+    """The rules of the operators."""
+    return {state: row.rule for state, row in bucket.engine.dispatch.table.rows.items() if row.pred and row.rule != "FORK"}

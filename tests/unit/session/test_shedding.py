@@ -1,0 +1,263 @@
+"""Shedding by hand, through a session: what is reported as lost is what is lost."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.analysis.shedding.decision import ShedPlan, decide
+from headrace.analysis.shedding.from_running import shedding_plan
+from headrace.commands.command import ShedAt, UseShedders
+from headrace.commands.running import Running
+from headrace.commands.running_graph import whole_of
+from headrace.commands.shedders_in_force import sheddable, shedders_in
+from headrace.errors import QueryError
+from headrace.hosts.local import LocalDeployment
+from headrace.session.forecast import Stated
+from headrace.session.session import Session
+from headrace.testing.clock import VirtualClock
+from headrace.worker.wire import Row
+
+STREAM = "CREATE STREAM t (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at SKEW 1 SECONDS FROM MEMORY;"
+START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with Session(tmp_path / "run", host="local", buckets=3) as opened:
+        opened.execute(STREAM)
+        yield opened
+
+
+def feed(session: Session, start: int, count: int = 400) -> None:
+    rows = [{"at": START + datetime.timedelta(milliseconds=i), "k": i % 7, "v": float(i * 37 % 1000)} for i in range(start, start + count)]
+    session.push("t", rows)
+    assert isinstance(session.deployment, LocalDeployment)
+    session.deployment.step()
+
+
+def lost(session: Session, query: str) -> int:
+    return session.statistics().queries[query].shed
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT k, v FROM t",
+        "SELECT k, v FROM t WHERE v >= 0",
+        "SELECT k, v FROM t [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k, v",
+        "SELECT DISTINCT k, v, at FROM t [RANGE 1 SECOND]",
+    ],
+    ids=["a scan", "a filter", "a window per tuple", "distinct"],
+)
+def test_what_is_counted_as_dropped_is_what_is_missing(session: Session, select: str) -> None:
+    session.execute(f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY whole AS SELECT at FROM t INTO MEMORY")
+    feed(session, 0)
+    session.execute("ALTER QUERY q SET shedding = 0.25")
+    for start in range(400, 2000, 400):
+        feed(session, start)
+    session.execute("ALTER QUERY q SET shedding = 'off'")
+    feed(session, 2000)
+    session.drain()
+    assert len(session.results("whole")) == 2400
+    assert lost(session, "whole") == 0
+    assert len(session.results("q")) == 2400 - lost(session, "q")
+    assert 300 < lost(session, "q") < 500  # a quarter of 1600, within 5 standard deviations
+
+
+def test_a_query_that_shares_an_operator_loses_nothing_of_what_another_sheds(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5, shed SMALLEST v) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY other AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        ALTER QUERY q SET shedding = 0.5"""
+    )
+    feed(session, 0)
+    session.drain()
+    (arc,) = session.statistics().shed
+    assert arc[0].startswith("output-")
+    assert len(session.results("other")) == 400
+    assert len(session.results("q")) == 400 - lost(session, "q") < 250
+
+
+def test_of_two_that_share_an_arc_the_one_that_bears_least_counts(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY much WITH (error 0.5) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY little WITH (error 0.5) AS SELECT k FROM t WHERE v >= 0 INTO MEMORY;
+        ALTER QUERY much SET shedding = 0.5; ALTER QUERY little SET shedding = 0.2"""
+    )
+    for start in range(0, 4000, 400):
+        feed(session, start)
+    session.drain()
+    shares = {name.split("-")[0]: seen.share for (name, _), seen in session.statistics().shed.items()}
+    assert shares["filter"] == 0.2
+    assert max(shares.values()) == pytest.approx(1 - 0.5 / 0.8)
+    assert len(session.results("much")) == 4000 - lost(session, "much")
+    assert len(session.results("little")) == 4000 - lost(session, "little")
+    assert 1800 < len(session.results("much")) < 2200
+    assert 3050 < len(session.results("little")) < 3350
+
+
+def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(tmp_path: Path) -> None:
+    found = []
+    for forgetful in (False, True):
+        with Session(tmp_path / str(forgetful), host="local", buckets=2) as session:
+            assert isinstance(session.deployment, LocalDeployment)
+            session.deployment.forgetful, session.deployment.clock = forgetful, VirtualClock()
+            session.execute(STREAM)
+            session.execute(
+                """CREATE QUERY q WITH (error 0.6, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
+                WHERE x.k = y.k AND x.at = y.at INTO MEMORY; ALTER QUERY q SET shedding = 0.3"""
+            )
+            for start in range(0, 800, 20):
+                feed(session, start, 20)
+            session.drain()
+            found.append((sorted(tuple(row.values()) for row in session.results("q")), lost(session, "q")))
+    assert found[0] == found[1]
+    assert 0 < found[0][1] < 800
+
+
+def test_a_share_above_the_error_is_refused(session: Session) -> None:
+    session.execute("CREATE QUERY q WITH (error 0.1) AS SELECT k FROM t INTO MEMORY; CREATE QUERY strict AS SELECT v FROM t INTO MEMORY")
+    with pytest.raises(QueryError, match=r"bears an error of 0.1, not 0.2"):
+        session.execute("ALTER QUERY q SET shedding = 0.2")
+    with pytest.raises(QueryError, match="does not say which error it bears"):
+        session.execute("ALTER QUERY strict SET shedding = 0.2")
+    session.execute("CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY")
+    with pytest.raises(QueryError, match=r"bears an error of 0.19, not 0.278, which a share of 0.15 of each of 2 inputs makes"):
+        session.execute("ALTER QUERY pairs SET shedding = 0.15")
+    session.execute("ALTER QUERY pairs SET shedding = 0.1; ALTER QUERY pairs SET shedding = 'auto'")
+    session.execute("ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'")
+    assert not session._running().shedding[0].share
+
+
+def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY some WITH (error 0.3) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY none AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"""
+    )
+    running = session._running()
+    facts = Stated({"t": 1000.0}, services={"scan": 1e-5, "filter": 1e-4, "join": 1e-3}, selectivities={"join": 1.0}).facts(session.catalog.streams())
+    found = shedding_plan(running, facts)
+    # read once, filtered once for two queries, and given to both sides of the join
+    assert found.load == pytest.approx(0.01 + 0.1 + 2.0, rel=0.02)
+    assert {place.label.split("-")[0] for place in found.places} == {"join"}  # nothing is freed behind the filter that two share
+    assert all(place.error == pytest.approx(0.1) for place in found.places)  # of a pair both must be there: 1 - 0.9 * 0.9
+    plan = decide(ShedPlan(), found.load, found.places)
+    assert plan.shortfall > 0
+    session.deployment.send(UseShedders(found.shedders(plan, running)))
+    for start in range(0, 2000, 400):
+        feed(session, start)
+    session.drain()
+    assert {arc[0].split("-")[0] for arc in session.statistics().shed} == {"join"}
+    assert 0 < lost(session, "pairs") < 0.2 * 4000
+    assert len(session.results("some")) == len(session.results("none")) == 2000
+
+
+def test_a_query_set_by_hand_is_left_alone_by_what_promises_need(session: Session) -> None:
+    session.execute("CREATE QUERY q WITH (error 0.5) AS SELECT k FROM t WHERE v >= 0 INTO MEMORY")
+    (reader,) = [vertex.id for vertex in session._running().queries[0].graph if vertex.id.startswith("filter")]
+    session.deployment.send(UseShedders((ShedAt(reader, 0, 0.5, query="q"),)))
+    assert shedders_in(session._running())[reader, 0].share == 0.5
+    session.execute("ALTER QUERY q SET shedding = 'off'")
+    assert not shedders_in(session._running())
+    session.execute("ALTER QUERY q SET shedding = 0.125")
+    assert shedders_in(session._running())[reader, 0].share == 0.125
+    session.execute("ALTER QUERY q SET shedding = 'auto'")
+    assert shedders_in(session._running())[reader, 0].share == 0.5
+    session.execute("ALTER QUERY q SET shedding = 0.5; ALTER QUERY q SET (error 0.25)")
+    assert shedders_in(session._running())[reader, 0].share == 0.25
+
+
+def test_what_was_shed_can_be_queried_like_a_stream(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY told AS SELECT query, arc, kind, share, seen, dropped, error FROM headrace.shed INTO MEMORY;
+        CREATE QUERY sums AS SELECT query, sum(dropped) AS dropped FROM headrace.shed [RANGE 3650 DAYS] GROUP BY query INTO MEMORY"""
+    )
+    feed(session, 0)
+    session.execute("ALTER QUERY q SET shedding = 0.25")
+    for start in range(400, 2000, 400):
+        feed(session, start)
+    session.drain()
+    rows = session.results("told")
+    assert [(row["query"], row["kind"], row["share"], row["seen"]) for row in rows] == [("q", "RANDOM", 0.25, 400)] * 4
+    assert sum(row["dropped"] for row in rows) == lost(session, "q") == 2000 - len(session.results("q")) > 0
+    assert all(row["error"] == pytest.approx((row["dropped"] / 400 / (400 - row["dropped"])) ** 0.5) for row in rows)
+    assert session.results("sums") == [{"query": "q", "dropped": lost(session, "q")}]
+
+
+def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a crash between its delivery and its commit."""
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t INTO MEMORY;
+        CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO MEMORY; ALTER QUERY q SET shedding = 0.25"""
+    )
+    deliver = session.deployment.delivery.deliver
+
+    def twice(batch: int, rows: list[Row], running: Running, milliseconds: float | None = None) -> bool:
+        deliver(batch, rows, running, milliseconds)
+        return deliver(batch, rows, running, milliseconds)
+
+    monkeypatch.setattr(session.deployment.delivery, "deliver", twice)
+    feed(session, 0)
+    session.drain()
+    assert lost(session, "q") == 2 * (400 - len(session.results("q")))  # this process has counted it twice, as no restarted one would
+    assert sum(row["dropped"] for row in session.results("told")) == 400 - len(session.results("q")) > 0
+
+
+def test_a_query_is_shed_by_a_column_that_it_does_not_read_itself(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY q WITH (error 0.5, shed SMALLEST V) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY;
+        CREATE QUERY plain AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY; ALTER QUERY q SET shedding = 0.5"""
+    )
+    feed(session, 0, 1000)
+    session.drain()
+    (seen,) = session.statistics().shed.values()
+    assert (seen.kind, seen.seen, seen.dropped) == ("SMALLEST", 1000, 500)  # the values are 0 to 999, each once
+    assert sum(row["n"] for row in session.results("plain")) == 857
+    assert sum(row["n"] for row in session.results("q")) == sum(i % 7 > 0 for i in range(1000) if i * 37 % 1000 >= 500)
+
+
+EVERYWHERE = {
+    "a merging union": "WITH (ordered merge) AS SELECT at, k FROM t UNION ALL SELECT at, k FROM u",
+    "a join by rows": "AS SELECT x.k, x.at FROM t [ROWS 5] AS x, u [ROWS 5] AS y WHERE x.k = y.k",
+    "a join of joins": "AS SELECT x.at FROM t [RANGE 1 SECOND] AS x, u [RANGE 1 SECOND] AS y, t [NOW] AS z WHERE x.k = y.k AND y.k = z.k",
+    "a sequence": "AS SELECT a.at, b.k FROM t [RANGE 1 SECOND] AS a JOIN u AS b ON a.k = b.k FOLLOWING RECENT",
+    "an aggregate by other keys": """AS SELECT n, count(*) AS c
+        FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) [RANGE 2 SECONDS] GROUP BY n""",
+}
+
+
+@pytest.mark.parametrize("share", [1e-15, 1.0], ids=["nothing", "everything"])
+def test_shedders_on_every_arc_hold_nobody_up(session: Session, share: float) -> None:
+    """With hardly anything dropped the results are those without, and with everything dropped the deployment still comes to its end."""
+    session.execute("CREATE STREAM u (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECONDS FROM MEMORY")
+    for number, query in enumerate(EVERYWHERE.values()):
+        session.execute(f"CREATE QUERY q{number} {query} INTO MEMORY")
+    running = session._running()
+    plain = {}
+    for dropped in (0.0, share):
+        with Session(session.directory.parent / f"share{dropped}", host="local", buckets=2) as other:
+            for command in running.queries:
+                other.deployment.send(command)
+            arcs = sorted(sheddable(whole_of(running))) if dropped else []
+            other.deployment.send(UseShedders(tuple(ShedAt(*arc, dropped) for arc in arcs)))
+            other.catalog = session.catalog
+            other.start()
+            for start in range(0, 60, 20):
+                times = [START + datetime.timedelta(milliseconds=i * 100) for i in range(start, start + 20)]
+                other.push("u", [{"at": at, "k": i % 3} for i, at in enumerate(times)])
+                other.push("t", [{"at": at, "k": i % 3, "v": 1.0} for i, at in enumerate(times)])
+                assert isinstance(other.deployment, LocalDeployment)
+                other.deployment.step()
+            other.drain(60)
+            found = {name: sorted(str(row) for row in other.results(f"q{number}")) for number, name in enumerate(EVERYWHERE)}
+            plain = plain or found
+            assert dropped == 0 or other.statistics().shed
+    for name in EVERYWHERE:
+        assert plain[name], name
+        assert found[name] == (plain[name] if share < 1 else []), name

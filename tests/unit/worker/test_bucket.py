@@ -1,0 +1,63 @@
+"""State that does not fit into the manifest: written once, mapped from files, restored from the store when the files are gone."""
+
+import datetime as dt
+import shutil
+
+import pytest
+
+from headrace.hosts.local import LocalDeployment
+from headrace.session import Session
+from headrace.worker import saved_state
+
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+SCRIPT = """
+CREATE STREAM a (at TIMESTAMP, k INT, v STRING) TIMESTAMP BY at FROM MEMORY;
+CREATE STREAM b (at TIMESTAMP, k INT, w STRING) TIMESTAMP BY at FROM MEMORY;
+CREATE QUERY pairs AS SELECT a.k, a.v, b.w FROM a [RANGE 1 MINUTE] FULL JOIN b [RANGE 1 MINUTE] ON a.k = b.k INTO MEMORY;
+CREATE QUERY counts AS SELECT k, count(*) AS n, last(v) AS v FROM a [RANGE 30 SECONDS SLIDE 10 SECONDS] GROUP BY k INTO MEMORY;
+"""
+
+
+def run(*, forgetful, lose_cache=False):
+    """Many small micro-batches; returns the results and how many values the stores wrote in each."""
+    with Session(host="local", buckets=2) as session:
+        deployment = session.deployment
+        assert isinstance(deployment, LocalDeployment)
+        deployment.forgetful = forgetful
+        writes = []
+        for store in deployment.stores.values():
+            save = store.save
+            store.save = lambda version, changed, removed, save=save: (writes.append(len(taken := list(changed))), save(version, taken, removed))
+        session.execute(SCRIPT)
+        for i in range(36):
+            at = START + dt.timedelta(seconds=2 * i)
+            session.push("a", [{"at": at, "k": j % 7 + i, "v": f"text {i} {j}"} for j in range(40)])
+            session.push("b", [{"at": at, "k": j % 5 + i, "w": f"text {j}"} for j in range(20)])
+            deployment.step()
+            if lose_cache and i % 7 == 3:
+                shutil.rmtree(session.directory / "cache", ignore_errors=True)
+        held = [len(store.values) for store in deployment.stores.values()]
+        session.drain(30)
+        canonical = lambda name: sorted(map(repr, session.results(name)))  # noqa: E731
+        return (canonical("pairs"), canonical("counts")), writes, held
+
+
+@pytest.fixture
+def everything_large(monkeypatch):
+    monkeypatch.setattr(saved_state, "INLINE_BYTES", 64)
+
+
+@pytest.mark.usefixtures("everything_large")
+def test_results_are_the_same_whether_buckets_are_kept_mapped_or_read_back():
+    kept, _, _ = run(forgetful=False)
+    assert kept[0]
+    assert kept[1]
+    assert run(forgetful=True)[0] == kept
+    assert run(forgetful=True, lose_cache=True)[0] == kept
+
+
+@pytest.mark.usefixtures("everything_large")
+def test_a_micro_batch_writes_only_what_is_new_and_old_chunks_are_removed():
+    _, writes, held = run(forgetful=False)
+    assert max(writes) < max(held), "most of the state was not written again"
+    assert max(held) < 200, "expired chunks are gone"
