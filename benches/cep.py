@@ -55,8 +55,12 @@ def main(quick: bool, only: str = "") -> dict[str, Any]:
                 mine = ours(pattern, long, per_file)
                 theirs = matching.run(pattern, {"short": short, "long": long}, readers) if has_flink else None
                 _add(pattern, long, mine, None if theirs is None else Run(*theirs["long"]), figures)
-    figures["notes"].append("same lines of CSV, same results as multisets; Flink without checkpoints, in a JVM that has run the pattern before")
-    figures["notes"].append("SKIP TO NEXT ROW with X* is CONTINUOUS; WITHIN is exclusive in Flink, hence 10.001 s; no ties within an auction")
+    figures["notes"].append(
+        "same lines of CSV, same results as multisets; Flink without checkpoints, in a JVM that has run the pattern before"
+    )
+    figures["notes"].append(
+        "SKIP TO NEXT ROW with X* is CONTINUOUS; WITHIN is exclusive in Flink, hence 10.001 s; no ties within an auction"
+    )
     if not has_flink:
         figures["notes"].append(f"only ours was measured: {flink.HINT}")
     return figures
@@ -85,8 +89,16 @@ def _add(pattern: Pattern, bids: Bids, mine: Run, theirs: Run | None, figures: d
     peers = {} if theirs is None else {"flink": bids.rows / theirs.seconds}
     ratio = None if theirs is None else theirs.seconds / mine.seconds
     measured = {"ours": rate, "peers": peers, "unit": "events/s", "ratio": ratio, "target": pattern.target}
-    figures["cases"][pattern.name] = {**measured, "rows": bids.rows, "found": mine.found.height, "seconds": mine.seconds, "batches": mine.batches}
-    judged = {} if ratio is None or pattern.target is None else {"verdict": "met" if ratio >= pattern.target else "missed"}
+    figures["cases"][pattern.name] = {
+        **measured,
+        "rows": bids.rows,
+        "found": mine.found.height,
+        "seconds": mine.seconds,
+        "batches": mine.batches,
+    }
+    judged = (
+        {} if ratio is None or pattern.target is None else {"verdict": "met" if ratio >= pattern.target else "missed"}
+    )
     figures["rows"].append({"case": pattern.name, **measured, **judged})
     told = f"{pattern.name}: {mine.found.height:,} found in {bids.rows:,} bids; ours {mine.seconds:.1f} s in {mine.batches} micro-batches"
     figures["notes"].append(told if theirs is None else f"{told}, Flink {theirs.seconds:.1f} s")
@@ -97,5 +109,10 @@ def _check(pattern: Pattern, ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
     names = ours.columns
     one, other = (found.group_by(names).len().sort(names) for found in (ours, theirs.select(names)))
     if ours.is_empty() or not one.equals(other):
-        lacking = one.join(other, on=[*names, "len"], how="anti").head(3).rows(), other.join(one, on=[*names, "len"], how="anti").head(3).rows()
-        raise Disagreement(f"{pattern.name}: {ours.height} found by us, {theirs.height} by Flink; only ours {lacking[0]}, only Flink's {lacking[1]}")
+        lacking = (
+            one.join(other, on=[*names, "len"], how="anti").head(3).rows(),
+            other.join(one, on=[*names, "len"], how="anti").head(3).rows(),
+        )
+        raise Disagreement(
+            f"{pattern.name}: {ours.height} found by us, {theirs.height} by Flink; only ours {lacking[0]}, only Flink's {lacking[1]}"
+        )

@@ -40,9 +40,20 @@ class Case:
 def mixed() -> dict[str, Query]:
     """Twenty different queries on one stream."""
     filters = [dear(DEAR + 30 * i) for i in range(7)]
-    counts = [tumbling(seconds, above) for seconds, above in ((5, 0.0), (10, 0.0), (15, 0.0), (20, 0.0), (10, 50.0), (10, 100.0), (20, 100.0))]
+    counts = [
+        tumbling(seconds, above)
+        for seconds, above in ((5, 0.0), (10, 0.0), (15, 0.0), (20, 0.0), (10, 50.0), (10, 100.0), (20, 100.0))
+    ]
     hops = [
-        hopping(size, slide, above) for size, slide, above in ((10, 2, 0.0), (10, 5, 0.0), (20, 5, 0.0), (20, 10, 0.0), (10, 2, 100.0), (20, 4, 50.0))
+        hopping(size, slide, above)
+        for size, slide, above in (
+            (10, 2, 0.0),
+            (10, 5, 0.0),
+            (20, 5, 0.0),
+            (20, 10, 0.0),
+            (10, 2, 100.0),
+            (20, 4, 50.0),
+        )
     ]
     return {f"q{i}": query for i, query in enumerate([*filters, *counts, *hops])}
 
@@ -76,7 +87,9 @@ def main(quick: bool, only: str = "") -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bids-") as folder:
         for case in CASES:
             if only in case.name:
-                prepared = {name: _prepare(Path(folder) / case.name / name, source, quick) for name, source in case.streams}
+                prepared = {
+                    name: _prepare(Path(folder) / case.name / name, source, quick) for name, source in case.streams
+                }
                 _report(case, *_measure(case, prepared), prepared, figures)
                 shutil.rmtree(Path(folder) / case.name)
     return figures
@@ -96,7 +109,12 @@ def _prepare(folder: Path, source: str, quick: bool) -> Data:
     if source == "drops":
         long = write_bids(folder / "long", 120_000, per_file=1000, seed=seed, per_second=1000)
         return Data(write_bids(folder / "short", 5000, per_file=1000, seed=seed, per_second=1000), long, 1)
-    part, files, batches = {"bids": (1_000_000, 4, 8), "few": (500_000, 1, 8), "left": (100_000, 1, 4), "right": (100_000, 1, 4)}[source]
+    part, files, batches = {
+        "bids": (1_000_000, 4, 8),
+        "few": (500_000, 1, 8),
+        "left": (100_000, 1, 4),
+        "right": (100_000, 1, 4),
+    }[source]
     if quick:
         part, batches = part // 2 if source == "bids" else part, 3
     tail = files + 1  # two micro-batches of them
@@ -114,7 +132,11 @@ def _run(case: Case, prepared: Mapping[str, Data], length: Literal["short", "lon
     streams = {name: data.short if length == "short" else data.long for name, data in prepared.items()}
     files = next(iter(prepared.values())).files
     gc.collect()
-    mine = ours.run([bids.stream(name) for name, bids in streams.items()], case.queries, limit=files * next(iter(streams.values())).per_file)
+    mine = ours.run(
+        [bids.stream(name) for name, bids in streams.items()],
+        case.queries,
+        limit=files * next(iter(streams.values())).per_file,
+    )
     theirs = peers.run(streams, case.queries, sink=case.sink, files=files)
     check_equal(f"{case.name}, {length}", mine, theirs)
     return mine, theirs
@@ -129,7 +151,12 @@ def _report(case: Case, mine: Outcome, theirs: Outcome, prepared: Mapping[str, D
     ratio = peer_ms / ms
     measured = {"ours": figure, "peers": {"spark": peer}, "unit": case.unit, "ratio": ratio, "target": case.target}
     seconds = {"ours": mine.seconds, "spark": theirs.seconds}
-    figures["cases"][case.name] = {**measured, "rows": rows, "seconds": seconds, "batch_ms": {"ours": mine.batch_ms, "spark": theirs.batch_ms}}
+    figures["cases"][case.name] = {
+        **measured,
+        "rows": rows,
+        "seconds": seconds,
+        "batch_ms": {"ours": mine.batch_ms, "spark": theirs.batch_ms},
+    }
     figures["rows"].append({"case": case.name, **measured, "verdict": "met" if ratio >= case.target else "missed"})
     figures["notes"].append(
         f"{case.name}: micro-batches of {part:,} tuples, median {ms:.0f} ms and {peer_ms:.0f} ms ({case.sink} sink); "

@@ -69,7 +69,13 @@ def main(quick: bool) -> dict[str, Any]:
         ratio, target = none.seconds / run.seconds, TARGET if case.startswith("F3") else None
         measured = {"ours": run.seconds, "peers": {"F0": none.seconds}, "unit": "s", "ratio": ratio, "target": target}
         work = {"read": run.read, "filtered": run.filtered, "averaged": run.averaged, "displayed": run.displayed}
-        figures["cases"][case] = {**measured, **work, "skipped": run.skipped, "skipped_bytes": run.skipped_bytes, "bytes": size}
+        figures["cases"][case] = {
+            **measured,
+            **work,
+            "skipped": run.skipped,
+            "skipped_bytes": run.skipped_bytes,
+            "bytes": size,
+        }
         verdict = {} if target is None else {"verdict": "met" if ratio >= target else "missed"}
         figures["rows"].append({"case": case, **measured, **verdict})
         figures["notes"].append(
@@ -101,7 +107,9 @@ def write_readings(folder: Path, hours: int) -> tuple[list[Path], int]:
         at = base + (hour * 3600 + second).astype("timedelta64[s]").astype("timedelta64[us]")
         speed = chance.normal(60.0, 15.0, len(segment))
         note = np.where(chance.random(len(segment)) < 0.98, "ok;lane=1;src=loop", "bad;lane=1;src=loop")
-        rows = pl.DataFrame({"at": at, "segment": segment, "detector": segment * DETECTORS + detector, "speed": speed, "note": note})
+        rows = pl.DataFrame(
+            {"at": at, "segment": segment, "detector": segment * DETECTORS + detector, "speed": speed, "note": note}
+        )
         path = folder / f"{hour:02d}.parquet"
         rows.write_parquet(path, row_group_size=per_hour * DETECTORS, statistics=True)
         files.append(path)
@@ -129,7 +137,9 @@ def _run(folder: Path, files: Sequence[Path], hours: int, reach: str | None) -> 
                 begin, end = (START + dt.timedelta(hours=at) for at in (hour, hour + 1))
                 times = f"window_end > TIMESTAMP '{begin}' AND window_end <= TIMESTAMP '{end}'"
                 session.execute(f"ASSUME speeds WHERE segment <> {hour % SEGMENTS} AND {times}")
-        while session.statistics().batch < 0 or session.deployment.delivery.commands < (1 if reach is None else hours + 2):
+        while session.statistics().batch < 0 or session.deployment.delivery.commands < (
+            1 if reach is None else hours + 2
+        ):
             time.sleep(0.01)
         began = time.perf_counter()
         for path in files:
@@ -137,9 +147,20 @@ def _run(folder: Path, files: Sequence[Path], hours: int, reach: str | None) -> 
         session.drain()
         seconds = time.perf_counter() - began
         seen = session.statistics()
-    work = {kind: sum(v.tuples_in for name, v in seen.vertices.items() if name.startswith(kind)) for kind in ("filter", "partialaggregate")}
+    work = {
+        kind: sum(v.tuples_in for name, v in seen.vertices.items() if name.startswith(kind))
+        for kind in ("filter", "partialaggregate")
+    }
     stream = seen.streams.get("detectors", StreamStatistics())
-    return Run(seconds, stream.tuples, stream.skipped, stream.skipped_bytes, work["filter"], work["partialaggregate"], shown.rows)
+    return Run(
+        seconds,
+        stream.tuples,
+        stream.skipped,
+        stream.skipped_bytes,
+        work["filter"],
+        work["partialaggregate"],
+        shown.rows,
+    )
 
 
 class _Display:
@@ -151,6 +172,7 @@ class _Display:
 
     def take(self, batch: int, rows: list[dict[str, Any]]) -> None:
         self.lines = [
-            f"{row['window_end']:%H:%M} {row['segment']:>2} {row['detector']:>4} {'#' * int(max(row['speed'] or 0, 0) / 4)}" for row in rows
+            f"{row['window_end']:%H:%M} {row['segment']:>2} {row['detector']:>4} {'#' * int(max(row['speed'] or 0, 0) / 4)}"
+            for row in rows
         ]
         self.rows += len(rows)

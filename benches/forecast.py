@@ -44,7 +44,13 @@ class Run:
 def main(quick: bool) -> dict[str, Any]:
     """A minute at each load (40 s if quick), after a run at a low rate that warms up and tells the first utilisation."""
     seconds = 40.0 if quick else 60.0
-    figures: dict[str, Any] = {"bench": "forecast", "title": "Predicted latency beside measured latency", "cases": {}, "rows": [], "notes": []}
+    figures: dict[str, Any] = {
+        "bench": "forecast",
+        "title": "Predicted latency beside measured latency",
+        "cases": {},
+        "rows": [],
+        "notes": [],
+    }
     with tempfile.TemporaryDirectory(prefix="forecast-") as name:
         folder = Path(name)
         write_points(folder / "points.parquet", POINTS)
@@ -84,7 +90,13 @@ def _add(load: float, found: Run, figures: dict[str, Any]) -> None:
         "ratio": found.predicted / found.measured,
         "target": None,
     }
-    figures["cases"][f"load {load}"] = {**measured, "rate": found.rate, "utilisation": found.utilisation, "error": error, "results": found.results}
+    figures["cases"][f"load {load}"] = {
+        **measured,
+        "rate": found.rate,
+        "utilisation": found.utilisation,
+        "error": error,
+        "results": found.results,
+    }
     figures["rows"].append({"case": f"load {load:.0%}", **measured, "verdict": "met" if error <= TARGET else "missed"})
     figures["notes"].append(
         f"load {load:.0%}: {found.rate:,.0f} tuples/s, utilisation {found.utilisation:.2f} predicted; latency {found.predicted:.3f} s predicted, "
@@ -117,4 +129,6 @@ def watch(folder: Path, rate: float, seconds: float) -> Run:
     late = [delay for at, delay in delays if at - began > seconds / 2]
     (line,) = report["queries"]
     came = report["streams"]["probes"]  # of a stream that comes faster than it can be read, what was read
-    return Run(came, report["utilisation"], line["latency"], statistics.fmean(late) if late else float("inf"), len(late))
+    return Run(
+        came, report["utilisation"], line["latency"], statistics.fmean(late) if late else float("inf"), len(late)
+    )

@@ -31,7 +31,9 @@ def main(quick: bool = False) -> dict[str, Any]:
     for case in CASES:
         _add(watch(case, 60.0 if quick else 120.0, start), figures)
     _add_rests(10.0 if quick else 20.0, figures)
-    figures["notes"].append("delays: a window that never came counts as late as the run is long; ratio: to the best peer that lost no tuple")
+    figures["notes"].append(
+        "delays: a window that never came counts as late as the run is long; ratio: to the best peer that lost no tuple"
+    )
     if not has_flink:
         figures["notes"].append(flink.HINT)
     return figures
@@ -43,9 +45,17 @@ def _add(found: Watched, figures: dict[str, Any]) -> None:
     seen = {who: _figures(found, what) for who, what in systems.items()}
     mine, peers = seen["ours"]["median"], {who: each["median"] for who, each in seen.items() if who != "ours"}
     whole = [peers[who] for who in peers if not seen[who]["lost"]]
-    measured = {"ours": mine, "peers": peers, "unit": "s", "ratio": min(whole) / mine if whole and mine else None, "target": None}
+    measured = {
+        "ours": mine,
+        "peers": peers,
+        "unit": "s",
+        "ratio": min(whole) / mine if whole and mine else None,
+        "target": None,
+    }
     figures["cases"][name] = {**measured, "limit": target, "batch": found.batch, "systems": seen}
-    figures["rows"].append({"case": name, **measured, "verdict": "met" if mine <= target and not seen["ours"]["lost"] else "missed"})
+    figures["rows"].append(
+        {"case": name, **measured, "verdict": "met" if mine <= target and not seen["ours"]["lost"] else "missed"}
+    )
     figures["notes"] += [_note(name, who, each) for who, each in seen.items()]
     figures["notes"].append(
         f"{name}: median at most {target:.2f} s wanted: the age of slow tuples and two of our micro-batches of {found.batch:.3f} s"
@@ -55,7 +65,14 @@ def _add(found: Watched, figures: dict[str, Any]) -> None:
 def _figures(found: Watched, seen: Seen) -> dict[str, Any]:
     counted, due = found.counted(seen)
     windows, missing = len(found.delays(seen)), found.missing(seen)
-    return {"median": found.median(seen), "p95": found.p95(seen), "windows": windows, "missing": missing, "due": due, "lost": max(0, due - counted)}
+    return {
+        "median": found.median(seen),
+        "p95": found.p95(seen),
+        "windows": windows,
+        "missing": missing,
+        "due": due,
+        "lost": max(0, due - counted),
+    }
 
 
 def _note(name: str, who: str, seen: dict[str, Any]) -> str:
@@ -72,8 +89,17 @@ def _add_rests(seconds: float, figures: dict[str, Any]) -> None:
         mine = resting.ours(window, seconds)
         best = min(rest.share for rest in peers.values())
         shares = {who: rest.share for who, rest in peers.items()}
-        measured = {"ours": mine.share, "peers": shares, "unit": "CPU s/s", "ratio": best / mine.share if mine.share else None, "target": None}
-        systems = {who: {**rest.shares, "batches": rest.batches} for who, rest in {"ours": mine, **peers, "no query": alone}.items()}
+        measured = {
+            "ours": mine.share,
+            "peers": shares,
+            "unit": "CPU s/s",
+            "ratio": best / mine.share if mine.share else None,
+            "target": None,
+        }
+        systems = {
+            who: {**rest.shares, "batches": rest.batches}
+            for who, rest in {"ours": mine, **peers, "no query": alone}.items()
+        }
         figures["cases"][name] = {**measured, "seconds": seconds, "systems": systems}
         figures["rows"].append({"case": name, **measured})
         figures["notes"].append(_rest_note(f"{name}, ours", mine))

@@ -42,14 +42,30 @@ def main(quick: bool) -> dict[str, Any]:
     per_second = 500 if quick else 5000
     rows = per_second * WINDOW_S * WINDOWS
     per_file = per_second * WINDOW_S // PER_WINDOW
-    figures: dict[str, Any] = {"bench": "longrun", "title": "The last window of ten against the second", "cases": {}, "rows": [], "notes": []}
+    figures: dict[str, Any] = {
+        "bench": "longrun",
+        "title": "The last window of ten against the second",
+        "cases": {},
+        "rows": [],
+        "notes": [],
+    }
     with tempfile.TemporaryDirectory(prefix="bids-") as name:
         folder = Path(name)
         bids, asks = (
-            write_bids(folder / kind, rows, per_file=per_file, seed=seed, per_second=per_second, bidders=20 * per_second, tail=0)
+            write_bids(
+                folder / kind,
+                rows,
+                per_file=per_file,
+                seed=seed,
+                per_second=per_second,
+                bidders=20 * per_second,
+                tail=0,
+            )
             for kind, seed in (("bids", 1), ("asks", 2))
         )
-        warm = write_bids(folder / "warm", per_file * PER_WINDOW, per_file=per_file, seed=3, per_second=per_second, tail=0)
+        warm = write_bids(
+            folder / "warm", per_file * PER_WINDOW, per_file=per_file, seed=3, per_second=per_second, tail=0
+        )
         aggregate, pairs = hopping(WINDOW_S, WINDOW_S // 10), joined(WINDOW_S)
         _run(folder / "a", {"bids": warm}, aggregate)
         _report(figures, "aggregate", *_run(folder / "b", {"bids": bids}, aggregate))
@@ -105,7 +121,13 @@ def _report(figures: dict[str, Any], case: str, moments: list[Moment], batch_ms:
         before, after = middle([series[i] for i in start]), middle([series[i] for i in end])
         judged = unit != "share"  # which worker Spark gives a bucket to is its choice
         ratio = before / after if judged and after else None
-        measured = {"ours": after, "peers": {"start": before}, "unit": unit, "ratio": ratio, "target": TARGET if judged else None}
+        measured = {
+            "ours": after,
+            "peers": {"start": before},
+            "unit": unit,
+            "ratio": ratio,
+            "target": TARGET if judged else None,
+        }
         verdict = "" if ratio is None else "met" if ratio >= TARGET else "missed"
         figures["cases"][f"{case}: {name}"] = {**measured, "series": series}
         figures["rows"].append({"case": f"{case}: {name}", **measured, "verdict": verdict})

@@ -109,14 +109,20 @@ def main(quick: bool) -> dict[str, Any]:
 def _latencies(seen: Mapping[str, Seen], seconds: float) -> Panel:
     curves = tuple(Series(case, tuple(sorted(found.delays.items()))) for case, found in seen.items())
     top = max((delay for found in seen.values() for delay in found.delays.values()), default=PROMISE_S)
-    bounds = Series("promise", ((0.0, PROMISE_S),), "level"), Series("the overload ends", ((seconds, 0.0), (seconds, top)), "dashed")
+    bounds = (
+        Series("promise", ((0.0, PROMISE_S),), "level"),
+        Series("the overload ends", ((seconds, 0.0), (seconds, top)), "dashed"),
+    )
     return Panel("How late the results of a window are", "end of the window (s)", "seconds", (*curves, *bounds))
 
 
 def _counts(found: Seen, truth: Mapping[tuple[int, int], int]) -> Panel:
     """All zones together: what there was and what was estimated."""
     real, told = (
-        tuple((float(end), float(sum(each.get((zone, end), 0) for zone in range(ZONES)))) for end in sorted({end for _, end in found.counts}))
+        tuple(
+            (float(end), float(sum(each.get((zone, end), 0) for zone in range(ZONES))))
+            for end in sorted({end for _, end in found.counts})
+        )
         for each in (truth, found.counts)
     )
     return Panel(
@@ -132,13 +138,32 @@ def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], in
     during = [delay for end, delay in found.delays.items() if FIRST_S <= end <= seconds]
     missing = sum(1 for end in range(int(FIRST_S) + 1, int(whole)) if float(end) not in found.delays)
     p99 = float(np.percentile(during, 99)) if during else float("inf")
-    errors = [abs(found.counts.get(key, 0) - count) / count for key, count in truth.items() if key in found.counts and key[1] > FIRST_S]
+    errors = [
+        abs(found.counts.get(key, 0) - count) / count
+        for key, count in truth.items()
+        if key in found.counts and key[1] > FIRST_S
+    ]
     error = statistics.fmean(errors) if errors else 1.0
     last = max((delay for end, delay in found.delays.items() if seconds - 5 <= end <= seconds), default=float("inf"))
     kept = p99 <= PROMISE_S and error <= ERROR and found.dropped == found.read - found.taken
-    measured = {"ours": p99, "peers": {"promise": PROMISE_S}, "unit": "s", "ratio": PROMISE_S / p99, "target": 1.0 if found.dropped else None}
-    figures["cases"][case] = {**measured, "error": error, "last": last, "read": found.read, "dropped": found.dropped, "missing": missing}
-    figures["rows"].append({"case": case, **measured, **({"verdict": "met" if kept else "missed"} if found.dropped else {})})
+    measured = {
+        "ours": p99,
+        "peers": {"promise": PROMISE_S},
+        "unit": "s",
+        "ratio": PROMISE_S / p99,
+        "target": 1.0 if found.dropped else None,
+    }
+    figures["cases"][case] = {
+        **measured,
+        "error": error,
+        "last": last,
+        "read": found.read,
+        "dropped": found.dropped,
+        "missing": missing,
+    }
+    figures["rows"].append(
+        {"case": case, **measured, **({"verdict": "met" if kept else "missed"} if found.dropped else {})}
+    )
     figures["notes"].append(
         f"{case}: latency median {statistics.median(during or [float('inf')]):.2f} s, p99 {p99:.2f} s, at the end of the overload {last:.2f} s; "
         f"relative error of a count {error:.3f} in the mean, {max(errors, default=1.0):.3f} at most; {missing} windows never came; "
@@ -147,7 +172,9 @@ def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], in
     figures["notes"] += [f"{case}: {note}" for note in found.notes]
 
 
-def _add_urgency(folder: Path, seconds: float, case: str, statements: Statements, rate: float, figures: dict[str, Any]) -> None:
+def _add_urgency(
+    folder: Path, seconds: float, case: str, statements: Statements, rate: float, figures: dict[str, Any]
+) -> None:
     """Both queries for so long at 1.2 times the capacity, then as long at a third of it, in which the second catches up."""
     capacity = measure_capacity(folder, statements, rate, 1.0)
     phases = [Phase(1.2 * capacity, seconds), Phase(capacity / 3, seconds)]
@@ -162,7 +189,10 @@ def _add_urgency(folder: Path, seconds: float, case: str, statements: Statements
         _wait(release(source, phases, begin_us), lazy, phases)
         decided = [(each.action, each.reason) for each in session.deployment.controller.decisions.all()]
         session.drain(REST_S * 2)
-        got = {query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)} for query in ("quick", "lazy")}
+        got = {
+            query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)}
+            for query in ("quick", "lazy")
+        }
     during = [delay for end, delay in quick.delays.items() if min(FIRST_S, seconds / 2) <= end <= seconds]
     lag = [delay for end, delay in lazy.delays.items() if seconds - 5 <= end <= seconds]
     mean = statistics.fmean(during or [float("inf")])
@@ -170,7 +200,11 @@ def _add_urgency(folder: Path, seconds: float, case: str, statements: Statements
     measured = {"ours": mean, "peers": {"promise": QUICK_S}, "unit": "s", "ratio": QUICK_S / mean, "target": 1.0}
     figures["cases"][f"two queries, {case}"] = {**measured, "lag": max(lag, default=None), "exact": exact}
     figures["rows"].append(
-        {"case": f"two queries, the quick one beside {case}", **measured, "verdict": "met" if mean <= QUICK_S and exact else "missed"}
+        {
+            "case": f"two queries, the quick one beside {case}",
+            **measured,
+            "verdict": "met" if mean <= QUICK_S and exact else "missed",
+        }
     )
     p99 = float(np.percentile(during, 99)) if during else float("inf")
     figures["notes"].append(
@@ -206,7 +240,11 @@ def matches_statements(source: Path, folder: Path, promise: str) -> str:
 
 
 def _both(source: Path, promise: str, select: str) -> str:
-    quick, lazy = (f"WITH (force, latency '{QUICK_S} s' MUST)", "WITH (force, latency '1 minute' DONT CARE)") if promise else ("", "")
+    quick, lazy = (
+        (f"WITH (force, latency '{QUICK_S} s' MUST)", "WITH (force, latency '1 minute' DONT CARE)")
+        if promise
+        else ("", "")
+    )
     return f"""
         CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at SKEW {SKEW_S} SECONDS FROM FILES (path '{source}', format 'parquet');
         CREATE QUERY quick {quick} AS SELECT zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] GROUP BY zone INTO MEMORY;
@@ -219,17 +257,24 @@ def at_once(source: Path, folder: Path, statements: Statements) -> dict[str, dic
     with Session(folder / "at-once") as session:
         session.execute(statements(source, folder, ""))
         session.drain()
-        return {query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)} for query in ("quick", "lazy")}
+        return {
+            query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)}
+            for query in ("quick", "lazy")
+        }
 
 
 def measure_capacity(folder: Path, statements: Statements, first: float, seconds: float) -> float:
     """The rate at which micro-batches take so long. They need a while to get as long as they will, so the second time the rate grows slowly."""
     rough = _grow(folder / "rough", lambda source, promise: statements(source, folder, promise), first, *FAST, seconds)
     err.print(f"about {rough:,.0f} tuples/s; once more, slowly", style="dim")
-    return _grow(folder / "capacity", lambda source, promise: statements(source, folder, promise), FROM * rough, *SLOW, seconds)
+    return _grow(
+        folder / "capacity", lambda source, promise: statements(source, folder, promise), FROM * rough, *SLOW, seconds
+    )
 
 
-def _grow(spot: Path, statements: Callable[[Path, str], str], first: float, growth: float, step_s: float, seconds: float) -> float:
+def _grow(
+    spot: Path, statements: Callable[[Path, str], str], first: float, growth: float, step_s: float, seconds: float
+) -> float:
     """The rate at which micro-batches take so long, where it grows by a factor, step by step."""
     steps = [first * growth**number for number in range(STEPS)]
     source = spot / "probes"
@@ -246,7 +291,10 @@ def _grow(spot: Path, statements: Callable[[Path, str], str], first: float, grow
             process.terminate()
             process.wait()
     if found[-1] > 1 / seconds:
-        raise HostFault(f"micro-batches stay short up to {steps[-1]:,.0f} tuples a second", hint="make the query of this benchmark dearer")
+        raise HostFault(
+            f"micro-batches stay short up to {steps[-1]:,.0f} tuples a second",
+            hint="make the query of this benchmark dearer",
+        )
     # how many there are in a second falls in proportion to the rate
     above, below, rate = found[-2], found[-1], steps[len(found) - 1]
     part = (above - 1 / seconds) / (above - below) if math.isfinite(above) else 1.0
@@ -259,7 +307,10 @@ def _batch_seconds(session: Session, begin: float, step_s: float) -> float:
     running = session.deployment.query  # type: ignore[attr-defined]
     took = []
     for each in running.recentProgress:
-        seconds, start = each.durationMs["triggerExecution"] / 1e3, dt.datetime.fromisoformat(each.timestamp).timestamp()
+        seconds, start = (
+            each.durationMs["triggerExecution"] / 1e3,
+            dt.datetime.fromisoformat(each.timestamp).timestamp(),
+        )
         if start + seconds > begin + step_s / 2:
             took.append(seconds)
     return statistics.median(took) if took else step_s  # none has ended
@@ -280,7 +331,9 @@ def ours(spot: Path, folder: Path, phases: Sequence[Phase], promise: str) -> See
         behind = [counts.tuples_in for name, counts in statistics_.vertices.items() if name.startswith("tablejoin")]
         seen.taken = sum(behind)
         seen.dropped = sum(shed.dropped for shed in statistics_.shed.values())
-        seen.notes += [f"decided: {each.action} ({each.reason})" for each in session.deployment.controller.decisions.all()[:4]]
+        seen.notes += [
+            f"decided: {each.action} ({each.reason})" for each in session.deployment.controller.decisions.all()[:4]
+        ]
     return seen
 
 

@@ -71,7 +71,11 @@ class Watch(threading.Thread):
 
 
 def _own_mb(process: Path) -> float:
-    return next(int(line.split()[1]) / 1024 for line in (process / "status").read_text().splitlines() if line.startswith("RssAnon"))
+    return next(
+        int(line.split()[1]) / 1024
+        for line in (process / "status").read_text().splitlines()
+        if line.startswith("RssAnon")
+    )
 
 
 def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
@@ -91,7 +95,8 @@ def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
         delivery.subscribers["pairs"] = [take]
         columns = "at TIMESTAMP, bidder BIGINT, amount BIGINT, note STRING"
         streams = [
-            f"CREATE STREAM {name} ({columns}) TIMESTAMP BY at FROM FILES (path '{folder / name}', format 'parquet')" for name in ("bids", "asks")
+            f"CREATE STREAM {name} ({columns}) TIMESTAMP BY at FROM FILES (path '{folder / name}', format 'parquet')"
+            for name in ("bids", "asks")
         ]
         pairs = (
             "CREATE QUERY pairs AS SELECT b.bidder AS bidder, b.amount AS one, a.amount AS two, b.note AS note, a.note AS other "
@@ -110,8 +115,14 @@ def _write(folder: Path, files: int, *, bidders: int, seed: int) -> None:
     for number in range(files):
         letters = chance.integers(97, 123, (PER_FILE, TEXT), dtype=np.uint8).view(f"S{TEXT}").ravel()
         at = (number * PER_FILE + np.arange(PER_FILE)) * 100
-        columns = {"at": at, "bidder": chance.integers(0, bidders, PER_FILE), "amount": chance.integers(0, 10**6, PER_FILE)}
-        frame = pl.DataFrame(columns).with_columns(pl.col("at").cast(pl.Datetime("us", "UTC")), pl.Series("note", letters.tolist()).cast(pl.String))
+        columns = {
+            "at": at,
+            "bidder": chance.integers(0, bidders, PER_FILE),
+            "amount": chance.integers(0, 10**6, PER_FILE),
+        }
+        frame = pl.DataFrame(columns).with_columns(
+            pl.col("at").cast(pl.Datetime("us", "UTC")), pl.Series("note", letters.tolist()).cast(pl.String)
+        )
         path = folder / f"{number:05d}.parquet"
         frame.write_parquet(path)
         os.utime(path, (1_750_000_000 + number, 1_750_000_000 + number))
@@ -132,7 +143,10 @@ def _sums(rows: pl.LazyFrame) -> tuple[Any, ...]:
 
 def _figures(states: list[list[float]], batch_ms: list[float], watch: Watch, *, right: bool) -> dict[str, Any]:
     quarter = max(1, len(batch_ms) // 4)
-    start, end = statistics.median(batch_ms[1 : 1 + quarter]), statistics.median(batch_ms[-quarter - 3 : -3] or batch_ms)
+    start, end = (
+        statistics.median(batch_ms[1 : 1 + quarter]),
+        statistics.median(batch_ms[-quarter - 3 : -3] or batch_ms),
+    )
     state, largest = max(map(sum, states)), max(max(each, default=0.0) for each in states)
     rows = [
         {"case": "state", "ours": state, "peers": {}, "unit": "MB"},
@@ -144,11 +158,34 @@ def _figures(states: list[list[float]], batch_ms: list[float], watch: Watch, *, 
             "ratio": largest / LIMIT_MB,
             "verdict": "met" if largest > LIMIT_MB else "",  # a quick run does not get that far
         },
-        {"case": "a worker's own memory at most", "ours": watch.worker_mb, "peers": {"limit": float(LIMIT_MB)}, "unit": "MB"},
+        {
+            "case": "a worker's own memory at most",
+            "ours": watch.worker_mb,
+            "peers": {"limit": float(LIMIT_MB)},
+            "unit": "MB",
+        },
         {"case": "the JVM's own memory at most", "ours": watch.jvm_mb, "peers": {}, "unit": "MB"},
-        {"case": "micro-batch, last quarter", "ours": end, "peers": {"start": start}, "unit": "ms", "ratio": start / end},
-        {"case": "results exact", "ours": float(right), "peers": {}, "unit": "", "verdict": "met" if right else "missed"},
+        {
+            "case": "micro-batch, last quarter",
+            "ours": end,
+            "peers": {"start": start},
+            "unit": "ms",
+            "ratio": start / end,
+        },
+        {
+            "case": "results exact",
+            "ours": float(right),
+            "peers": {},
+            "unit": "",
+            "verdict": "met" if right else "missed",
+        },
     ]
     cases = {row["case"]: {key: value for key, value in row.items() if key != "case"} for row in rows}
     cases["state"]["series"], cases["micro-batch, last quarter"]["series"] = [sum(each) for each in states], batch_ms
-    return {"bench": "spill", "title": "A join that outgrows its workers", "cases": cases, "rows": rows, "notes": [time.strftime("%Y-%m-%d")]}
+    return {
+        "bench": "spill",
+        "title": "A join that outgrows its workers",
+        "cases": cases,
+        "rows": rows,
+        "notes": [time.strftime("%Y-%m-%d")],
+    }

@@ -12,7 +12,9 @@ settings.load_profile("headrace")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite the expected part of golden scripts with what came out")
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the expected part of golden scripts with what came out"
+    )
 
 
 @pytest.fixture

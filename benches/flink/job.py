@@ -52,13 +52,21 @@ def _environment(folder: str, behind: dict[str, int], timeout: str) -> TableEnvi
     settings = Configuration()
     # with more, each of the slow stream's readers would wait for a file of its own: one is the kindest to it
     settings.set_string("parallelism.default", "1")
-    for address in ("rest.address", "rest.bind-address", "jobmanager.bind-host", "taskmanager.bind-host", "taskmanager.host"):
+    for address in (
+        "rest.address",
+        "rest.bind-address",
+        "jobmanager.bind-host",
+        "taskmanager.bind-host",
+        "taskmanager.host",
+    ):
         settings.set_string(address, "127.0.0.1")
     settings.set_string("rest.bind-port", "0")
     settings.set_string("table.local-time-zone", "UTC")
     if timeout:
         settings.set_string("table.exec.source.idle-timeout", timeout)
-    environment = TableEnvironment.create(EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build())
+    environment = TableEnvironment.create(
+        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build()
+    )
     for name, seconds in behind.items():
         environment.execute_sql(_STREAM.format(name=name, folder=folder, behind=seconds))
     environment.execute_sql("CREATE VIEW united AS SELECT * FROM fast UNION ALL SELECT * FROM slow")
@@ -71,4 +79,8 @@ def _say(name: str, **event: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], {"fast": int(sys.argv[2]), "slow": int(sys.argv[3])}, dict(item.split("=", 1) for item in sys.argv[4:]))
+    main(
+        sys.argv[1],
+        {"fast": int(sys.argv[2]), "slow": int(sys.argv[3])},
+        dict(item.split("=", 1) for item in sys.argv[4:]),
+    )

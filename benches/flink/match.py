@@ -36,11 +36,19 @@ def main(job: dict[str, Any]) -> None:
 def _environment(parallelism: int) -> TableEnvironment:
     settings = Configuration()
     settings.set_string("parallelism.default", str(parallelism))
-    for address in ("rest.address", "rest.bind-address", "jobmanager.bind-host", "taskmanager.bind-host", "taskmanager.host"):
+    for address in (
+        "rest.address",
+        "rest.bind-address",
+        "jobmanager.bind-host",
+        "taskmanager.bind-host",
+        "taskmanager.host",
+    ):
         settings.set_string(address, "127.0.0.1")
     settings.set_string("rest.bind-port", "0")
     settings.set_string("table.local-time-zone", "UTC")
-    return TableEnvironment.create(EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build())
+    return TableEnvironment.create(
+        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build()
+    )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,15 @@ class Bids:
 
 
 def write_bids(
-    folder: Path, rows: int, *, per_file: int, seed: int, per_second: int = 10_000, auctions: int = 1000, bidders: int = 100_000, tail: int = 2
+    folder: Path,
+    rows: int,
+    *,
+    per_file: int,
+    seed: int,
+    per_second: int = 10_000,
+    auctions: int = 1000,
+    bidders: int = 100_000,
+    tail: int = 2,
 ) -> Bids:
     """Write bids at `per_second` in event time; file times grow with the order, since file sources go by them."""
     folder.mkdir(parents=True)
@@ -46,7 +54,12 @@ def write_bids(
         count = min(per_file, rows - begin)
         times = at + np.cumsum(chance.uniform(0, 2 * gap, count))
         at = float(times[-1])
-        columns = (times.astype(np.int64), chance.integers(0, auctions, count), chance.integers(0, bidders, count), chance.exponential(100.0, count))
+        columns = (
+            times.astype(np.int64),
+            chance.integers(0, auctions, count),
+            chance.integers(0, bidders, count),
+            chance.exponential(100.0, count),
+        )
         _write(folder, number, columns)
         number += 1
     for i in range(tail):
@@ -57,7 +70,9 @@ def write_bids(
 
 def _write(folder: Path, number: int, columns: tuple[np.ndarray, ...]) -> None:
     at, auction, bidder, price = columns
-    table = pa.table({"at": pa.array(at, pa.timestamp("us", "UTC")), "auction": auction, "bidder": bidder, "price": price})
+    table = pa.table(
+        {"at": pa.array(at, pa.timestamp("us", "UTC")), "auction": auction, "bidder": bidder, "price": price}
+    )
     path = folder / f"{number:05d}.parquet"
     pq.write_table(table, path, row_group_size=GROUP_ROWS)
     second = 1_750_000_000 + number

@@ -28,7 +28,10 @@ def find_python() -> Path | None:
     found = Path(named) if named else ROOT / ".flink" / "bin" / "python"
     if not found.exists():
         if named:
-            raise HostFault(f"HEADRACE_FLINK_PYTHON names {named}, which does not exist", hint="correct it, or run benches/flink/setup without it")
+            raise HostFault(
+                f"HEADRACE_FLINK_PYTHON names {named}, which does not exist",
+                hint="correct it, or run benches/flink/setup without it",
+            )
         return None
     return found
 
@@ -51,7 +54,12 @@ class Flink:
         self.running: set[str] = set()
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed in `end`
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, env=environment()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            text=True,
+            env=environment(),
         )
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
@@ -60,7 +68,9 @@ class Flink:
     def is_ready(self) -> bool:
         """Whether all jobs run."""
         if self._process.poll() is not None:
-            raise HostFault(f"Flink ended: {self._last_words()}", hint="benches/flink/job.py can be run alone; Flink needs Java 17")
+            raise HostFault(
+                f"Flink ended: {self._last_words()}", hint="benches/flink/job.py can be run alone; Flink needs Java 17"
+            )
         return self.running == self.seen.keys()
 
     def end(self) -> None:
@@ -109,4 +119,8 @@ def event(line: str) -> dict[str, Any] | None:
 
 def environment() -> dict[str, str]:
     """Ours, without what would make another Python find our packages."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYSPARK_PYTHON")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYSPARK_PYTHON")
+    }

@@ -35,10 +35,14 @@ def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[st
         file = Path(folder) / "job.json"
         file.write_text(json.dumps(job))
         command = [str(python), str(flink.ROOT / "benches" / "flink" / "match.py"), str(file)]
-        ended = subprocess.run(command, capture_output=True, text=True, env=flink.environment(), timeout=_MOST_SECONDS, check=False)
+        ended = subprocess.run(
+            command, capture_output=True, text=True, env=flink.environment(), timeout=_MOST_SECONDS, check=False
+        )
         if ended.returncode:
             said = ended.stderr.strip().splitlines() or [f"status {ended.returncode}"]
-            raise HostFault(f"Flink ended: {said[-1]}", hint="benches/flink/match.py can be run alone; Flink needs Java 17")
+            raise HostFault(
+                f"Flink ended: {said[-1]}", hint="benches/flink/match.py can be run alone; Flink needs Java 17"
+            )
         told = [event for line in ended.stdout.splitlines() if (event := flink.event(line)) is not None]
         return {event["name"]: (_found(out[event["name"]], pattern), event["seconds"]) for event in told}
 
@@ -47,8 +51,14 @@ def _found(folder: Path, pattern: Pattern) -> pl.DataFrame:
     schema = {name: _TYPES[type_] for name, _, type_ in (column.partition(" ") for column in pattern.shape.split(", "))}
     read = {name: pl.String() if isinstance(type_, pl.Datetime) else type_ for name, type_ in schema.items()}
     # Flink's name has no ending; hidden files are not finished
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith((".", "_")) and path.stat().st_size]
+    files = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith((".", "_")) and path.stat().st_size
+    ]
     parts = [pl.read_csv(path, has_header=False, schema=read) for path in files]
     found = pl.concat(parts) if parts else pl.DataFrame(schema=read)
-    stamps = [pl.col(name).str.to_datetime(time_unit="us") for name, type_ in schema.items() if isinstance(type_, pl.Datetime)]
+    stamps = [
+        pl.col(name).str.to_datetime(time_unit="us") for name, type_ in schema.items() if isinstance(type_, pl.Datetime)
+    ]
     return found.with_columns(stamps)

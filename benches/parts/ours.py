@@ -19,7 +19,9 @@ def run(streams: Sequence[str], queries: Mapping[str, Query], *, limit: int) -> 
     """All queries in one deployment, results to Parquet files; timed from the session's start until everything is delivered."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         out = Path(folder) / "out"
-        script = [*streams] + [f"CREATE QUERY {name} AS {query.text} INTO FILES (path '{out / name}')" for name, query in queries.items()]
+        script = [*streams] + [
+            f"CREATE QUERY {name} AS {query.text} INTO FILES (path '{out / name}')" for name, query in queries.items()
+        ]
         began = time.perf_counter()
         with Session(Path(folder) / "checkpoint", limit=limit) as session:
             session.execute(";\n".join(script))
@@ -35,5 +37,9 @@ def sums_of(folder: Path, query: Query) -> Sums:
     rows = pl.scan_parquet(str(folder / "*.parquet"))
     if "window_end" in rows.collect_schema().names():
         rows = rows.with_columns(pl.col("window_end").to_physical())
-    found = rows.filter(pl.col(query.key) != TAIL_KEY).select(pl.sql_expr(text).sum().alias(name) for name, text in query.sums.items()).collect()
+    found = (
+        rows.filter(pl.col(query.key) != TAIL_KEY)
+        .select(pl.sql_expr(text).sum().alias(name) for name, text in query.sums.items())
+        .collect()
+    )
     return {name: float(value) for name, value in found.row(0, named=True).items()}

@@ -16,7 +16,9 @@ from benches.parts.query import Query
 from headrace.hosts.spark.host import spark_session
 
 
-def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"], files: int = 1) -> Outcome:
+def run(
+    streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"], files: int = 1
+) -> Outcome:
     """All queries at once, each a streaming query of its own; timed from the first frame until the last query ends.
 
     `files` files of each stream are a micro-batch. With the noop sink nothing is written and the results are summed on the way.
@@ -26,26 +28,44 @@ def run(streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Lite
         began = time.perf_counter()
         running: dict[str, Any] = {}
         for name, query in queries.items():
-            sources = [spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", files).parquet(str(bids.folder)) for bids in streams.values()]
+            sources = [
+                spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", files).parquet(str(bids.folder))
+                for bids in streams.values()
+            ]
             frame = query.frame(*sources)
             if sink == "noop":
                 frame = _observed(frame, query)
-            writer = frame.writeStream.option("checkpointLocation", f"{folder}/checkpoint/{name}").trigger(availableNow=True)
-            running[name] = writer.format("parquet").start(f"{folder}/out/{name}") if sink == "parquet" else writer.format("noop").start()
+            writer = frame.writeStream.option("checkpointLocation", f"{folder}/checkpoint/{name}").trigger(
+                availableNow=True
+            )
+            running[name] = (
+                writer.format("parquet").start(f"{folder}/out/{name}")
+                if sink == "parquet"
+                else writer.format("noop").start()
+            )
         for query in running.values():
             query.awaitTermination()
         seconds = time.perf_counter() - began
         progress = {name: query.recentProgress for name, query in running.items()}
-        batch_ms = tuple(tuple(float(each.durationMs["triggerExecution"]) for each in series) for series in progress.values())
+        batch_ms = tuple(
+            tuple(float(each.durationMs["triggerExecution"]) for each in series) for series in progress.values()
+        )
         if sink == "parquet":
-            return Outcome(seconds, batch_ms, {name: sums_of(Path(folder) / "out" / name, query) for name, query in queries.items()})
+            return Outcome(
+                seconds,
+                batch_ms,
+                {name: sums_of(Path(folder) / "out" / name, query) for name, query in queries.items()},
+            )
         return Outcome(seconds, batch_ms, {name: _sums(progress[name], query) for name, query in queries.items()})
 
 
 def _observed(frame: Any, query: Query) -> Any:
     from pyspark.sql.functions import expr
 
-    sums = [expr(f"sum(CASE WHEN {query.key} <> {TAIL_KEY} THEN {text} END)").alias(name) for name, text in query.sums.items()]
+    sums = [
+        expr(f"sum(CASE WHEN {query.key} <> {TAIL_KEY} THEN {text} END)").alias(name)
+        for name, text in query.sums.items()
+    ]
     return frame.observe("sums", *sums)
 
 

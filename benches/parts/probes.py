@@ -55,18 +55,32 @@ def probes(phases: Sequence[Phase], number: int, begin_us: int) -> pl.DataFrame 
 def write(folder: Path, number: int, rows: pl.DataFrame) -> None:
     """Put a file there at once and whole."""
     hidden = folder / f".{number:06d}.parquet"
-    pq.write_table(rows.to_arrow().cast(_SCHEMA), hidden, compression="none", use_dictionary=False, write_statistics=False)
+    pq.write_table(
+        rows.to_arrow().cast(_SCHEMA), hidden, compression="none", use_dictionary=False, write_statistics=False
+    )
     hidden.rename(folder / f"{number:06d}.parquet")
 
 
-_SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("vehicle", pa.int64()), ("zone", pa.int32()), ("x", pa.float64()), ("y", pa.float64())])
+_SCHEMA = pa.schema(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("vehicle", pa.int64()),
+        ("zone", pa.int32()),
+        ("x", pa.float64()),
+        ("y", pa.float64()),
+    ]
+)
 
 
 def write_points(path: Path, per_zone: int) -> None:
     """The road points of each zone, to which probes are matched."""
     chance = np.random.default_rng(11)
     count = ZONES * per_zone
-    points = {"area": np.repeat(np.arange(ZONES, dtype=np.int32), per_zone), "px": chance.uniform(0, 1, count), "py": chance.uniform(0, 1, count)}
+    points = {
+        "area": np.repeat(np.arange(ZONES, dtype=np.int32), per_zone),
+        "px": chance.uniform(0, 1, count),
+        "py": chance.uniform(0, 1, count),
+    }
     pl.DataFrame(points).write_parquet(path)
 
 

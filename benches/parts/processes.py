@@ -62,7 +62,9 @@ def spent(root: int, before: Iterable[Process], after: Iterable[Process]) -> dic
         old = known.get(process.pid, Process(process.pid, process.name, process.parent, 0, 0))
         # never negative: not every parent waits for its children
         inherited = max(0, process.ended - old.ended - settled.get(process.pid, 0))
-        taken["driver" if process.pid == root else "JVM" if process.name == "java" else "workers"] += process.own - old.own + inherited
+        taken["driver" if process.pid == root else "JVM" if process.name == "java" else "workers"] += (
+            process.own - old.own + inherited
+        )
     return taken
 
 

@@ -30,7 +30,9 @@ def dear(threshold: float) -> Query:
     def frame(bids: Any) -> Any:
         return bids.where(f"price > {threshold}D").selectExpr("auction", "price * 0.908D AS price")
 
-    return Query(f"SELECT auction, price * 0.908 AS price FROM bids WHERE price > {threshold}", frame, "auction", _FILTER_SUMS)
+    return Query(
+        f"SELECT auction, price * 0.908 AS price FROM bids WHERE price > {threshold}", frame, "auction", _FILTER_SUMS
+    )
 
 
 def tumbling(seconds: int, above: float = 0.0) -> Query:

@@ -39,9 +39,14 @@ class Rest:
 def ours(window: str, seconds: float) -> Rest:
     """Ours at the default trigger; with a short window nothing waits, with a long one an open window waits for the clock."""
     with _folder() as root, Session(root / "checkpoint") as session:
-        streams = (f"CREATE STREAM {name} (at TIMESTAMP, n INT) FROM FILES (path '{root / name}', format 'json');" for name in _STREAMS)
+        streams = (
+            f"CREATE STREAM {name} (at TIMESTAMP, n INT) FROM FILES (path '{root / name}', format 'json');"
+            for name in _STREAMS
+        )
         union = " UNION ".join(f"{name} [RANGE {window}]" for name in _STREAMS)
-        session.execute("".join(streams) + f"CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM {union} INTO MEMORY")
+        session.execute(
+            "".join(streams) + f"CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM {union} INTO MEMORY"
+        )
         return _measure(root, lambda: session.statistics().batch + 1, seconds)
 
 
@@ -50,7 +55,11 @@ def spark(interval: str | None, seconds: float) -> Rest:
     with _folder() as root:
         ran: list[int] = []
         frames = [
-            spark_session().readStream.schema("at TIMESTAMP, n INT").json(str(root / name)).withWatermark("at", "0 seconds") for name in _STREAMS
+            spark_session()
+            .readStream.schema("at TIMESTAMP, n INT")
+            .json(str(root / name))
+            .withWatermark("at", "0 seconds")
+            for name in _STREAMS
         ]
         counting = "SELECT window.end AS ends, count(*) AS n FROM {both} GROUP BY window(at, '1 second')"
         counts = spark_session().sql(counting, both=frames[0].union(frames[1]))
@@ -95,4 +104,6 @@ def _watch(batches: Callable[[], int], seconds: float) -> Rest:
     ran, before, began = batches(), processes.all_processes(), time.monotonic()
     time.sleep(seconds)
     after, taken = processes.all_processes(), time.monotonic() - began
-    return Rest(processes.shares(processes.spent(os.getpid(), before, after), taken, processes.RATE), batches() - ran, taken)
+    return Rest(
+        processes.shares(processes.spent(os.getpid(), before, after), taken, processes.RATE), batches() - ran, taken
+    )

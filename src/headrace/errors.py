@@ -126,4 +126,7 @@ def _excerpt(text: str, span: Span) -> list[str]:
     line_end = len(text) if line_end < 0 else line_end
     width = max(1, min(span.end, line_end) - start)
     gutter = f"{line_no:>4} | "
-    return [gutter + text[line_start:line_end], " " * (len(gutter) - 2) + "| " + " " * (start - line_start) + "^" * width]
+    return [
+        gutter + text[line_start:line_end],
+        " " * (len(gutter) - 2) + "| " + " " * (start - line_start) + "^" * width,
+    ]

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_aggregate, define_event, define_query, define_stream, define_table, define_view
+from headrace.catalog.define import (
+    define_aggregate,
+    define_event,
+    define_query,
+    define_stream,
+    define_table,
+    define_view,
+)
 from headrace.commands.running import Running
 from headrace.errors import HeadraceError, QueryError
 from headrace.language.parser import parse
@@ -100,9 +107,14 @@ def _run(statement: Statement, catalog: Catalog) -> None:
         case CreateAggregate():
             catalog.add(define_aggregate(statement), span=statement.name.span)
         case CreateQuery():
-            catalog.add(define_query(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span)
+            catalog.add(
+                define_query(statement, bind(statement.select, statement.text, catalog).schema),
+                span=statement.name.span,
+            )
         case CreateView():
-            catalog.add(define_view(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span)
+            catalog.add(
+                define_view(statement, bind(statement.select, statement.text, catalog).schema), span=statement.name.span
+            )
         case CreateEvent(body=Detection() as body):
             node = bind_event(body, catalog, lambda name: Scan(name, catalog.find(name).schema))
             catalog.add(define_event(statement, node.schema), span=statement.name.span)

@@ -45,7 +45,13 @@ def test_plans_are_optimised_as_the_script_shows(path: Path, update_golden: bool
 
 
 def test_there_is_a_script_for_every_subject() -> None:
-    assert {path.stem for path in SCRIPTS} >= {"filters_aggregates", "filters_joins", "filters_unary", "constants", "projections"}
+    assert {path.stem for path in SCRIPTS} >= {
+        "filters_aggregates",
+        "filters_joins",
+        "filters_unary",
+        "constants",
+        "projections",
+    }
 
 
 def _replay(case: str) -> str:

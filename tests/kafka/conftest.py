@@ -47,7 +47,16 @@ def broker(tmp_path_factory):
     settings.write_text(SETTINGS.format(port=port, control=control, directory=directory))
     command = [str(java.prepare() / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{JARS}/*"]
     with (directory / "output.txt").open("wb") as output:
-        form = [*command, "kafka.tools.StorageTool", "format", "--standalone", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(settings)]
+        form = [
+            *command,
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            "-t",
+            "AAAAAAAAAAAAAAAAAAAAAQ",
+            "-c",
+            str(settings),
+        ]
         subprocess.run(form, stdout=output, stderr=output, check=True)
         server = subprocess.Popen([*command, "kafka.Kafka", str(settings)], stdout=output, stderr=output)
         try:

@@ -33,7 +33,9 @@ class Topics:
         self.producer = confluent_kafka.Producer({"bootstrap.servers": address, "partitioner": "murmur2_random"})
 
     def make(self, name, partitions):
-        self.admin.create_topics([self.module.NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[name].result()
+        self.admin.create_topics([self.module.NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[
+            name
+        ].result()
 
     def grow(self, name, partitions):
         self.admin.create_partitions([self.module.NewPartitions(name, partitions)])[name].result()
@@ -47,7 +49,9 @@ class Topics:
 
     def values(self, name, partitions):
         """What is there for those who read what is committed, and the partition of each."""
-        reader = self.kafka.Consumer({"bootstrap.servers": self.address, "group.id": "test", "enable.partition.eof": True})
+        reader = self.kafka.Consumer(
+            {"bootstrap.servers": self.address, "group.id": "test", "enable.partition.eof": True}
+        )
         reader.assign([self.kafka.TopicPartition(name, partition, 0) for partition in range(partitions)])
         found, ended = [], 0
         while ended < partitions:
@@ -88,12 +92,20 @@ def expected(seconds, left_out=()):
     rows = []
     for end in range(10, seconds + 1, 10):
         speed = sum(float(ms % 7) for ms in range((end - 10) * 1000, end * 1000, 100)) / 100
-        rows += [(START + dt.timedelta(seconds=end), segment, 100, speed) for segment in range(SEGMENTS) if segment == 3 or end not in left_out]
+        rows += [
+            (START + dt.timedelta(seconds=end), segment, 100, speed)
+            for segment in range(SEGMENTS)
+            if segment == 3 or end not in left_out
+        ]
     return sorted(rows)
 
 
 def written(folder):
-    rows = pl.read_parquet(folder / "*.parquet").select("window_end", "segment", "n", "speed").sort("window_end", "segment")
+    rows = (
+        pl.read_parquet(folder / "*.parquet")
+        .select("window_end", "segment", "n", "speed")
+        .sort("window_end", "segment")
+    )
     return rows.rows()
 
 
@@ -126,7 +138,9 @@ def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp
     ]
     assert len({(partition, key) for partition, key, _ in sent}) == SEGMENTS, "each key is in one partition"
     assert len(topics.values("copies", 1)) == len(sent)
-    with Session(tmp_path / "other", host="local") as session:  # transactions leave gaps in the numbers of records, also at the end
+    with Session(
+        tmp_path / "other", host="local"
+    ) as session:  # transactions leave gaps in the numbers of records, also at the end
         session.execute(f"""
             CREATE STREAM back (window_end TIMESTAMP, segment INT, n BIGINT) TIMESTAMP BY window_end
               FROM KAFKA (bootstrap '{topics.address}', topic 'results', format 'json', key 'segment', record_time 'window_end');
@@ -209,14 +223,19 @@ def test_spark_skips_partitions_that_nobody_needs_also_after_a_restart(spark, to
         session.start()
         topics.send("skipped", readings(40, 50))
         until(lambda: read(session) == each)
-        assert session.statistics().streams["probes"].skipped == each * 5 // SEGMENTS, "the feedback is in force after the restart"
+        assert session.statistics().streams["probes"].skipped == each * 5 // SEGMENTS, (
+            "the feedback is in force after the restart"
+        )
         topics.send("skipped", readings(50, 120))
         session.drain(60)
     # it was said when results were known up to 20 seconds, the skew being one
     results = expected(120, left_out=(30, 40, 50, 60, 70, 80))
     assert written(tmp_path / "out") == results
     sent = [row for _, _, row in topics.values("speeds", 1)]
-    assert sorted((dt.datetime.fromisoformat(row["window_end"]), row["segment"], row["n"], row["speed"]) for row in sent) == results
+    assert (
+        sorted((dt.datetime.fromisoformat(row["window_end"]), row["segment"], row["n"], row["speed"]) for row in sent)
+        == results
+    )
 
 
 @pytest.mark.spark
@@ -225,7 +244,9 @@ def test_killed_between_results_a_topic_is_read_and_written_exactly_once(topics,
     topics.make("written", 2)
     topics.send("read", readings(0, 50))
     script, out = tmp_path / "script.sql", tmp_path / "out"
-    script.write_text(statements(topics.address, "read", out, f"KAFKA (bootstrap '{topics.address}', topic 'written', key 'segment')"))
+    script.write_text(
+        statements(topics.address, "read", out, f"KAFKA (bootstrap '{topics.address}', topic 'written', key 'segment')")
+    )
     child = Path(__file__).parents[1] / "spark" / "crash_child.py"
 
     def start():
@@ -240,5 +261,8 @@ def test_killed_between_results_a_topic_is_read_and_written_exactly_once(topics,
     assert process.wait() == -signal.SIGKILL, "it was killed before its end"
     assert start().wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]
     assert written(out) == expected(50)
-    sent = [(dt.datetime.fromisoformat(row["window_end"]), row["segment"], row["n"], row["speed"]) for _, _, row in topics.values("written", 2)]
+    sent = [
+        (dt.datetime.fromisoformat(row["window_end"]), row["segment"], row["n"], row["speed"])
+        for _, _, row in topics.values("written", 2)
+    ]
     assert sorted(sent) == expected(50)

@@ -60,7 +60,12 @@ def expected(graph: Graph, histories: dict[str, list[Row]]) -> dict[str, Counter
             case Filter(predicate=Call(args=(_, Literal(value=value)))):
                 found[vertex.id] = [row for row in inputs[0] if row[1] != value]
             case OrderedJoin():
-                found[vertex.id] = [(max(a[0], b[0]), a[1]) for a in inputs[0] for b in inputs[1] if a[1] == b[1] and abs(a[0] - b[0]) <= SPAN]
+                found[vertex.id] = [
+                    (max(a[0], b[0]), a[1])
+                    for a in inputs[0]
+                    for b in inputs[1]
+                    if a[1] == b[1] and abs(a[0] - b[0]) <= SPAN
+                ]
             case _:
                 found[vertex.id] = [row for rows in inputs for row in rows]
     return {vertex.id: Counter(found[vertex.id]) for vertex in graph if isinstance(vertex.spec, Output)}
@@ -78,7 +83,9 @@ NAMES = st.sampled_from(["dfs", "bfs", "rr", "dfs-1", "dfs-2", "dfs-5"])
 
 @given(st.data(), graphs(), st.sampled_from(["none", "literal", "absorb", "registers"]), NAMES)
 @settings(deadline=None, max_examples=150)
-def test_any_selection_gives_the_same_tuples_in_order(data: st.DataObject, graph: Graph, mode: str, strategy: str) -> None:
+def test_any_selection_gives_the_same_tuples_in_order(
+    data: st.DataObject, graph: Graph, mode: str, strategy: str
+) -> None:
     clock = VirtualClock()
     sources = [vertex.id for vertex in graph if not vertex.inputs]
     inner = [vertex.id for vertex in graph if vertex.inputs and not isinstance(vertex.spec, Output)]
@@ -88,13 +95,34 @@ def test_any_selection_gives_the_same_tuples_in_order(data: st.DataObject, graph
     engine = Engine(graph, strategy, ets=ets, **options)
     histories: dict[str, list[Row]] = {name: [] for name in sources}
     for _ in range(data.draw(st.integers(1, 25))):
-        match data.draw(st.sampled_from(["push", "push", "push", "mark", "steps", "steps", "run", "strategy", "break", "heal", "restart", "same"])):
+        match data.draw(
+            st.sampled_from(
+                [
+                    "push",
+                    "push",
+                    "push",
+                    "mark",
+                    "steps",
+                    "steps",
+                    "run",
+                    "strategy",
+                    "break",
+                    "heal",
+                    "restart",
+                    "same",
+                ]
+            )
+        ):
             case "push":
                 name = data.draw(st.sampled_from(sources))
                 rows = []
-                for x, pause in data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=4)):
+                for x, pause in data.draw(
+                    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=4)
+                ):
                     rows.append((clock.advance(pause), x))
-                engine.push(name, Page(pl.DataFrame(rows, schema={TS: pl.Int64, "x": pl.Int32}, orient="row").select("x", TS)))
+                engine.push(
+                    name, Page(pl.DataFrame(rows, schema={TS: pl.Int64, "x": pl.Int32}, orient="row").select("x", TS))
+                )
                 histories[name] += rows
             case "mark":
                 engine.push(data.draw(st.sampled_from(sources)), Punctuation(clock.now()))
@@ -113,7 +141,8 @@ def test_any_selection_gives_the_same_tuples_in_order(data: st.DataObject, graph
                 engine.use(graph)
             case "restart":
                 saved = {
-                    name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()} for name, state in engine.state().items()
+                    name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()}
+                    for name, state in engine.state().items()
                 }
                 results = engine.results
                 engine = Engine(graph, data.draw(NAMES), ets=ets, **options)

@@ -85,7 +85,11 @@ def leaves(draw: st.DrawFn) -> list[Primitive]:
     found = []
     for port, name in enumerate(NAMES):
         mask = draw(st.sampled_from(masks))
-        found.append(Primitive(name, port, None if mask is None else compare(f"{name}.v", mask, 2), draw(st.sampled_from(starts))))
+        found.append(
+            Primitive(
+                name, port, None if mask is None else compare(f"{name}.v", mask, 2), draw(st.sampled_from(starts))
+            )
+        )
     return found
 
 
@@ -108,9 +112,13 @@ def contexts(draw: st.DrawFn, mode: Mode, event: Event) -> Context:
     retentions = []
     for name in draw(st.lists(st.sampled_from(names), max_size=2, unique=True)):
         # a number of what waits is a statement about the history only if nothing is used up
-        keeps = st.none() | st.integers(1, 2) if mode in (Mode.RECENT, Mode.UNRESTRICTED) and plain(event) else st.none()
+        keeps = (
+            st.none() | st.integers(1, 2) if mode in (Mode.RECENT, Mode.UNRESTRICTED) and plain(event) else st.none()
+        )
         by = draw(st.sampled_from([(), ("k",)])) if plain(event) else ()
-        retentions.append(Retention(name, by, draw(keeps), draw(st.none() | st.integers(0, 6)) if plain(event) else None))
+        retentions.append(
+            Retention(name, by, draw(keeps), draw(st.none() | st.integers(0, 6)) if plain(event) else None)
+        )
     return Context(mode, tuple(retentions), point=draw(st.booleans()))
 
 
@@ -119,9 +127,16 @@ def conditions(draw: st.DrawFn, event: Event) -> tuple[Expr, ...]:
     names = [part.name for part in primitives(event)]
     if len(names) < 2 or isinstance(event.event if isinstance(event, Within) else event, Aperiodic):
         return ()
-    pairs = draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)).filter(lambda pair: pair[0] != pair[1]), max_size=1))
+    pairs = draw(
+        st.lists(
+            st.tuples(st.sampled_from(names), st.sampled_from(names)).filter(lambda pair: pair[0] != pair[1]),
+            max_size=1,
+        )
+    )
     operator = draw(st.sampled_from(["=", "<", "<>"]))
-    return tuple(Call(operator, (Column(f"{a}.v", Type.BIGINT), Column(f"{b}.v", Type.BIGINT)), Type.BOOLEAN) for a, b in pairs)
+    return tuple(
+        Call(operator, (Column(f"{a}.v", Type.BIGINT), Column(f"{b}.v", Type.BIGINT)), Type.BOOLEAN) for a, b in pairs
+    )
 
 
 def plain(event: Event) -> bool:
@@ -136,7 +151,13 @@ def plain(event: Event) -> bool:
 @given(data=st.data())
 def test_an_operator_gives_what_its_definition_gives(mode: Mode, shape: str, data: st.DataObject) -> None:
     event = data.draw(events(shape, nested=False))
-    check(event, data.draw(contexts(mode, event)), data.draw(conditions(event)), data.draw(histories(3)), data.draw(st.booleans()))
+    check(
+        event,
+        data.draw(contexts(mode, event)),
+        data.draw(conditions(event)),
+        data.draw(histories(3)),
+        data.draw(st.booleans()),
+    )
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -152,13 +173,22 @@ def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
 @settings(max_examples=max(60, EXAMPLES), deadline=None)
 @given(data=st.data())
 def test_a_chain_on_columns_gives_what_its_definition_gives(mode: Mode, data: st.DataObject) -> None:
-    a, b, c = (replace(part, start=part.start if place == 0 else None) for place, part in enumerate(data.draw(leaves())[:3]))
+    a, b, c = (
+        replace(part, start=part.start if place == 0 else None) for place, part in enumerate(data.draw(leaves())[:3])
+    )
     first: Event = Sequence(a, b)
     first = Within(first, data.draw(st.integers(0, 8))) if data.draw(st.booleans()) else first
     event: Event = Sequence(first, c) if data.draw(st.booleans()) else first
     event = Within(event, data.draw(st.integers(0, 8))) if data.draw(st.booleans()) else event
     texts = data.draw(st.booleans())
-    spec = check(event, Context(mode), data.draw(conditions(event)), data.draw(histories(3, 20)), data.draw(st.booleans()), texts=texts)
+    spec = check(
+        event,
+        Context(mode),
+        data.draw(conditions(event)),
+        data.draw(histories(3, 20)),
+        data.draw(st.booleans()),
+        texts=texts,
+    )
     assert is_chain(spec)
 
 
@@ -166,9 +196,13 @@ def test_a_chain_on_columns_gives_what_its_definition_gives(mode: Mode, data: st
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
-def test_an_event_with_a_name_within_another_is_what_its_expression_is_in_its_place(mode: Mode, shape: str, data: st.DataObject) -> None:
+def test_an_event_with_a_name_within_another_is_what_its_expression_is_in_its_place(
+    mode: Mode, shape: str, data: st.DataObject
+) -> None:
     context, span = Context(mode, point=data.draw(st.booleans())), data.draw(st.integers(1, 6))
-    inner: Event = SHAPES[data.draw(st.sampled_from(sorted(SHAPES)))](*(Primitive(name, NAMES.index(name)) for name in "def"), span)
+    inner: Event = SHAPES[data.draw(st.sampled_from(sorted(SHAPES)))](
+        *(Primitive(name, NAMES.index(name)) for name in "def"), span
+    )
     limit, more = data.draw(st.none() | st.integers(0, 8)), data.draw(st.none() | st.integers(0, 8))
     inner = inner if limit is None else Within(inner, limit)
     place = data.draw(st.integers(0, 2))
@@ -184,11 +218,17 @@ def test_an_event_with_a_name_within_another_is_what_its_expression_is_in_its_pl
     pages = [(port, page_of(SCHEMA, [{"id": number}], [ts])) for number, (port, ts, *_) in enumerate(tuples)]
     whole, outer = around(inner), around(Primitive("x", 3, start="began"))
     # of several the newest is shown, which is not that of the newest
-    single = mode is not Mode.CUMULATIVE and shape not in ("times", "aperiodic star") and any(part.name == "x" for part in primitives(outer))
+    single = (
+        mode is not Mode.CUMULATIVE
+        and shape not in ("times", "aperiodic star")
+        and any(part.name == "x" for part in primitives(outer))
+    )
     inside = [part.name for part in primitives(inner)] if single else []
     first = detection(inner, context, (SCHEMA,) * len(NAMES), *(Pick(name, name, "id") for name in inside))
     found = [(3, page) for page in emitted(first, [*pages, *ends])]
-    second = detection(outer, context, (*(SCHEMA,) * 3, *(first.schema,) * 3), *(Pick(name, "x", name) for name in inside))
+    second = detection(
+        outer, context, (*(SCHEMA,) * 3, *(first.schema,) * 3), *(Pick(name, "x", name) for name in inside)
+    )
     named = emitted(second, [*(each for each in pages if each[0] < 3), *found, *ends])
     written = detection(whole, context, (SCHEMA,) * len(NAMES), *(Pick(name, name, "id") for name in inside))
     assert told(named) == told(emitted(written, [*pages, *ends]))
@@ -214,10 +254,14 @@ def told(pages: list[Page]) -> Counter[Any]:
     return Counter(tuple(sorted(row.items())) for page in pages for row in page.rows.iter_rows(named=True))
 
 
-def check(event: Event, context: Context, terms: tuple[Expr, ...], tuples: Tuples, keyed: bool, *, texts: bool = False) -> Detect:
+def check(
+    event: Event, context: Context, terms: tuple[Expr, ...], tuples: Tuples, keyed: bool, *, texts: bool = False
+) -> Detect:
     """The operator's results are the oracle's."""
     names = [part.name for part in primitives(event)]
-    outputs: list[Output] = [output for name in names for output in (Pick(f"{name}.id", name, "id"), Count(f"{name}.n", name))]
+    outputs: list[Output] = [
+        output for name in names for output in (Pick(f"{name}.id", name, "id"), Count(f"{name}.n", name))
+    ]
     key = Column("k", Type.BIGINT)
     keys: tuple[Expr, ...] = (Cast(key, Type.STRING) if texts else key,) if keyed else ()
     ports = len(NAMES)
@@ -245,10 +289,14 @@ def results(spec: Detect, elements: list[tuple[int, Element]], until: int, *, re
             operator = spec.build()
             operator.restore(state)
             assert operator.held() == held
-        for out in operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element):
+        for out in (
+            operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
+        ):
             if isinstance(out, Page):
                 rows = rows_of_page(out.rows.iter_rows(named=True))
-                found.update((row.ts, *(row.values[name] for name in sorted(row.values))) for row in rows if row.ts < until)
+                found.update(
+                    (row.ts, *(row.values[name] for name in sorted(row.values))) for row in rows if row.ts < until
+                )
     return found
 
 
@@ -267,7 +315,11 @@ def script(tuples: Tuples, ports: int) -> list[tuple[int, Element]]:
 
 def rows_of(tuples: Tuples, port: int, key: int | None) -> list[Row]:
     numbered = list(enumerate(tuples))
-    rows = [Row(ts, {"id": number, "k": k, "v": v, "since": ts - v}) for number, (at, ts, k, v) in numbered if at == port and key in (None, k)]
+    rows = [
+        Row(ts, {"id": number, "k": k, "v": v, "since": ts - v})
+        for number, (at, ts, k, v) in numbered
+        if at == port and key in (None, k)
+    ]
     return sorted(rows, key=lambda row: row.ts)
 
 

@@ -7,7 +7,19 @@ import os
 import pytest
 
 from headrace.graph.graph import Graph, Vertex
-from headrace.model.events.event import And, AnyOf, AperiodicStar, Context, Event, Mode, Not, Or, Primitive, Sequence, Within
+from headrace.model.events.event import (
+    And,
+    AnyOf,
+    AperiodicStar,
+    Context,
+    Event,
+    Mode,
+    Not,
+    Or,
+    Primitive,
+    Sequence,
+    Within,
+)
 from headrace.model.events.output import Pick
 from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import equal, less
@@ -60,11 +72,15 @@ def graph(spec: Detect) -> Graph:
 
 def test_a_history_that_nobody_needs_is_left_out_at_all_inputs() -> None:
     for event in (each for name, each in EVENTS.items() if name != "either within"):
-        assert respond(detect(event, Mode.RECENT), pattern((J, equal(1))), ()) == Response((pattern((J, equal(1))), pattern((K, equal(1)))))
+        assert respond(detect(event, Mode.RECENT), pattern((J, equal(1))), ()) == Response(
+            (pattern((J, equal(1))), pattern((K, equal(1))))
+        )
 
 
 @pytest.mark.parametrize(
-    "wanted", [pattern((L, equal(1))), pattern((STAMP, less(2))), pattern((L, equal(1)), (J, equal(1))), pattern((R, equal(1)))], ids=str
+    "wanted",
+    [pattern((L, equal(1))), pattern((STAMP, less(2))), pattern((L, equal(1)), (J, equal(1))), pattern((R, equal(1)))],
+    ids=str,
 )
 def test_anything_else_might_have_prevented_or_replaced_something(wanted: Pattern) -> None:
     assert respond(detect(Sequence(A, B), Mode.RECENT), wanted, ()).inputs == (None, None)

@@ -38,16 +38,22 @@ def test_an_event_in_buckets_is_what_the_oracle_says(text: str) -> None:
     rows = {name: sorted(_tuples(rng), key=lambda row: row[0] + rng.choice((0, 0, 2))) for name in "abc"}
     with Session(host="local", buckets=3, limit=13, page=4) as session:
         for name in "abc":
-            session.execute(f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 5 SECONDS FROM MEMORY")
+            session.execute(
+                f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 5 SECONDS FROM MEMORY"
+            )
         session.execute(f"CREATE EVENT found AS {text}; CREATE QUERY q AS SELECT * FROM found INTO MEMORY")
         for name in "abc":
-            session.push(name, [{"at": EPOCH + datetime.timedelta(seconds=at), "k": k, "v": v} for at, k, v in rows[name]])
+            session.push(
+                name, [{"at": EPOCH + datetime.timedelta(seconds=at), "k": k, "v": v} for at, k, v in rows[name]]
+            )
         found = session.catalog.find("found")
         assert isinstance(found, Query)
         plan = plan_query(found, session.catalog)
         session.drain(60)
         results = [{name: _micros(value) for name, value in row.items()} for row in session.results("q")]
-    streams = {name: [Row(at * SECOND, {"at": at * SECOND, "k": k, "v": v}) for at, k, v in rows[name]] for name in "abc"}
+    streams = {
+        name: [Row(at * SECOND, {"at": at * SECOND, "k": k, "v": v}) for at, k, v in rows[name]] for name in "abc"
+    }
     expected = answer(plan, streams)
     assert expected
     assert as_multiset(Row(0, row) for row in results) == as_multiset(Row(0, row.values) for row in expected)
@@ -87,24 +93,35 @@ def test_a_named_event_within_another_is_what_it_is_written_out_and_what_the_ora
     rng = random.Random(mode)
     # one tuple an instant: where several occurrences of a named event end at once, their content says which is the first
     instants = rng.sample(range(150), 90)
-    rows = {name: [(at, rng.choice((0, 0, 1, None)), at) for at in instants[place::3]] for place, name in enumerate("abc")}
+    rows = {
+        name: [(at, rng.choice((0, 0, 1, None)), at) for at in instants[place::3]] for place, name in enumerate("abc")
+    }
     with Session(host="local", buckets=3, limit=31, page=5) as session:
         for name in "abc":
-            session.execute(f"CREATE STREAM {name} (at TIMESTAMP, k INT, {name}v INT) TIMESTAMP BY at SKEW 200 SECONDS FROM MEMORY")
+            session.execute(
+                f"CREATE STREAM {name} (at TIMESTAMP, k INT, {name}v INT) TIMESTAMP BY at SKEW 200 SECONDS FROM MEMORY"
+            )
         for i, (inner, outer, whole, shown) in enumerate(NAMED):
-            session.execute(f"CREATE EVENT n{i} AS {inner} CONTEXT {mode}; CREATE EVENT whole{i} AS {whole} CONTEXT {mode}")
+            session.execute(
+                f"CREATE EVENT n{i} AS {inner} CONTEXT {mode}; CREATE EVENT whole{i} AS {whole} CONTEXT {mode}"
+            )
             session.execute(f"CREATE EVENT outer{i} AS {outer.format(n=f'n{i}')} CONTEXT {mode}")
             # of several tuples the newest are shown, of several named events those of the newest
             kept = "event_start, rowtime" if mode == "CUMULATIVE" else f"{shown}, event_start, rowtime"
             session.execute(f"CREATE QUERY named{i} AS SELECT {kept} FROM outer{i} INTO MEMORY")
             session.execute(f"CREATE QUERY written{i} AS SELECT {kept} FROM whole{i} INTO MEMORY")
         for name in "abc":
-            session.push(name, [{"at": EPOCH + datetime.timedelta(seconds=at), "k": k, f"{name}v": v} for at, k, v in rows[name]])
+            session.push(
+                name, [{"at": EPOCH + datetime.timedelta(seconds=at), "k": k, f"{name}v": v} for at, k, v in rows[name]]
+            )
         queries = [found for i in range(len(NAMED)) if isinstance(found := session.catalog.find(f"named{i}"), Query)]
         plans = [plan_query(query, session.catalog) for query in queries]
         session.drain(60)
         named, written = ([session.results(f"{kind}{i}") for i in range(len(NAMED))] for kind in ("named", "written"))
-    streams = {name: [Row(at * SECOND, {"at": at * SECOND, "k": k, f"{name}v": v}) for at, k, v in rows[name]] for name in "abc"}
+    streams = {
+        name: [Row(at * SECOND, {"at": at * SECOND, "k": k, f"{name}v": v}) for at, k, v in rows[name]]
+        for name in "abc"
+    }
     for plan, found, same in zip(plans, named, written, strict=True):
         actual = as_multiset(Row(0, {name: _micros(value) for name, value in row.items()}) for row in found)
         assert actual

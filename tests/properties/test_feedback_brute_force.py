@@ -93,7 +93,9 @@ def check(trial: Trial, wanted: Pattern | Mapping[str, Pattern], answer: Respond
     return [str(one) for one in trial.violations(told, answer, None if LONGER else moments)]
 
 
-def right(graph: Graph, domains: Mapping[str, Domain], scripts: Sequence[Script], *patterns: Pattern | Mapping[str, Pattern]) -> None:
+def right(
+    graph: Graph, domains: Mapping[str, Domain], scripts: Sequence[Script], *patterns: Pattern | Mapping[str, Pattern]
+) -> None:
     for script in scripts:
         trial = Trial(graph, domains, script)
         for wanted in patterns:
@@ -120,8 +122,22 @@ def told_as(*terms: tuple[Column, Match]) -> Callable[[Pattern], Response]:
     return lambda wanted: Response((pattern(*terms),))
 
 
-COMPARISONS: tuple[Match, ...] = (equal(A), at_least(A), at_most(A), less(A), more(A), unequal(A), OneOf((-1, 1)), IsNull(), Between())
-THREE = [at(0, 1, 2), at(1, 0, 2), at(0, 1, 1, marks=True)] if not LONGER else [at(0, 1, 2, 3), at(1, 0, 3, 2), at(0, 1, 1, 2, marks=True)]
+COMPARISONS: tuple[Match, ...] = (
+    equal(A),
+    at_least(A),
+    at_most(A),
+    less(A),
+    more(A),
+    unequal(A),
+    OneOf((-1, 1)),
+    IsNull(),
+    Between(),
+)
+THREE = (
+    [at(0, 1, 2), at(1, 0, 2), at(0, 1, 1, marks=True)]
+    if not LONGER
+    else [at(0, 1, 2, 3), at(1, 0, 3, 2), at(0, 1, 1, 2, marks=True)]
+)
 
 
 # Selection, projection, union, order
@@ -130,7 +146,14 @@ THREE = [at(0, 1, 2), at(1, 0, 2), at(0, 1, 1, marks=True)] if not LONGER else [
 @pytest.mark.parametrize("match", COMPARISONS, ids=str)
 def test_a_selection_passes_everything_on(match: Match) -> None:
     graph = chain(Filter(compare(">=", V, 0)))
-    right(graph, PLAIN, THREE[:1], pattern((V, match)), pattern((V, match), (G, equal(0))), pattern((V, match), (STAMP, less(2))))
+    right(
+        graph,
+        PLAIN,
+        THREE[:1],
+        pattern((V, match)),
+        pattern((V, match), (G, equal(0))),
+        pattern((V, match), (STAMP, less(2))),
+    )
 
 
 def imputing() -> Graph:
@@ -143,20 +166,38 @@ def imputing() -> Graph:
 def test_imputation_passes_on_what_it_carries_but_not_what_it_looks_up(match: Match) -> None:
     w = Column("w", Type.INT)
     right(
-        imputing(), PLAIN, THREE[:1], pattern((V, match)), pattern((V, match), (G, equal(1))), pattern((w, match)), pattern((w, match), (G, equal(1)))
+        imputing(),
+        PLAIN,
+        THREE[:1],
+        pattern((V, match)),
+        pattern((V, match), (G, equal(1))),
+        pattern((w, match)),
+        pattern((w, match), (G, equal(1))),
     )
     assert respond(imputing().by_id()["q0"].spec, pattern((V, match)), ()) == Response((pattern((V, match)),))
     assert respond(imputing().by_id()["q0"].spec, pattern((w, match)), ()) == Response((None,))
 
 
 def test_a_missing_value_does_not_say_what_will_be_found() -> None:
-    wrong(imputing(), PLAIN, at(0, 1, 2), pattern((Column("w", Type.INT), IsNull())), instead(Impute, told_as((V, IsNull()))))
+    wrong(
+        imputing(),
+        PLAIN,
+        at(0, 1, 2),
+        pattern((Column("w", Type.INT), IsNull())),
+        instead(Impute, told_as((V, IsNull()))),
+    )
 
 
 @pytest.mark.parametrize("match", COMPARISONS, ids=str)
 def test_a_projection_passes_on_what_it_carries_and_exact_preimages(match: Match) -> None:
     more_by_two = Call("+", (V, Literal(2, Type.INT)), Type.BIGINT)
-    columns = (("w", V), ("n", Call("neg", (V,), Type.BIGINT)), ("p", more_by_two), ("case", CASE), ("k", Literal(0, Type.INT)))
+    columns = (
+        ("w", V),
+        ("n", Call("neg", (V,), Type.BIGINT)),
+        ("p", more_by_two),
+        ("case", CASE),
+        ("k", Literal(0, Type.INT)),
+    )
     graph = chain(Project((*columns, ("square", Call("*", (V, V), Type.BIGINT)))))
     names = ("w", Type.INT), ("n", Type.BIGINT), ("p", Type.BIGINT), ("k", Type.INT), ("square", Type.BIGINT)
     right(graph, PLAIN, THREE[:1], *(pattern((Column(name, type_), match)) for name, type_ in names))
@@ -172,11 +213,22 @@ def test_a_projection_relays_the_opposite_of_a_negated_column_only_turned_around
 @pytest.mark.parametrize("spec", [Union(2), OrderedUnion(2)], ids=str)
 def test_a_union_passes_everything_on_to_all(spec: Spec) -> None:
     graph = Graph(
-        (*(Vertex(name, Scan(name, ("g", "v", "case"))) for name in "sr"), Vertex("u", spec, ("s", "r")), Vertex("out", Output("o"), ("u",)))
+        (
+            *(Vertex(name, Scan(name, ("g", "v", "case"))) for name in "sr"),
+            Vertex("u", spec, ("s", "r")),
+            Vertex("out", Output("o"), ("u",)),
+        )
     )
     domains = {"s": PLAIN["s"], "r": PLAIN["s"]}
     scripts: list[Script] = [[("s", 0), ("r", 0), ("s", 1)], [("s", 1), 1, ("r", 2), ("s", 2)]]
-    right(graph, domains, scripts, *(pattern((V, match)) for match in COMPARISONS[:4]), pattern((STAMP, less(2))), pattern((STAMP, at_least(1))))
+    right(
+        graph,
+        domains,
+        scripts,
+        *(pattern((V, match)) for match in COMPARISONS[:4]),
+        pattern((STAMP, less(2))),
+        pattern((STAMP, at_least(1))),
+    )
 
 
 def test_order_does_not_matter_to_an_assumption() -> None:
@@ -189,14 +241,26 @@ def test_distinct_tuples(span: int) -> None:
     domains = {"s": Domain(Schema.of(g=Type.BIGINT, v=Type.INT), ((0, 0), (0, None), (1, 0)))}
     scripts = [at(0, 1, 2), at(0, 1, 2, marks=True), at(0, 0, 2), at(2, 1, 0)]
     right(
-        graph, domains, scripts, pattern((G, equal(0))), pattern((V, IsNull())), pattern((STAMP, less(2))), pattern((STAMP, less(1)), (G, equal(0)))
+        graph,
+        domains,
+        scripts,
+        pattern((G, equal(0))),
+        pattern((V, IsNull())),
+        pattern((STAMP, less(2))),
+        pattern((STAMP, less(1)), (G, equal(0))),
     )
     right(graph, domains, scripts, pattern((STAMP, Between(1, 1))), pattern((STAMP, at_least(1)), (V, equal(0))))
 
 
 def test_distinct_does_not_forget_a_tuple_that_hides_a_later_one() -> None:
     domains = {"s": Domain(Schema.of(g=Type.BIGINT, v=Type.INT), ((0, 0), (1, 0)))}
-    wrong(chain(Distinct((G, V, CASE), 5)), domains, at(0, 3), pattern((STAMP, less(2))), instead(Distinct, lambda wanted: Response((wanted,))))
+    wrong(
+        chain(Distinct((G, V, CASE), 5)),
+        domains,
+        at(0, 3),
+        pattern((STAMP, less(2))),
+        instead(Distinct, lambda wanted: Response((wanted,))),
+    )
 
 
 # Forks
@@ -210,7 +274,9 @@ def forked() -> Graph:
 
 def test_a_fork_passes_on_what_all_its_branches_do_not_need() -> None:
     one, two = pattern((G, equal(0))), pattern((V, at_least(A)))
-    right(forked(), PLAIN, THREE[:1], {"out": one}, {"out": one, "other": two}, {"out": one, "other": one}, {"other": two})
+    right(
+        forked(), PLAIN, THREE[:1], {"out": one}, {"out": one, "other": two}, {"out": one, "other": one}, {"other": two}
+    )
 
 
 def test_what_one_branch_does_not_need_another_may() -> None:
@@ -221,8 +287,13 @@ def test_what_one_branch_does_not_need_another_may() -> None:
     assert alone(chain(Filter(TRUE))) == {"s": (pattern((G, equal(0))),)}
     # had the source left it out, the other branch would miss it
     trial = Trial(forked(), PLAIN, at(0, 1))
-    assert [one.kind for one in trial.violations({"out": pattern((G, equal(0))), "other": pattern((G, equal(0)))}, positions=(0,))] == []
-    twice = Graph((*forked().vertices[:2], Vertex("out", Output("out"), ("a",)), Vertex("other", Output("other"), ("a",))))
+    assert [
+        one.kind
+        for one in trial.violations({"out": pattern((G, equal(0))), "other": pattern((G, equal(0)))}, positions=(0,))
+    ] == []
+    twice = Graph(
+        (*forked().vertices[:2], Vertex("out", Output("out"), ("a",)), Vertex("other", Output("other"), ("a",)))
+    )
     careless = Trial(twice, PLAIN, at(0, 1))
     answer = instead(Output, lambda wanted: Response((wanted,)))
     assert check(careless, pattern((G, equal(0))), answer) == []
@@ -234,7 +305,9 @@ def test_what_one_branch_does_not_need_another_may() -> None:
 def aggregate(window: Range | Landmark, *functions: str, key: Column = G) -> Graph:
     types = {"count": Type.BIGINT, "sum": Type.BIGINT, "avg": Type.DOUBLE, "count_distinct": Type.BIGINT}
     calls = tuple(AggregateCall("n", name, V, types.get(name, Type.INT)) for name in functions[:1])
-    calls += tuple(AggregateCall(f"x{number}", name, V, types.get(name, Type.INT)) for number, name in enumerate(functions[1:]))
+    calls += tuple(
+        AggregateCall(f"x{number}", name, V, types.get(name, Type.INT)) for number, name in enumerate(functions[1:])
+    )
     keys = ((key.name, key),)
     return chain(PartialAggregate(window, keys, calls), PaneAggregate(window, keys, calls), columns=("g", "v"))
 
@@ -253,7 +326,13 @@ def test_values_of_a_tumbling_window(function: str, match: Match) -> None:
     n = Column("n", N.get(function, Type.INT))
     script = at(0, 1, 5) if match == equal(A) else at(0, 1, 2)
     for domains in (NUMBERS, WITH_NULL) if LONGER else (WITH_NULL,):
-        right(aggregate(TUMBLING, function), domains, [script], pattern((n, match)), pattern((n, match), group(0, domains, script)))
+        right(
+            aggregate(TUMBLING, function),
+            domains,
+            [script],
+            pattern((n, match)),
+            pattern((n, match), group(0, domains, script)),
+        )
 
 
 @pytest.mark.parametrize("function", ["min", "max", "sum"])
@@ -273,7 +352,13 @@ def test_groups_and_windows(window: Range | Landmark) -> None:
     end, start = Column("window_end", Type.TIMESTAMP), Column("window_start", Type.TIMESTAMP)
     graph, script = aggregate(window, "count"), at(0, 2, 3)
     later = at(1, 4, 5, marks=True)
-    ends: list[tuple[Column, Match]] = [(end, equal(4)), (end, at_most(4)), (end, at_least(5)), (end, Between(3, 6)), (STAMP, less(5))]
+    ends: list[tuple[Column, Match]] = [
+        (end, equal(4)),
+        (end, at_most(4)),
+        (end, at_least(5)),
+        (end, Between(3, 6)),
+        (STAMP, less(5)),
+    ]
     ends += [(start, equal(0)), (start, less(2)), (end, unequal(4))]
     for each in (script, later):
         right(graph, NUMBERS, [each], pattern(group(0, NUMBERS, each)), *(pattern(one) for one in ends))
@@ -290,7 +375,13 @@ def test_a_computed_key_is_relayed_only_as_far_as_it_is_exact() -> None:
     keys = (("k", Call("neg", (V,), Type.BIGINT)), ("g", G), ("h", Call("*", (V, V), Type.BIGINT)))
     calls = (AggregateCall("n", "count", None, Type.BIGINT),)
     graph = chain(PartialAggregate(TUMBLING, keys, calls), PaneAggregate(TUMBLING, keys, calls), columns=("g", "v"))
-    right(graph, WITH_NULL, THREE[:1], pattern((Column("k", Type.BIGINT), at_least(0))), pattern((Column("h", Type.BIGINT), equal(1))))
+    right(
+        graph,
+        WITH_NULL,
+        THREE[:1],
+        pattern((Column("k", Type.BIGINT), at_least(0))),
+        pattern((Column("h", Type.BIGINT), equal(1))),
+    )
     right(graph, WITH_NULL, THREE[:1], pattern((Column("k", Type.BIGINT), IsNull())))
 
 
@@ -299,24 +390,46 @@ PANE_COLUMN = Column(PANE, Type.BIGINT)
 
 def test_a_purged_group_that_is_not_guarded_begins_again() -> None:
     script = at(0, 1, 2)
-    graph, wanted = aggregate(TUMBLING, "count"), pattern(group(0, NUMBERS, script), (Column("n", Type.BIGINT), at_least(2)))
+    graph, wanted = (
+        aggregate(TUMBLING, "count"),
+        pattern(group(0, NUMBERS, script), (Column("n", Type.BIGINT), at_least(2))),
+    )
     # guarding the group though only its large counts are assumed
-    wrong(graph, NUMBERS, script, wanted, instead(PaneAggregate, lambda f: Response((pattern(group(0, NUMBERS, script)),))))
+    wrong(
+        graph,
+        NUMBERS,
+        script,
+        wanted,
+        instead(PaneAggregate, lambda f: Response((pattern(group(0, NUMBERS, script)),))),
+    )
 
 
 @pytest.mark.parametrize(
-    ("function", "match"), [("sum", at_least(1)), ("avg", at_least(1)), ("max", equal(A)), ("count", equal(1)), ("min", equal(A))]
+    ("function", "match"),
+    [("sum", at_least(1)), ("avg", at_least(1)), ("max", equal(A)), ("count", equal(1)), ("min", equal(A))],
 )
 def test_a_value_that_may_still_leave_the_pattern_must_not_end_its_group(function: str, match: Match) -> None:
     n = Column("n", N.get(function, Type.INT))
-    wrong(aggregate(TUMBLING, function), NUMBERS, at(0, 1, 2), pattern((n, match)), instead(PaneAggregate, lambda f: Response((None,), watch=True)))
+    wrong(
+        aggregate(TUMBLING, function),
+        NUMBERS,
+        at(0, 1, 2),
+        pattern((n, match)),
+        instead(PaneAggregate, lambda f: Response((None,), watch=True)),
+    )
 
 
 @pytest.mark.parametrize(("function", "match"), [("max", at_least(A)), ("min", at_most(A))])
 def test_values_that_decide_an_extreme_are_needed(function: str, match: Match) -> None:
     part = Column(f"__a0_{function}", Type.INT)
     n = Column("n", Type.INT)
-    wrong(aggregate(TUMBLING, function), NUMBERS, at(0, 1, 2), pattern((n, match)), instead(PaneAggregate, told_as((part, match))))
+    wrong(
+        aggregate(TUMBLING, function),
+        NUMBERS,
+        at(0, 1, 2),
+        pattern((n, match)),
+        instead(PaneAggregate, told_as((part, match))),
+    )
 
 
 @pytest.mark.parametrize(("function", "match"), [("max", at_most(A)), ("min", at_least(A))])
@@ -324,7 +437,11 @@ def test_null_beside_a_dropped_value_would_be_a_result_that_is_not_there(functio
     """Not in the paper: the value may be dropped only if no value can be NULL."""
     part = Column(f"__a0_{function}", Type.INT)
     wrong(
-        aggregate(TUMBLING, function), WITH_NULL, at(0, 1, 2), pattern((Column("n", Type.INT), match)), instead(PaneAggregate, told_as((part, match)))
+        aggregate(TUMBLING, function),
+        WITH_NULL,
+        at(0, 1, 2),
+        pattern((Column("n", Type.INT), match)),
+        instead(PaneAggregate, told_as((part, match))),
     )
 
 
@@ -335,7 +452,10 @@ def test_a_tuple_of_overlapping_windows_is_needed_by_the_others() -> None:
 
 
 def other_windows(kind: str) -> Graph:
-    keys, calls = (("g", G), ("w", V)), (AggregateCall("n", "count", None, Type.BIGINT), AggregateCall("m", "sum", V, Type.BIGINT))
+    keys, calls = (
+        (("g", G), ("w", V)),
+        (AggregateCall("n", "count", None, Type.BIGINT), AggregateCall("m", "sum", V, Type.BIGINT)),
+    )
     specs: dict[str, tuple[Spec, ...]] = {
         "session": (SessionAggregate(Session(2), keys, calls),),
         "sliding": (Reorder((G, V), (SEQ,)), SlidingAggregate(Sliding(1), keys, calls)),
@@ -353,8 +473,21 @@ OTHERS = ("session", "sliding", "unbounded", "rows", "while")
 def test_other_windows_give_up_whole_partitions_only(kind: str) -> None:
     graph, end = other_windows(kind), Column("window_end", Type.TIMESTAMP)
     for script in (at(0, 1, 2), at(0, 1, 3, marks=True)) if LONGER else (at(0, 1, 2),):
-        right(graph, NUMBERS, [script], pattern(group(0, NUMBERS, script)), pattern((Column("w", Type.INT), at_least(A))), pattern((end, less(2))))
-        right(graph, NUMBERS, [script], pattern((Column("n", Type.BIGINT), at_least(2))), pattern((STAMP, at_least(1)), group(1, NUMBERS, script)))
+        right(
+            graph,
+            NUMBERS,
+            [script],
+            pattern(group(0, NUMBERS, script)),
+            pattern((Column("w", Type.INT), at_least(A))),
+            pattern((end, less(2))),
+        )
+        right(
+            graph,
+            NUMBERS,
+            [script],
+            pattern((Column("n", Type.BIGINT), at_least(2))),
+            pattern((STAMP, at_least(1)), group(1, NUMBERS, script)),
+        )
 
 
 def held_after(graph: Graph, vertex: str, wanted: Pattern, *pages: tuple[str, Page]) -> tuple[int, int]:
@@ -374,7 +507,9 @@ def held_after(graph: Graph, vertex: str, wanted: Pattern, *pages: tuple[str, Pa
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_what_other_windows_keep_of_a_partition_that_nobody_needs_is_forgotten(kind: str) -> None:
-    rows = pl.DataFrame({"g": [0, 0, 1, 2], "v": [1, 1, 1, 1], TS: [3, 4, 4, 4], SEQ: [0, 1, 2, 3]}, schema_overrides={"v": pl.Int32})
+    rows = pl.DataFrame(
+        {"g": [0, 0, 1, 2], "v": [1, 1, 1, 1], TS: [3, 4, 4, 4], SEQ: [0, 1, 2, 3]}, schema_overrides={"v": pl.Int32}
+    )
     graph = other_windows(kind)
     assert held_after(graph, graph.vertices[-2].id, pattern((G, OneOf((0, 2)))), ("s", Page(rows))) == (3, 1)
 
@@ -383,11 +518,19 @@ def test_what_other_windows_keep_of_a_partition_that_nobody_needs_is_forgotten(k
 def test_a_tuple_of_another_group_counts_in_the_window(spec: type) -> None:
     keys, calls = (("g", G), ("w", V)), (AggregateCall("n", "count", None, Type.BIGINT),)
     window: Spec = (
-        RowsAggregate(Rows(2, 1, (G,)), keys, calls) if spec is RowsAggregate else WhileAggregate(While(compare(">=", V, 0), (G,)), keys, calls)
+        RowsAggregate(Rows(2, 1, (G,)), keys, calls)
+        if spec is RowsAggregate
+        else WhileAggregate(While(compare(">=", V, 0), (G,)), keys, calls)
     )
     match = at_least(A) if spec is RowsAggregate else at_most(A)
     wanted = pattern((Column("w", Type.INT), match))
-    wrong(chain(Reorder((G,), (SEQ,)), window, columns=("g", "v")), NUMBERS, at(0, 1, 2), wanted, instead(spec, told_as((V, match))))
+    wrong(
+        chain(Reorder((G,), (SEQ,)), window, columns=("g", "v")),
+        NUMBERS,
+        at(0, 1, 2),
+        wanted,
+        instead(spec, told_as((V, match))),
+    )
 
 
 def test_a_sliding_window_remembers_when_its_group_began() -> None:
@@ -446,7 +589,12 @@ if LONGER:
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
 def test_joins(kind: str, name: str) -> None:
     for span in (1,) if not (LONGER and name.startswith("ts")) else (0, 1, 5):
-        right(joined(join(kind, span)), SIDES, JOIN_SCRIPTS if LONGER or name.startswith("ts") else JOIN_SCRIPTS[:1], JOIN_PATTERNS[name])
+        right(
+            joined(join(kind, span)),
+            SIDES,
+            JOIN_SCRIPTS if LONGER or name.startswith("ts") else JOIN_SCRIPTS[:1],
+            JOIN_PATTERNS[name],
+        )
 
 
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
@@ -459,37 +607,64 @@ def test_joins_in_order(name: str) -> None:
 @pytest.mark.parametrize("by", [(CASE,), (J, CASE)], ids=["one", "by key"])
 def test_joins_that_count_rows(name: str, by: tuple[Expr, ...]) -> None:
     spec = RowsJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=by), Extent(2), False)
-    right(joined(spec, ordered=True), SIDES, [[("s", 0), ("s", 1), ("r", 2)], [("r", 0), ("s", 1), ("r", 2)]], JOIN_PATTERNS[name])
+    right(
+        joined(spec, ordered=True),
+        SIDES,
+        [[("s", 0), ("s", 1), ("r", 2)], [("r", 0), ("s", 1), ("r", 2)]],
+        JOIN_PATTERNS[name],
+    )
 
 
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
 @pytest.mark.parametrize("mode", ["recent", "chronicle"])
 def test_sequences(name: str, mode: str) -> None:
-    scripts: list[Script] = [[("s", 0), ("s", 1), ("r", 2)], [("s", 0), ("r", 1), ("r", 2)], [("s", 0), ("r", 1), 1, ("s", 2), ("r", 3)]]
+    scripts: list[Script] = [
+        [("s", 0), ("s", 1), ("r", 2)],
+        [("s", 0), ("r", 1), ("r", 2)],
+        [("s", 0), ("r", 1), 1, ("s", 2), ("r", 3)],
+    ]
     for span in (None, 1):
         spec = SequenceJoin(mode, False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, span)  # type: ignore[arg-type]
-        right(joined(spec, ordered=True), SIDES, scripts if LONGER else scripts[:1] if mode == "recent" else scripts[1:2], JOIN_PATTERNS[name])
+        right(
+            joined(spec, ordered=True),
+            SIDES,
+            scripts if LONGER else scripts[:1] if mode == "recent" else scripts[1:2],
+            JOIN_PATTERNS[name],
+        )
 
 
 def test_a_left_tuple_may_be_taken_up_to_its_span_after_it() -> None:
     spec = SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, 2)
     script: Script = [("s", 0), ("s", 1), ("r", 3)]
     wanted = pattern((STAMP, less(3)), (J, equal(0)))
-    wrong(joined(spec, ordered=True), SIDES, script, wanted, instead(SequenceJoin, lambda wanted: Response((wanted, None))))
+    wrong(
+        joined(spec, ordered=True),
+        SIDES,
+        script,
+        wanted,
+        instead(SequenceJoin, lambda wanted: Response((wanted, None))),
+    )
 
 
 def side(names: Sequence[str], *rows: tuple[int, ...]) -> Page:
     types = dict.fromkeys(names, pl.Int32) | {"case": pl.Int64, TS: pl.Int64, SEQ: pl.Int64}
-    return Page(pl.DataFrame([(*row[:2], 0, row[2], number) for number, row in enumerate(rows)], schema=types, orient="row"))
+    return Page(
+        pl.DataFrame([(*row[:2], 0, row[2], number) for number, row in enumerate(rows)], schema=types, orient="row")
+    )
 
 
 def test_joins_in_order_forget_what_nobody_needs() -> None:
     lefts, rights = side(("l", "j"), (0, 0, 1), (1, 0, 2), (1, 1, 3)), side(("k", "r"), (0, 0, 8), (1, 1, 9))
     recent = joined(SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, TRUE, 3), ordered=True)
-    assert held_after(recent, "join", pattern((J, equal(0)), (STAMP, less(100))), ("s", lefts)) == (2, 1), "the first has gone by itself"
+    assert held_after(recent, "join", pattern((J, equal(0)), (STAMP, less(100))), ("s", lefts)) == (2, 1), (
+        "the first has gone by itself"
+    )
     chronicle = joined(SequenceJoin("chronicle", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None), ordered=True)
     assert held_after(chronicle, "join", pattern((J, equal(0))), ("s", lefts)) == (3, 1)
-    counting = joined(RowsJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=(J, CASE)), Extent(20), False), ordered=True)
+    counting = joined(
+        RowsJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=(J, CASE)), Extent(20), False),
+        ordered=True,
+    )
     assert held_after(counting, "join", pattern((J, equal(0))), ("s", lefts), ("r", rights)) == (2, 1)
 
 
@@ -500,7 +675,10 @@ def test_a_pattern_over_both_sides_must_not_be_split() -> None:
         wrong(joined(join("inner")), SIDES, JOIN_SCRIPTS[0], JOIN_PATTERNS["lr"], answer)
 
 
-@pytest.mark.parametrize(("kind", "name", "side"), [("left", "r", 1), ("left", "jr", 1), ("right", "l", 0), ("full", "l", 0), ("full", "r", 1)])
+@pytest.mark.parametrize(
+    ("kind", "name", "side"),
+    [("left", "r", 1), ("left", "jr", 1), ("right", "l", 0), ("full", "l", 0), ("full", "r", 1)],
+)
 def test_a_partner_that_is_missing_pads_what_it_would_have_met(kind: str, name: str, side: int) -> None:
     term = pattern((L, equal(1))) if side == 0 else pattern((R, equal(1)))
     wrong(
@@ -513,15 +691,33 @@ def test_a_partner_that_is_missing_pads_what_it_would_have_met(kind: str, name: 
 
 
 def test_the_other_sides_key_is_null_where_a_tuple_is_alone() -> None:
-    wrong(joined(join("left")), SIDES, JOIN_SCRIPTS[0], JOIN_PATTERNS["k"], instead(Join, lambda wanted: Response((pattern((J, equal(0))), None))))
+    wrong(
+        joined(join("left")),
+        SIDES,
+        JOIN_SCRIPTS[0],
+        JOIN_PATTERNS["k"],
+        instead(Join, lambda wanted: Response((pattern((J, equal(0))), None))),
+    )
 
 
 def test_the_other_side_is_relayed_a_key_only_with_a_guard_on_the_preserved_one() -> None:
-    wrong(joined(join("left")), SIDES, JOIN_SCRIPTS[0], JOIN_PATTERNS["ts-j"], instead(Join, lambda wanted: Response((None, pattern((K, equal(0)))))))
+    wrong(
+        joined(join("left")),
+        SIDES,
+        JOIN_SCRIPTS[0],
+        JOIN_PATTERNS["ts-j"],
+        instead(Join, lambda wanted: Response((None, pattern((K, equal(0)))))),
+    )
 
 
 def test_a_tuple_before_the_end_may_meet_one_behind_it() -> None:
-    wrong(joined(join("inner")), SIDES, JOIN_SCRIPTS[0], JOIN_PATTERNS["ts"], instead(Join, lambda wanted: Response((wanted, wanted))))
+    wrong(
+        joined(join("inner")),
+        SIDES,
+        JOIN_SCRIPTS[0],
+        JOIN_PATTERNS["ts"],
+        instead(Join, lambda wanted: Response((wanted, wanted))),
+    )
 
 
 def test_a_left_tuple_of_a_sequence_makes_way_for_another() -> None:
@@ -552,7 +748,9 @@ def test_a_widened_key_is_the_same_key() -> None:
     keys = ((Cast(J, Type.BIGINT), Column("k", Type.BIGINT)), (CASE, CASE))
     spec = Join("inner", LEFT, right_schema, RIGHT_NAMES, keys, None, Extent(5), Extent(5), False)
     domains = {"s": SIDES["s"], "r": Domain(Schema.of(k=Type.BIGINT, r=Type.INT), SIDES["r"].rows)}
-    right(joined(spec), domains, JOIN_SCRIPTS[:1], pattern((J, equal(0))), pattern((Column("k", Type.BIGINT), equal(1))))
+    right(
+        joined(spec), domains, JOIN_SCRIPTS[:1], pattern((J, equal(0))), pattern((Column("k", Type.BIGINT), equal(1)))
+    )
 
 
 LAGGING: list[Script] = [
@@ -572,7 +770,9 @@ def test_a_thrifty_join_gives_up_only_what_can_meet_nobody(kind: str) -> None:
         assert [str(one) for one in lagging(kind, script).violations({}, positions=(0,))] == []
 
 
-@pytest.mark.parametrize(("kind", "spared"), [("inner", {"s", "r"}), ("left", {"r"}), ("right", {"s"}), ("full", set())])
+@pytest.mark.parametrize(
+    ("kind", "spared"), [("inner", {"s", "r"}), ("left", {"r"}), ("right", {"s"}), ("full", set())]
+)
 def test_a_thrifty_join_speaks_to_the_side_that_lags_unless_it_is_preserved(kind: str, spared: set[str]) -> None:
     told = {}
     for ahead, behind in (("s", "r"), ("r", "s")):

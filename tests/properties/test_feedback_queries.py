@@ -42,7 +42,9 @@ from headrace.testing.streams import page
 CATALOG = Catalog()
 for definition in (*STREAMS, *TABLES):
     CATALOG.add(definition)
-STORED = {table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES}
+STORED = {
+    table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES
+}
 SHAPES = {
     "projections": queries.projections(),
     "aggregates": queries.aggregates(),
@@ -81,7 +83,9 @@ def elements(histories: Mapping[str, Sequence[Row]], size: int) -> list[tuple[st
     return [*found, *((stream.name, Punctuation(END)) for stream in STREAMS)]
 
 
-def run(graph: Graph, events: list[tuple[str, Element]], told: Told, *, restart: int, luck: random.Random) -> dict[str, pl.DataFrame]:
+def run(
+    graph: Graph, events: list[tuple[str, Element]], told: Told, *, restart: int, luck: random.Random
+) -> dict[str, pl.DataFrame]:
     engine = Engine(graph)
     results: dict[str, list[Page]] = {}
     bounds: dict[str, Element] = {}
@@ -94,7 +98,8 @@ def run(graph: Graph, events: list[tuple[str, Element]], told: Told, *, restart:
                 engine.feedback(end, Feedback(Intent.DEMANDED, wanted))
         if number == restart:
             saved = {
-                name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()} for name, state in engine.state().items()
+                name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()}
+                for name, state in engine.state().items()
             }
             guards = msgspec.json.decode(msgspec.json.encode(engine.assumptions.guards()), type=list[Guard])
             again = Engine(graph)
@@ -137,14 +142,20 @@ def push(engine: Engine, stream: str, element: Element, luck: random.Random) -> 
 
 
 def counted(rows: pl.DataFrame | None) -> Counter[Any]:
-    return Counter() if rows is None else Counter(tuple((name, rounded(row[name])) for name in sorted(row)) for row in rows.iter_rows(named=True))
+    return (
+        Counter()
+        if rows is None
+        else Counter(tuple((name, rounded(row[name])) for name in sorted(row)) for row in rows.iter_rows(named=True))
+    )
 
 
 @st.composite
 def patterns(draw: st.DrawFn, schema: Schema, rows: pl.DataFrame) -> Pattern:
     """Some that match results, or nearly."""
     terms: list[tuple[Column, Match]] = []
-    fields = [field for field in schema if field.type in (Type.INT, Type.BIGINT, Type.STRING, Type.BOOLEAN, Type.TIMESTAMP)]
+    fields = [
+        field for field in schema if field.type in (Type.INT, Type.BIGINT, Type.STRING, Type.BOOLEAN, Type.TIMESTAMP)
+    ]
     for field in draw(st.lists(st.sampled_from(fields), max_size=2, unique=True)) if fields else []:
         values = rows[field.name].to_physical().drop_nulls().unique().sort().to_list()
         choices: list[Match] = [IsNull()]
@@ -160,7 +171,12 @@ def patterns(draw: st.DrawFn, schema: Schema, rows: pl.DataFrame) -> Pattern:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_feedback_loses_nothing_that_is_needed(shape: str) -> None:
-    @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+    @settings(
+        deadline=None,
+        max_examples=EXAMPLES,
+        suppress_health_check=[HealthCheck.too_slow],
+        phases=[Phase.generate, Phase.shrink],
+    )
     @given(SHAPES[shape], SHAPES[shape], stream_histories(most=10), st.sampled_from([1, 3]), st.booleans(), st.data())
     def check(text: str, other: str, histories: Any, size: int, alone: bool, data: st.DataObject) -> None:
         parts = {"a": compiled(text, "a")} if alone else {"a": compiled(text, "a"), "b": compiled(other, "b")}

@@ -26,14 +26,20 @@ N, L, D, S, B = Type.INT, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.BOOLEAN
 T, A, V = Type.TIMESTAMP, Type.DATE, Type.INTERVAL
 
 #: Within a few centuries, so that Python's datetime can follow.
-INSTANTS = st.integers(-80_000 * DAY, 80_000 * DAY) | st.integers(-10, 10).map(lambda n: n * DAY) | st.integers(-3_000_000, 3_000_000)
+INSTANTS = (
+    st.integers(-80_000 * DAY, 80_000 * DAY)
+    | st.integers(-10, 10).map(lambda n: n * DAY)
+    | st.integers(-3_000_000, 3_000_000)
+)
 TEXT = st.text(st.sampled_from("abAB ,%_\\.1ßé\n"), max_size=6)
 HALVES = st.integers(-40, 40).map(lambda n: n / 2)
 VALUES: dict[Type, st.SearchStrategy[Any]] = {
     B: st.booleans(),
     N: st.integers(-(2**31), 2**31 - 1) | st.integers(-5, 5),
     L: st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1),
-    D: HALVES | st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.1, 2.675, 1e300, 1e-7, 1e16]) | st.floats(-1e6, 1e6),
+    D: HALVES
+    | st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.1, 2.675, 1e300, 1e-7, 1e16])
+    | st.floats(-1e6, 1e6),
     S: TEXT,
     T: INSTANTS,
     A: st.integers(-80_000, 80_000),
@@ -50,7 +56,20 @@ def lit(type_: Type, strategy: st.SearchStrategy[Any]) -> tuple[Type, st.SearchS
     return (type_, strategy)
 
 
-_PAIRS: list[list[Argument]] = [[L, L], [N, L], [D, D], [L, D], [N, D], [S, S], [B, B], [T, T], [A, T], [A, A], [V, V], [L, Type.NULL]]
+_PAIRS: list[list[Argument]] = [
+    [L, L],
+    [N, L],
+    [D, D],
+    [L, D],
+    [N, D],
+    [S, S],
+    [B, B],
+    [T, T],
+    [A, T],
+    [A, A],
+    [V, V],
+    [L, Type.NULL],
+]
 _NUMBER: list[list[Argument]] = [[N], [L], [D]]
 _NUMBERS: list[list[Argument]] = [[L, L], [N, N], [D, D], [L, D]]
 _TIME: list[list[Argument]] = [[T], [A]]
@@ -65,19 +84,32 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "not": [[B]],
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "<=>", "nullif", "greatest", "least", "coalesce"), _PAIRS),
     "is_null": [[L], [S], [D], [T]],
-    "in": [[L, L, L], [S, S, S], [D, L, D], [L, lit(L, SMALL), lit(L, SMALL | st.none())], [T, A], [S, lit(S, TEXT), lit(S, TEXT)]],
+    "in": [
+        [L, L, L],
+        [S, S, S],
+        [D, L, D],
+        [L, lit(L, SMALL), lit(L, SMALL | st.none())],
+        [T, A],
+        [S, lit(S, TEXT), lit(S, TEXT)],
+    ],
     "+": [*_NUMBERS, [T, V], [V, T], [A, V], [V, V]],
     "-": [*_NUMBERS, [T, V], [T, T], [A, V], [V, V]],
     "*": _NUMBERS,
     "/": _NUMBERS,
     "%": _NUMBERS,
     "div": [[L, L], [N, L]],
-    **dict.fromkeys(("neg", "abs", "sign", "floor", "ceil", "sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan"), _NUMBER),
+    **dict.fromkeys(
+        ("neg", "abs", "sign", "floor", "ceil", "sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan"), _NUMBER
+    ),
     "round": [[L], [D], [D, lit(L, st.integers(0, 4))]],
     "pow": [[D, D], [L, lit(L, SMALL)]],
     "||": [[S, S], [S, L, B], [S, D], [S, T, A], [S, V]],
     **{name: [[S]] for name in ("upper", "lower", "length", "trim", "ltrim", "rtrim", "reverse")},
-    "substring": [[S, lit(L, st.integers(1, 8))], [S, lit(L, st.integers(1, 8)), lit(L, SMALL)], [S, lit(L, st.integers(1, 8)), N]],
+    "substring": [
+        [S, lit(L, st.integers(1, 8))],
+        [S, lit(L, st.integers(1, 8)), lit(L, SMALL)],
+        [S, lit(L, st.integers(1, 8)), N],
+    ],
     "left": [[S, lit(L, SMALL)], [S, N]],
     "right": [[S, lit(L, SMALL)], [S, N]],
     "replace": [[S, lit(S, TEXT), lit(S, TEXT)], [S, S, S]],
@@ -97,7 +129,11 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "datediff": [[A, A]],
     **{name: [[lit(L, SMALL)]] for name in ("timestamp_seconds", "timestamp_millis", "timestamp_micros")},
 }
-CASES = [pytest.param(name, signature, id=f"{name}-{i}") for name, signatures in SIGNATURES.items() for i, signature in enumerate(signatures)]
+CASES = [
+    pytest.param(name, signature, id=f"{name}-{i}")
+    for name, signatures in SIGNATURES.items()
+    for i, signature in enumerate(signatures)
+]
 
 
 def test_every_function_is_compared():
@@ -116,7 +152,11 @@ def test_kernel_and_oracle_agree(name, signature):
             if isinstance(argument, tuple):
                 args.append(Literal(data.draw(argument[1]), argument[0]))
                 continue
-            values = [None] * ROWS if argument is Type.NULL else data.draw(st.lists(st.none() | VALUES[argument], min_size=ROWS, max_size=ROWS))
+            values = (
+                [None] * ROWS
+                if argument is Type.NULL
+                else data.draw(st.lists(st.none() | VALUES[argument], min_size=ROWS, max_size=ROWS))
+            )
             columns.append(column(Field(f"c{i}", argument), values))
             for row, value in zip(rows, values, strict=True):
                 row[f"c{i}"] = value
@@ -126,7 +166,21 @@ def test_kernel_and_oracle_agree(name, signature):
     run()
 
 
-_TEXTS = ["1", " 12 ", "-3", "+4", "2.9", "x", "", "true", "NO", "99999999999", "2026-01-31", "2026-02-30", "2026-1-2 03:04:05.678"]
+_TEXTS = [
+    "1",
+    " 12 ",
+    "-3",
+    "+4",
+    "2.9",
+    "x",
+    "",
+    "true",
+    "NO",
+    "99999999999",
+    "2026-01-31",
+    "2026-02-30",
+    "2026-1-2 03:04:05.678",
+]
 _TEXTS += ["2026-01-01T00:00Z", "2026-01-01 01:00+01:00"]
 #: Source and targets.
 _CASTS = {"N": "LS", "L": "NDBS", "D": "LNBS", "B": "LDS", "A": "TS", "V": "S", "T": "LDAS", "S": "NLBAT"}
@@ -135,7 +189,9 @@ _LETTERS = {"N": N, "L": L, "D": D, "S": S, "B": B, "T": T, "A": A, "V": V}
 
 @settings(deadline=None, max_examples=EXAMPLES, database=None, derandomize=True)
 @given(data=st.data())
-@pytest.mark.parametrize(("source", "target"), [(_LETTERS[one], _LETTERS[other]) for one, others in _CASTS.items() for other in others])
+@pytest.mark.parametrize(
+    ("source", "target"), [(_LETTERS[one], _LETTERS[other]) for one, others in _CASTS.items() for other in others]
+)
 def test_casts_agree(data, source, target):
     words = st.sampled_from(_TEXTS)
     strategy = words if source is S else VALUES[source]

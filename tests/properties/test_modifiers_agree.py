@@ -59,7 +59,9 @@ def formulas(old: Row, new: Row, pseudo: float) -> tuple[Any, ...]:
 
 
 def row_of(stamp: int, carried: Row, old: Row, new: Row, pseudo: float) -> tuple[Any, ...]:
-    return stamp, *(rounded(value) for value in (carried.values["item"], carried.values["n"], *formulas(old, new, pseudo)))
+    return stamp, *(
+        rounded(value) for value in (carried.values["item"], carried.values["n"], *formulas(old, new, pseudo))
+    )
 
 
 CALLS = "item, n, {w}DIFF(n{o}){by} AS d, {w}RDIFF(n PSEUDO {p}{o}){by} AS r, {w}SLOPE(n, unix_seconds(at) PSEUDO {p}{o}){by} AS s"

@@ -18,7 +18,21 @@ from headrace.optimizer.folding import fold
 from headrace.optimizer.optimizer import MOST_ROUNDS, RULES, optimize
 from headrace.plan.check import check
 from headrace.plan.explain import explain
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Order, Project, Scan, SequenceJoin, SequenceMode, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SequenceJoin,
+    SequenceMode,
+    TableJoin,
+    Union,
+)
 from headrace.testing.oracle.expressions import value_of
 from headrace.testing.oracle.oracle import Row, answer, as_multiset
 
@@ -67,7 +81,11 @@ def values(draw: st.DrawFn, type_: Type, schema: Schema, depth: int = 2) -> Expr
             return Call(draw(st.sampled_from(["+", "-", "*", "%", "div"])), (draw(whole), draw(whole)), type_)
         case _ if type_ is Type.DOUBLE:
             real = values(Type.DOUBLE, schema, depth - 1)
-            return Call(draw(st.sampled_from(["+", "-", "*", "/", "%"])), (draw(real), draw(real | values(Type.INT, schema, 0))), type_)
+            return Call(
+                draw(st.sampled_from(["+", "-", "*", "/", "%"])),
+                (draw(real), draw(real | values(Type.INT, schema, 0))),
+                type_,
+            )
         case _ if type_ is Type.STRING:
             return Call(draw(st.sampled_from(["upper", "trim", "reverse"])), (draw(part),), type_)
         case _:
@@ -76,7 +94,9 @@ def values(draw: st.DrawFn, type_: Type, schema: Schema, depth: int = 2) -> Expr
 
 @st.composite
 def predicates(draw: st.DrawFn, schema: Schema, depth: int = 2) -> Expr:
-    kind = draw(st.sampled_from(["compare", "compare", "compare", "ts", "literal", "and", "and", "or", "not", "is_null", "in"]))
+    kind = draw(
+        st.sampled_from(["compare", "compare", "compare", "ts", "literal", "and", "and", "or", "not", "is_null", "in"])
+    )
     if depth == 0 and kind in ("and", "or", "not"):
         kind = "compare"
     type_ = draw(st.sampled_from([field.type for field in schema]))
@@ -89,13 +109,21 @@ def predicates(draw: st.DrawFn, schema: Schema, depth: int = 2) -> Expr:
         case "literal":
             return draw(st.sampled_from([TRUE, FALSE, Literal(None, Type.BOOLEAN)]))
         case "ts":
-            return Call(draw(st.sampled_from(["<", ">="])), (Column(TS, Type.BIGINT), Literal(draw(st.integers(0, 12)), Type.BIGINT)), Type.BOOLEAN)
+            return Call(
+                draw(st.sampled_from(["<", ">="])),
+                (Column(TS, Type.BIGINT), Literal(draw(st.integers(0, 12)), Type.BIGINT)),
+                Type.BOOLEAN,
+            )
         case "is_null":
             return Call("is_null", (draw(value),), Type.BOOLEAN)
         case "in":
             return Call("in", (draw(value), draw(value), draw(value)), Type.BOOLEAN)
         case _:
-            return Call(draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])), (draw(value), draw(value)), Type.BOOLEAN)
+            return Call(
+                draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])),
+                (draw(value), draw(value)),
+                Type.BOOLEAN,
+            )
 
 
 @st.composite
@@ -123,7 +151,9 @@ def plans(draw: st.DrawFn) -> Node:
     plan = draw(_plans(draw(st.integers(1, 3)), fresh))
     narrow = draw(st.none() | st.sets(st.sampled_from(plan.schema.names), min_size=1))
     if narrow is not None:  # leaves something to prune
-        plan = Project(plan, tuple((field.name, Column(field.name, field.type)) for field in plan.schema if field.name in narrow))
+        plan = Project(
+            plan, tuple((field.name, Column(field.name, field.type)) for field in plan.schema if field.name in narrow)
+        )
     return plan
 
 
@@ -139,7 +169,19 @@ def _plans(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
 def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
     below = draw(_plans(depth - 1, fresh))
     schema = below.schema
-    kinds = ["filter", "project", "union", "order", "distinct", "aggregate", "aggregate", "table", "join", "join", "join"]
+    kinds = [
+        "filter",
+        "project",
+        "union",
+        "order",
+        "distinct",
+        "aggregate",
+        "aggregate",
+        "table",
+        "join",
+        "join",
+        "join",
+    ]
     match draw(st.sampled_from(kinds)):
         case "filter":
             return Filter(below, draw(conditions(schema)))
@@ -148,7 +190,12 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
             return Project(below, tuple((next(fresh), draw(values(type_, schema))) for type_ in types))
         case "union":
             other = draw(_plans(depth - 1, fresh))
-            return Union((below, Project(other, tuple((field.name, draw(values(field.type, other.schema, 0))) for field in schema))))
+            return Union(
+                (
+                    below,
+                    Project(other, tuple((field.name, draw(values(field.type, other.schema, 0))) for field in schema)),
+                )
+            )
         case "order":
             return Order(below)
         case "distinct":
@@ -164,7 +211,9 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
 @st.composite
 def _table_joins(draw: st.DrawFn, below: Node, fresh: Iterator[str]) -> Node:
     keys = ((draw(values(Type.INT, below.schema, 0)), "k"),) if draw(st.booleans()) else ()
-    bare = TableJoin(below, "table", TABLE, draw(st.sampled_from(["inner", "left"])), keys, None, (next(fresh), next(fresh)))
+    bare = TableJoin(
+        below, "table", TABLE, draw(st.sampled_from(["inner", "left"])), keys, None, (next(fresh), next(fresh))
+    )
     return replace(bare, residual=draw(st.none() | st.none() | conditions(bare.schema)))
 
 
@@ -172,7 +221,9 @@ def _table_joins(draw: st.DrawFn, below: Node, fresh: Iterator[str]) -> Node:
 def _aggregates(draw: st.DrawFn, below: Node, fresh: Iterator[str], kind: type[Window] | None = None) -> Node:
     schema = below.schema
     fields = draw(st.lists(st.sampled_from(schema.fields), max_size=2))
-    keys = tuple((next(fresh), draw(st.just(Column(field.name, field.type)) | values(field.type, schema, 1))) for field in fields)
+    keys = tuple(
+        (next(fresh), draw(st.just(Column(field.name, field.type)) | values(field.type, schema, 1))) for field in fields
+    )
     by = tuple(expr for _, expr in keys if draw(st.booleans()))
     windows: dict[type[Window], st.SearchStrategy[Window]] = {
         Range: st.builds(Range, st.integers(1, 5), st.integers(1, 5)),
@@ -193,25 +244,33 @@ def _aggregates(draw: st.DrawFn, below: Node, fresh: Iterator[str], kind: type[W
         plan = Filter(plan, draw(conditions(plan.schema)))
     # The bounds are called alike in every aggregate, so they get new names before a join meets them.
     return (
-        Project(plan, tuple((next(fresh), Column(field.name, field.type)) for field in plan.schema)) if draw(st.booleans()) else _renamed(plan, fresh)
+        Project(plan, tuple((next(fresh), Column(field.name, field.type)) for field in plan.schema))
+        if draw(st.booleans())
+        else _renamed(plan, fresh)
     )
 
 
 def _renamed(plan: Node, fresh: Iterator[str]) -> Node:
     bounds = {"window_start": next(fresh), "window_end": next(fresh)}
-    return Project(plan, tuple((bounds.get(field.name, field.name), Column(field.name, field.type)) for field in plan.schema))
+    return Project(
+        plan, tuple((bounds.get(field.name, field.name), Column(field.name, field.type)) for field in plan.schema)
+    )
 
 
 @st.composite
 def _joins(draw: st.DrawFn, left: Node, right: Node, fresh: Iterator[str], kind: JoinKind | None = None) -> Node:
-    types = sorted({field.type for field in left.schema} & {field.type for field in right.schema}, key=lambda type_: type_.value)
+    types = sorted(
+        {field.type for field in left.schema} & {field.type for field in right.schema}, key=lambda type_: type_.value
+    )
     keys = ()
     if types and draw(st.integers(0, 2)) == 0:
         type_ = draw(st.sampled_from(types))
         keys = ((_column(draw, left, type_), _column(draw, right, type_)),)
     extents = tuple(draw(_extents(side)) for side in (left, right))
     names = tuple(next(fresh) for _ in right.schema)
-    bare = Join(left, right, kind or draw(st.sampled_from(["inner", "left", "right", "full"])), keys, None, *extents, names)
+    bare = Join(
+        left, right, kind or draw(st.sampled_from(["inner", "left", "right", "full"])), keys, None, *extents, names
+    )
     return replace(bare, residual=draw(st.none() | st.none() | conditions(bare.schema)))
 
 
@@ -226,14 +285,25 @@ def _extents(draw: st.DrawFn, side: Node) -> Extent | None:
         source = source.input
     if isinstance(source, Join) and draw(st.booleans()):
         return None
-    by = tuple(Column(field.name, field.type) for field in draw(st.lists(st.sampled_from(side.schema.fields), max_size=1)))
-    return draw(st.builds(Extent, span=st.none() | st.integers(0, 5)) | st.builds(Extent, rows=st.integers(1, 2), by=st.just(by)))
+    by = tuple(
+        Column(field.name, field.type) for field in draw(st.lists(st.sampled_from(side.schema.fields), max_size=1))
+    )
+    return draw(
+        st.builds(Extent, span=st.none() | st.integers(0, 5))
+        | st.builds(Extent, rows=st.integers(1, 2), by=st.just(by))
+    )
 
 
 @st.composite
 def histories(draw: st.DrawFn, schema: Schema) -> list[Row]:
     times = sorted(draw(st.lists(st.integers(0, 4), min_size=3, max_size=6)))
-    return [Row(ts, {field.name: draw(CONSTANTS[field.type] | CONSTANTS[field.type] | VALUES[field.type]) for field in schema}) for ts in times]
+    return [
+        Row(
+            ts,
+            {field.name: draw(CONSTANTS[field.type] | CONSTANTS[field.type] | VALUES[field.type]) for field in schema},
+        )
+        for ts in times
+    ]
 
 
 TABLE_ROWS = [{"k": 0, "v": "x"}, {"k": 1, "v": None}, {"k": 1, "v": "y "}]
@@ -280,7 +350,16 @@ def test_filters_on_and_in_a_sequence_keep_its_answer(mode: SequenceMode, data: 
         right = Union((right, right))
     pairs = [(Column("a", Type.INT), Column("d", Type.INT)), (Column("c", Type.STRING), Column("e", Type.STRING))]
     keys = tuple(data.draw(st.lists(st.sampled_from(pairs), max_size=2, unique=True)))
-    bare = SequenceJoin(left, right, mode, data.draw(st.booleans()), keys, None, data.draw(st.none() | st.integers(0, 5)), ("g", "h", "i"))
+    bare = SequenceJoin(
+        left,
+        right,
+        mode,
+        data.draw(st.booleans()),
+        keys,
+        None,
+        data.draw(st.none() | st.integers(0, 5)),
+        ("g", "h", "i"),
+    )
     plan: Node = replace(bare, residual=data.draw(st.none() | comparisons(bare.schema)))
     plan = Filter(plan, data.draw(comparisons(plan.schema)))
     if data.draw(st.booleans()):
@@ -304,7 +383,9 @@ def test_filters_on_an_aggregate_keep_its_answer(window: type[Window], data: st.
 @settings(max_examples=60)
 @given(st.data())
 def test_filters_on_distinct_and_table_joins_keep_their_answer(data: st.DataObject) -> None:
-    below = data.draw(st.builds(Distinct, st.just(Scan("s", S)), st.integers(0, 3)) | _table_joins(Scan("s", S), iter(("k", "v"))))
+    below = data.draw(
+        st.builds(Distinct, st.just(Scan("s", S)), st.integers(0, 3)) | _table_joins(Scan("s", S), iter(("k", "v")))
+    )
     plan: Node = Filter(below, data.draw(comparisons(below.schema)))
     if data.draw(st.booleans()):
         plan = Project(plan, (("a", Column("a", Type.INT)),))
@@ -324,7 +405,12 @@ def test_the_rules_come_to_rest(plan: Node) -> None:
 @given(st.data())
 def test_folding_keeps_type_and_value_for_every_tuple(data: st.DataObject) -> None:
     schema = Schema.of(a=Type.INT, b=Type.BIGINT, c=Type.STRING, d=Type.DOUBLE, e=Type.BOOLEAN)
-    expr = data.draw(predicates(schema, 3) | values(Type.BIGINT, schema, 3) | values(Type.DOUBLE, schema, 3) | values(Type.STRING, schema, 3))
+    expr = data.draw(
+        predicates(schema, 3)
+        | values(Type.BIGINT, schema, 3)
+        | values(Type.DOUBLE, schema, 3)
+        | values(Type.STRING, schema, 3)
+    )
     row = {field.name: data.draw(VALUES[field.type]) for field in schema} | {TS: data.draw(st.integers(0, 12))}
     folded = fold(expr)
     assert folded.type is expr.type

@@ -41,7 +41,9 @@ PACED = {
 @st.composite
 def arrivals(draw):
     """Tuples of two streams in the order in which they come: name, second, n."""
-    return draw(st.lists(st.tuples(st.sampled_from(["bids", "moves"]), st.integers(0, 15), st.integers(0, 3)), max_size=25))
+    return draw(
+        st.lists(st.tuples(st.sampled_from(["bids", "moves"]), st.integers(0, 15), st.integers(0, 3)), max_size=25)
+    )
 
 
 def plan_of(text: str) -> Node:
@@ -64,17 +66,26 @@ def run(plan: Node, arrived) -> Counter[tuple[object, ...]]:
     engine = Engine(graph)
     scans = {vertex.id: vertex.spec for vertex in graph if isinstance(vertex.spec, Scan)}
     histories = rows_of(arrived)
-    for _, name, row in sorted(((row.seq, name, row) for name, rows in histories.items() for row in rows), key=lambda entry: entry[0]):
-        frame = pl.DataFrame([{**row.values, TS: row.ts}], schema={**{k: _physical(v) for k, v in SCHEMAS[name].polars().items()}, TS: pl.Int64})
+    for _, name, row in sorted(
+        ((row.seq, name, row) for name, rows in histories.items() for row in rows), key=lambda entry: entry[0]
+    ):
+        frame = pl.DataFrame(
+            [{**row.values, TS: row.ts}],
+            schema={**{k: _physical(v) for k, v in SCHEMAS[name].polars().items()}, TS: pl.Int64},
+        )
         for vertex, spec in scans.items():
             if spec.stream == name:
-                engine.push(vertex, Page(frame.select(*(pl.col(c).cast(SCHEMAS[name].polars()[c]) for c in spec.columns), TS)))
+                engine.push(
+                    vertex, Page(frame.select(*(pl.col(c).cast(SCHEMAS[name].polars()[c]) for c in spec.columns), TS))
+                )
         engine.run()
     for vertex in scans:
         engine.push(vertex, Punctuation(END))
     engine.run()
     pages = [page for found in engine.take_results().values() for page in found]
-    return Counter(tuple(row) for page in pages for row in page.rows.with_columns(pl.selectors.datetime().to_physical()).rows())
+    return Counter(
+        tuple(row) for page in pages for row in page.rows.with_columns(pl.selectors.datetime().to_physical()).rows()
+    )
 
 
 def _physical(dtype: pl.DataType) -> pl.DataType:

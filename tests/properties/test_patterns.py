@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 
 from headrace.errors import NotSupported
 from headrace.model.expressions.expression import Column
-from headrace.model.patterns.match import Between, IsNull, Match, OneOf, at_least, at_most, equal, less, more, shifted, turned, unequal
+from headrace.model.patterns.match import (
+    Between,
+    IsNull,
+    Match,
+    OneOf,
+    at_least,
+    at_most,
+    equal,
+    less,
+    more,
+    shifted,
+    turned,
+    unequal,
+)
 from headrace.model.patterns.pattern import (
     EVERYTHING,
     Pattern,
@@ -47,7 +60,11 @@ def several(values: list[Any]) -> list[Match]:
         found += [less(value), at_most(value), equal(value), more(value), at_least(value), unequal(value)]
     found += [unequal(*values[:2]), OneOf(tuple(values[:2]))]
     for low, high in product(values, values):
-        found += [Between(low, high), Between(low, high, open_low=True), Between(low, high, open_high=True, but=(values[1],))]
+        found += [
+            Between(low, high),
+            Between(low, high, open_low=True),
+            Between(low, high, open_high=True, but=(values[1],)),
+        ]
     return found
 
 
@@ -68,7 +85,9 @@ def test_cover_and_intersection_agree_with_every_value(type_: Type) -> None:
         assert frozenset(i for i, hit in enumerate(matches(met, rows)) if hit) == both, f"{e} and {f}"
         assert is_empty(met) == (not both) or type_ in (Type.DOUBLE, Type.STRING), f"{e} and {f}"
         assert not (is_empty(met) and both)
-        assert covers(e, f) == (hits[id(f)] <= hits[id(e)]) or (type_ in (Type.DOUBLE, Type.STRING) and not covers(e, f)), f"{e} over {f}"
+        assert covers(e, f) == (hits[id(f)] <= hits[id(e)]) or (
+            type_ in (Type.DOUBLE, Type.STRING) and not covers(e, f)
+        ), f"{e} over {f}"
         if covers(e, f):
             assert hits[id(f)] <= hits[id(e)], f"{e} over {f}"
 
@@ -119,7 +138,10 @@ def test_the_vectors_of_cover() -> None:
 
 def test_patterns_are_read_as_people_write_them() -> None:
     segment, at = Column("segment", Type.INT), Column("at", Type.TIMESTAMP)
-    assert format_pattern(pattern((segment, unequal(3)), (at, less(36_300_000_000)))) == "at < TIMESTAMP '1970-01-01 10:05:00', segment <> 3"
+    assert (
+        format_pattern(pattern((segment, unequal(3)), (at, less(36_300_000_000))))
+        == "at < TIMESTAMP '1970-01-01 10:05:00', segment <> 3"
+    )
     assert str(pattern((segment, unequal(3, 4)))) == "segment NOT IN (3, 4)"
     assert str(pattern((segment, Between(1, 5, open_high=True)))) == "segment >= 1, segment < 5"
     assert str(pattern((segment, OneOf((1, 2))))) == "segment IN (1, 2)"
@@ -161,7 +183,14 @@ NUMBERS = st.integers(-4, 4)
 MATCHES = st.one_of(
     st.just(IsNull()),
     st.lists(NUMBERS, max_size=4).map(lambda values: OneOf(tuple(values))),
-    st.builds(Between, st.none() | NUMBERS, st.none() | NUMBERS, st.booleans(), st.booleans(), st.lists(NUMBERS, max_size=3).map(tuple)),
+    st.builds(
+        Between,
+        st.none() | NUMBERS,
+        st.none() | NUMBERS,
+        st.booleans(),
+        st.booleans(),
+        st.lists(NUMBERS, max_size=3).map(tuple),
+    ),
 )
 
 
@@ -177,4 +206,7 @@ def test_any_two_matches_of_whole_numbers(e: Match, f: Match, by: int) -> None:
     assert is_empty(intersect(one, other)) == (not of_e & of_f)
     moved = matches(pattern((x, shifted(e, by))), rows.select(pl.col("x") + by))
     assert set(moved.arg_true().to_list()) == of_e
-    assert set(matches(pattern((x, turned(e, by))), rows.select((by - pl.col("x")).alias("x"))).arg_true().to_list()) == of_e
+    assert (
+        set(matches(pattern((x, turned(e, by))), rows.select((by - pl.col("x")).alias("x"))).arg_true().to_list())
+        == of_e
+    )

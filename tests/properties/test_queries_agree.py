@@ -26,7 +26,9 @@ from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, str
 CATALOG = Catalog()
 for definition in (*STREAMS, *TABLES):
     CATALOG.add(definition)
-STORED = {table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES}
+STORED = {
+    table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES
+}
 SHAPES = {
     "projections": queries.projections(),
     "aggregates": queries.aggregates(),
@@ -55,7 +57,12 @@ def plan_of(text: str) -> Node:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_operators_agree_with_the_oracle(shape):
-    @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+    @settings(
+        deadline=None,
+        max_examples=EXAMPLES,
+        suppress_health_check=[HealthCheck.too_slow],
+        phases=[Phase.generate, Phase.shrink],
+    )
     @given(SHAPES[shape], stream_histories(most=10), st.sampled_from([1, 3, 100]), st.booleans(), st.booleans())
     def run(text, histories, size, optimised, forgetful):
         plan = plan_of(text)

@@ -40,15 +40,25 @@ CONDITIONS = (
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.sampled_from(EVENTS), st.sampled_from(CONTEXTS), st.sampled_from(CONDITIONS), st.integers(0, 99), st.sampled_from([(1, 50), (3, 9)]))
-def test_a_rule_fires_for_what_the_oracle_detects_and_its_condition_lets_through(event, context, condition, seed, cut) -> None:
+@given(
+    st.sampled_from(EVENTS),
+    st.sampled_from(CONTEXTS),
+    st.sampled_from(CONDITIONS),
+    st.integers(0, 99),
+    st.sampled_from([(1, 50), (3, 9)]),
+)
+def test_a_rule_fires_for_what_the_oracle_detects_and_its_condition_lets_through(
+    event, context, condition, seed, cut
+) -> None:
     rng = random.Random(seed)
     rows = {name: sorted(_tuples(rng), key=lambda row: row[0] + rng.choice((0, 0, 2))) for name in "abc"}
     text, holds = condition
     called: list[tuple[dict[str, Any], str]] = []
     with Session(host="local", buckets=cut[0], limit=cut[1], page=4) as session:
         for name in "abc":
-            session.execute(f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 5 SECONDS FROM MEMORY")
+            session.execute(
+                f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 5 SECONDS FROM MEMORY"
+            )
         session.register("note", lambda found, key: called.append((found, key)))
         when = "" if text is None else f"WHEN {text}"
         session.execute(f"""
@@ -57,13 +67,17 @@ def test_a_rule_fires_for_what_the_oracle_detects_and_its_condition_lets_through
             CREATE RULE rule ON found CONTEXT {context} {when} DO INSERT INTO MEMORY, CALL note;
         """)
         for name in "abc":
-            session.push(name, [{"at": EPOCH + datetime.timedelta(seconds=at), "k": k, "v": v} for at, k, v in rows[name]])
+            session.push(
+                name, [{"at": EPOCH + datetime.timedelta(seconds=at), "k": k, "v": v} for at, k, v in rows[name]]
+            )
         reference = session.catalog.find("reference")
         assert isinstance(reference, Query)
         plan = plan_query(reference, session.catalog)
         session.drain(60)
         inserted = session.results("rule")
-    streams = {name: [Row(at * SECOND, {"at": at * SECOND, "k": k, "v": v}) for at, k, v in rows[name]] for name in "abc"}
+    streams = {
+        name: [Row(at * SECOND, {"at": at * SECOND, "k": k, "v": v}) for at, k, v in rows[name]] for name in "abc"
+    }
     expected = Counter(_identity(row.values) for row in answer(plan, streams) if holds(row.values))
     assert Counter(map(_identity, inserted)) == expected
     assert Counter(_identity(found) for found, _ in called) == expected

@@ -83,7 +83,12 @@ def run_session(
                 found[number].extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
 
             deployment.delivery.subscribers.setdefault(started.query, []).append(take)
-        left = {stream.name: page(stream.schema, histories[stream.name]).visible().to_dicts() if histories[stream.name] else [] for stream in STREAMS}
+        left = {
+            stream.name: page(stream.schema, histories[stream.name]).visible().to_dicts()
+            if histories[stream.name]
+            else []
+            for stream in STREAMS
+        }
         for turn in turns:
             if turn.scheduler is not None:
                 target = "SYSTEM" if turn.query is None or turn.query >= len(texts) else f"QUERY q{turn.query}"
@@ -96,7 +101,9 @@ def run_session(
                 if turn.push and rows:
                     session.push(name, rows[: turn.push])
                     left[name] = rows[turn.push :]
-            write_progress(session.directory, msgspec.structs.replace(read_progress(session.directory), budget=turn.budget))
+            write_progress(
+                session.directory, msgspec.structs.replace(read_progress(session.directory), budget=turn.budget)
+            )
             deployment.step()
         for name, rows in left.items():
             if rows:
@@ -113,13 +120,19 @@ def _chosen(graph: Graph, bits: int) -> tuple[Deferral, ...]:
     for number, vertex in enumerate(graph):
         if not behind.isdisjoint(vertex.inputs):
             behind.add(vertex.id)
-        elif bits >> number % 8 & 1 and vertex.id in place(graph).ingest.by_id() and (found := deferral_of(graph, vertex.id)) is not None:
+        elif (
+            bits >> number % 8 & 1
+            and vertex.id in place(graph).ingest.by_id()
+            and (found := deferral_of(graph, vertex.id)) is not None
+        ):
             chosen.append(found)
             behind.add(vertex.id)
     return tuple(chosen)
 
 
-def check(texts: Sequence[str], histories: Mapping[str, Sequence[Row]], buckets: int, turns: Sequence[Turn], options: str = "") -> list[list[Row]]:
+def check(
+    texts: Sequence[str], histories: Mapping[str, Sequence[Row]], buckets: int, turns: Sequence[Turn], options: str = ""
+) -> list[list[Row]]:
     for rows, text in zip(found := run_session(texts, histories, buckets, turns, options), texts, strict=True):
         note(text)
         (statement,) = parse(text)

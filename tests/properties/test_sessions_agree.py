@@ -54,19 +54,31 @@ def check_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: in
     assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
 
 
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
 @given(queries(), stream_histories(most=10), st.sampled_from([1, 4]), st.sampled_from([1, 2, 7, 100, 10_000]))
 def test_sessions_agree_with_the_oracle(text, histories, buckets, size):
     check_session(text, histories, buckets, size)
 
 
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
 @given(sequences(), stream_histories(most=15), st.sampled_from([1, 3]), st.sampled_from([1, 7, 10_000]))
 def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets, size):
     check_session(text, histories, buckets, size)
 
 
-def run_live(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, modes: Sequence[str], options: str = "") -> list[Row]:
+def run_live(
+    text: str, histories: Mapping[str, Sequence[Row]], buckets: int, modes: Sequence[str], options: str = ""
+) -> list[Row]:
     """Push every tuple when the clock says its time, so that silent streams follow the clock; change how they tell it on the way."""
     arrivals: list[tuple[int, str, Row]] = []
     for stream in STREAMS:
@@ -86,7 +98,9 @@ def run_live(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, mo
         session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
         session.deployment.forgetful = bool(options)
         session.execute(stream_statements())
-        (started,) = session.execute(f"CREATE QUERY live {options} AS {text} INTO MEMORY" if options else f"{text} INTO MEMORY")
+        (started,) = session.execute(
+            f"CREATE QUERY live {options} AS {text} INTO MEMORY" if options else f"{text} INTO MEMORY"
+        )
         assert isinstance(started, Started)
         session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
         for number, (time, name, row) in enumerate(arrivals):
@@ -100,7 +114,12 @@ def run_live(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, mo
     return found
 
 
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
 @given(
     queries(),
     stream_histories(most=8),
@@ -116,8 +135,15 @@ def test_live_sessions_agree_with_the_oracle_however_streams_tell_their_time(tex
     assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
 
 
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
-@given(unions(), stream_histories(most=8), st.sampled_from([1, 3]), st.sampled_from(["on demand", "periodic 3 s", "none"]))
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
+@given(
+    unions(), stream_histories(most=8), st.sampled_from([1, 3]), st.sampled_from(["on demand", "periodic 3 s", "none"])
+)
 def test_unions_that_merge_tuple_by_tuple_agree_with_the_oracle_and_keep_order(text, histories, buckets, mode):
     note(text)
     (statement,) = parse(text)

@@ -29,7 +29,12 @@ EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "40"))
 NAMES = st.sampled_from(["dfs", "bfs", "rr", "dfs-1", "dfs-3"])
 
 
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate, Phase.shrink])
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
 @given(st.data(), queries(), stream_histories(most=8), st.sampled_from([1, 3, 100]), NAMES)
 def test_strategies_agree_with_the_oracle(data, text, histories, size, strategy):
     note(text)
@@ -38,7 +43,12 @@ def test_strategies_agree_with_the_oracle(data, text, histories, size, strategy)
     plan = bind(statement.select, statement.text, CATALOG)
     graph = lower(best(plan), "q", {})
     engine = Engine(graph, strategy)
-    arcs = [(vertex.id, port) for vertex in graph if not isinstance(vertex.spec, Output) for port in range(len(vertex.inputs))]
+    arcs = [
+        (vertex.id, port)
+        for vertex in graph
+        if not isinstance(vertex.spec, Output)
+        for port in range(len(vertex.inputs))
+    ]
     for stream in STREAMS:
         rows = histories[stream.name]
         pages = [page(stream.schema, rows[start : start + size]) for start in range(0, len(rows), size)]
@@ -51,11 +61,19 @@ def test_strategies_agree_with_the_oracle(data, text, histories, size, strategy)
                     for _ in range(data.draw(st.integers(1, 6))):
                         engine.step()
                 case "strategy":
-                    engine.dispatch.use_strategy(data.draw(NAMES), data.draw(st.none() | st.lists(st.sampled_from([vertex.id for vertex in graph]))))
+                    engine.dispatch.use_strategy(
+                        data.draw(NAMES),
+                        data.draw(st.none() | st.lists(st.sampled_from([vertex.id for vertex in graph]))),
+                    )
                 case "break" if arcs:
                     engine.dispatch.set_break(*data.draw(st.sampled_from(arcs)))
     engine.run()
-    found = [row for pages in engine.take_results().values() for each in pages for row in rows_of(each.rows.iter_rows(named=True))]
+    found = [
+        row
+        for pages in engine.take_results().values()
+        for each in pages
+        for row in rows_of(each.rows.iter_rows(named=True))
+    ]
     expected, came = as_multiset(answer(plan, histories)), as_multiset(found)
     assert came == expected, f"missing {dict(expected - came)}, too many {dict(came - expected)}"
     assert all(engine.bounds[end] == END for end in engine.ends)

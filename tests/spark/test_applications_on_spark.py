@@ -10,7 +10,11 @@ from headrace.applications.rfid.application import Rfid
 from headrace.session import Session
 
 
-@pytest.mark.parametrize("application", [CarAdn(accidents=2, cars=3), Nfmi(repeat=20), Rfid(cases=10)], ids=lambda application: application.name)
+@pytest.mark.parametrize(
+    "application",
+    [CarAdn(accidents=2, cars=3), Nfmi(repeat=20), Rfid(cases=10)],
+    ids=lambda application: application.name,
+)
 def test_an_application_finds_what_was_planted(spark, tmp_path, monkeypatch, application):
     monkeypatch.delenv(desk.PLACE, raising=False)
     with Session(tmp_path / "state", buckets=2) as session:

@@ -90,7 +90,10 @@ def stints_of(histories: dict[str, list[Row]]) -> list[dict[str, list[Row]]]:
     """What each stint of `spells` sees."""
     start = 1_767_225_600_000_000
     spans = [(start + begin * 1_000_000, start + (begin + 25) * 1_000_000) for begin in (10, 70)]
-    return [{name: [row for row in rows if begin <= row.ts < end] for name, rows in histories.items()} for begin, end in spans]
+    return [
+        {name: [row for row in rows if begin <= row.ts < end] for name, rows in histories.items()}
+        for begin, end in spans
+    ]
 
 
 def multiset(rows) -> list:

@@ -15,7 +15,9 @@ START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 def write(folder, number):
     """Ten seconds of readings, a group of rows for each of nine segments."""
     rows = [
-        {"at": START + dt.timedelta(seconds=number * 10 + second), "segment": segment, "speed": 50.0} for segment in range(9) for second in range(10)
+        {"at": START + dt.timedelta(seconds=number * 10 + second), "segment": segment, "speed": 50.0}
+        for segment in range(9)
+        for second in range(10)
     ]
     frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "segment": pl.Int32, "speed": pl.Float64})
     frame.write_parquet(folder / f".{number}.parquet", row_group_size=10, statistics=True)
@@ -59,7 +61,8 @@ def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_pa
         session.drain(60)
     results = pl.read_parquet(tmp_path / "out" / "*.parquet")
     by_end = {
-        second: sorted(results.filter(pl.col("window_end") == START + dt.timedelta(seconds=second))["segment"]) for second in (10, 40, 70, 90, 120)
+        second: sorted(results.filter(pl.col("window_end") == START + dt.timedelta(seconds=second))["segment"])
+        for second in (10, 40, 70, 90, 120)
     }
     assert by_end == {10: list(range(9)), 40: [3], 70: [3], 90: list(range(9)), 120: list(range(9))}
     assert results.filter(pl.col("segment") == 3)["n"].to_list() == [10] * 12, "what is needed is whole, each once"

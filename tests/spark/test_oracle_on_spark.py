@@ -40,7 +40,12 @@ def draw(strategy, number, count):
 
     @seed(number)
     @settings(
-        max_examples=count * 3, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=False
+        max_examples=count * 3,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        derandomize=False,
     )
     @given(strategy)
     def collect(example):
@@ -57,11 +62,18 @@ def test_queries_on_spark_agree_with_the_oracle(spark, buckets, page, number, tm
     histories = max(draw(stream_histories(most=40), number, 20), key=lambda found: min(map(len, found.values())))
     found = {}
     with Session(tmp_path, buckets=buckets, page=page) as session:
-        script = stream_statements() + ";\n" + ";\n".join(f"CREATE QUERY q{i} AS {text} INTO MEMORY" for i, text in enumerate(texts))
+        script = (
+            stream_statements()
+            + ";\n"
+            + ";\n".join(f"CREATE QUERY q{i} AS {text} INTO MEMORY" for i, text in enumerate(texts))
+        )
         session.execute(script)
         for i in range(len(texts)):
             rows = found[i] = []
-            take = lambda _, pages, rows=rows: rows.extend(row for p in pages for row in rows_of(p.rows.iter_rows(named=True)))  # noqa: E731
+
+            def take(_, pages, rows=rows):
+                return rows.extend(row for p in pages for row in rows_of(p.rows.iter_rows(named=True)))
+
             session.deployment.delivery.subscribers[f"q{i}"] = [take]
         chunks = random.Random(number)
         waiting = {stream.name: list(histories[stream.name]) for stream in STREAMS}
@@ -76,5 +88,7 @@ def test_queries_on_spark_agree_with_the_oracle(spark, buckets, page, number, tm
         plan = bind(parse(text)[0].select, text, CATALOG)
         expected = as_multiset(answer(plan, histories))
         nonempty += bool(expected)
-        assert as_multiset(found[i]) == expected, f"seed {number}, query {text}: missing {expected - as_multiset(found[i])}"
+        assert as_multiset(found[i]) == expected, (
+            f"seed {number}, query {text}: missing {expected - as_multiset(found[i])}"
+        )
     assert nonempty >= len(texts) // 3

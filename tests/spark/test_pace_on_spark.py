@@ -48,13 +48,26 @@ def test_what_lags_is_left_out_and_not_looked_up(spark, tmp_path):
         counts = session.statistics()
         session.drain(90)
         tidy = [(row["id"], row["speed"]) for row in session.results("tidy")]
-        expected = [(1, 33.0), (2, 65.0), (9, None), (1, 44.0), *((second % 4, USUAL.get(second % 4)) for second in range(270, 300))]
+        expected = [
+            (1, 33.0),
+            (2, 65.0),
+            (9, None),
+            (1, 44.0),
+            *((second % 4, USUAL.get(second % 4)) for second in range(270, 300)),
+        ]
         assert sorted(tidy, key=str) == sorted(expected, key=str)
         late = sum(seen.late for seen in counts.vertices.values())
         spared = sum(seen.saved for (reader, _), seen in counts.guards.items() if reader.startswith("impute"))
-        assert (late, spared) == (64, 206), "the first portion was looked up in vain, then all that lags behind the cut was spared"
-        assert sum(row["speed"] == 0 for row in session.results("stored")) == 1 + 75, "of detectors that the table does not have"
-        joined = {name: sorted((row["id"], row["at"]) for row in session.results(name)) for name in ("plain", "thrifty", "impatient")}
+        assert (late, spared) == (64, 206), (
+            "the first portion was looked up in vain, then all that lags behind the cut was spared"
+        )
+        assert sum(row["speed"] == 0 for row in session.results("stored")) == 1 + 75, (
+            "of detectors that the table does not have"
+        )
+        joined = {
+            name: sorted((row["id"], row["at"]) for row in session.results(name))
+            for name in ("plain", "thrifty", "impatient")
+        }
         assert len(joined["plain"]) > 2
         assert joined["plain"] == joined["thrifty"] == joined["impatient"]
         assert any(reader.startswith("join") and "timestamp <" in pattern for reader, pattern in counts.guards)

@@ -35,7 +35,11 @@ CREATE QUERY lazy WITH (force, latency '1 hour' DONT CARE) AS {lazy} INTO FILES 
 """
 #: What a query that may wait counts, how much there is of it in a second, and whether it would be done before the shuffle if nothing else were there.
 PAIRS = "SELECT a.k, count(*) AS n FROM t [NOW] AS a JOIN t [NOW] AS b ON a.k = b.k GROUP BY a.k", ROWS, False
-MATCHES = "SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] JOIN lower ON p < k GROUP BY k", ROWS // 10 * sum(range(1, 11)), True
+MATCHES = (
+    "SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] JOIN lower ON p < k GROUP BY k",
+    ROWS // 10 * sum(range(1, 11)),
+    True,
+)
 
 
 def write(folder: Path, number: int) -> None:
@@ -53,10 +57,15 @@ def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(STREAM.format(folder=tmp_path) + SHED.format(folder=tmp_path))
         shares = lambda: {shed.dropped for shed in session.statistics().shed.values()}  # noqa: E731
-        written = until(lambda: max(shares(), default=0) > 3 * ROWS, 200, meanwhile=lambda number: write(tmp_path, number))
+        written = until(
+            lambda: max(shares(), default=0) > 3 * ROWS, 200, meanwhile=lambda number: write(tmp_path, number)
+        )
         decided = [row[2] for row in session.execute("SHOW DECISIONS")[0].rows]
         assert any("shed 30%" in action for action in decided), decided
-        active = lambda: [row for row in session.execute("SHOW SHEDDING")[0].rows if row[1] != "in all" and row[2] != "ended"]  # noqa: E731
+
+        def active():
+            return [row for row in session.execute("SHOW SHEDDING")[0].rows if row[1] != "in all" and row[2] != "ended"]
+
         assert active()
         session.execute("ALTER QUERY below SET (latency '1 hour' MUST)")
         until(lambda: not active(), 200, meanwhile=lambda number: write(tmp_path, written + number))
@@ -65,7 +74,9 @@ def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_
     read = seen.streams["t"].tuples
     taken = sum(counts.tuples_in for name, counts in seen.vertices.items() if name.startswith("tablejoin"))
     assert delivered(tmp_path / "told")["dropped"].sum() == read - taken > 3 * ROWS
-    found = delivered(tmp_path / "below").with_columns(ratio=pl.col("n") / (pl.col("k") * (ROWS // 10)))  # to what it is without any loss
+    found = delivered(tmp_path / "below").with_columns(
+        ratio=pl.col("n") / (pl.col("k") * (ROWS // 10))
+    )  # to what it is without any loss
     assert set(found.filter(pl.col("e") == 0)["ratio"]) == {1.0}
     assert found.filter(pl.col("e") > 0)["ratio"].mean() == pytest.approx(1.0, abs=0.1)
     assert found["ratio"].sum() == pytest.approx(read / (ROWS // 10), rel=0.1)

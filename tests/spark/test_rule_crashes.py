@@ -31,7 +31,9 @@ CREATE RULE notify ON outage CONTEXT CHRONICLE WHEN downs.n < ups.n
 CREATE QUERY alarms AS SELECT host, n FROM alarm INTO FILES (path '{out}/alarms', format 'parquet');
 """
 #: The same detections without a rule.
-REFERENCE = "CREATE EVENT reference AS downs SEQUENCE ups WITHIN 20 SECONDS WHERE downs.host = ups.host CONTEXT CHRONICLE"
+REFERENCE = (
+    "CREATE EVENT reference AS downs SEQUENCE ups WITHIN 20 SECONDS WHERE downs.host = ups.host CONTEXT CHRONICLE"
+)
 
 
 def write_data(directory: Path) -> dict[str, pl.DataFrame]:

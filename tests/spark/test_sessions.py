@@ -18,7 +18,10 @@ BIDS = "CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP B
 
 
 def bids(first, count):
-    return [{"at": START + dt.timedelta(seconds=i), "auction": i % 3, "price": float(i)} for i in range(first, first + count)]
+    return [
+        {"at": START + dt.timedelta(seconds=i), "auction": i % 3, "price": float(i)}
+        for i in range(first, first + count)
+    ]
 
 
 def read(session, stream="bids"):
@@ -27,14 +30,17 @@ def read(session, stream="bids"):
 
 
 def vertices(session, kind):
-    return {name: seen for name, seen in session.statistics().vertices.items() if name.startswith(kind) and "@" not in name}
+    return {
+        name: seen for name, seen in session.statistics().vertices.items() if name.startswith(kind) and "@" not in name
+    }
 
 
 def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_work(spark, tmp_path):
     count = "SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction"
     with Session(tmp_path, buckets=2) as session:
         session.execute(
-            BIDS + f"CREATE QUERY steady AS {count} INTO MEMORY; CREATE QUERY short AS SELECT price FROM bids WHERE auction = 1 INTO MEMORY;"
+            BIDS
+            + f"CREATE QUERY steady AS {count} INTO MEMORY; CREATE QUERY short AS SELECT price FROM bids WHERE auction = 1 INTO MEMORY;"
         )
         session.push("bids", bids(0, 30))
         until(lambda: read(session) == 30)
@@ -48,7 +54,11 @@ def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_wo
         (shared,) = vertices(session, "partialaggregate").values()
         assert shared.tuples_in == 60, "every tuple was aggregated once, not once per query"
         session.drain(60)
-        everything = [{"auction": a, "n": n, "window_end": START + dt.timedelta(seconds=10 * (w + 1))} for w in range(6) for a, n in _thirds(w)]
+        everything = [
+            {"auction": a, "n": n, "window_end": START + dt.timedelta(seconds=10 * (w + 1))}
+            for w in range(6)
+            for a, n in _thirds(w)
+        ]
         key = lambda row: (row["window_end"], row["auction"])  # noqa: E731
         assert sorted(session.results("steady"), key=key) == everything
         twin = sorted(session.results("twin"), key=key)
@@ -58,12 +68,17 @@ def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_wo
 def test_switching_the_strategy_of_a_running_deployment_loses_no_rows(spark, tmp_path):
     with Session(tmp_path, buckets=2) as session:
         session.execute(
-            BIDS + "CREATE QUERY counts AS SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction INTO MEMORY"
+            BIDS
+            + "CREATE QUERY counts AS SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction INTO MEMORY"
         )
-        for number, (strategy, ets) in enumerate((("bfs", "none"), ("rr", "periodic 100 ms"), ("dfs-3", "none"), ("dfs", "on demand"))):
+        for number, (strategy, ets) in enumerate(
+            (("bfs", "none"), ("rr", "periodic 100 ms"), ("dfs-3", "none"), ("dfs", "on demand"))
+        ):
             session.push("bids", bids(number * 15, 15))
             session.execute(f"ALTER SYSTEM SET strategy = '{strategy}'; ALTER QUERY counts SET strategy = '{strategy}'")
-            session.execute(f"ALTER SYSTEM SET ets = '{ets}'; ALTER QUERY counts SET breaks = '{'none' if number % 2 else 'everywhere'}'")
+            session.execute(
+                f"ALTER SYSTEM SET ets = '{ets}'; ALTER QUERY counts SET breaks = '{'none' if number % 2 else 'everywhere'}'"
+            )
             until(lambda number=number: read(session) == (number + 1) * 15)
         session.drain(60)
         counted = sorted((row["window_end"], row["auction"], row["n"]) for row in session.results("counts"))
@@ -171,7 +186,10 @@ def test_a_socket_is_read_and_its_lines_survive_in_the_spool(spark, tmp_path):
 
 
 def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
-    script = BIDS + f"CREATE QUERY q AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] INTO FILES (path '{tmp_path}/out', format 'json');"
+    script = (
+        BIDS
+        + f"CREATE QUERY q AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] INTO FILES (path '{tmp_path}/out', format 'json');"
+    )
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(script)
         session.push("bids", bids(0, 15))
@@ -200,9 +218,13 @@ def test_a_missing_file_and_a_blocked_sink_are_clear_errors(spark, tmp_path):
     stream = f"CREATE STREAM s (v INT) FROM FILES (path '{tmp_path}/none/*.csv', format 'csv');"
     (tmp_path / "taken").write_text("a file, not a directory")
     with Session(tmp_path / "c1") as session, pytest.raises((SinkFault, SourceFault)) as caught:
-        session.execute(stream + f"CREATE QUERY q AS SELECT v FROM s INTO FILES (path '{tmp_path}/taken/out', format 'csv')")
+        session.execute(
+            stream + f"CREATE QUERY q AS SELECT v FROM s INTO FILES (path '{tmp_path}/taken/out', format 'csv')"
+        )
     assert caught.value.hint
     assert not (tmp_path / "c1" / "commands").exists(), "nothing half-written"
     (tmp_path / "blocked").write_text("a file")
     with pytest.raises(HostFault, match="cannot"):
-        Session(tmp_path / "blocked" / "checkpoint").execute(BIDS + "CREATE QUERY q AS SELECT price FROM bids INTO MEMORY")
+        Session(tmp_path / "blocked" / "checkpoint").execute(
+            BIDS + "CREATE QUERY q AS SELECT price FROM bids INTO MEMORY"
+        )

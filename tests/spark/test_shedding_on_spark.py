@@ -31,7 +31,10 @@ CREATE QUERY told AS SELECT at, query, seen, dropped FROM headrace.shed INTO FIL
 def write(folder: Path, number: int) -> None:
     """A minute of readings."""
     (folder / "data").mkdir(exist_ok=True)
-    rows = [{"at": START + dt.timedelta(minutes=number, milliseconds=i * 100), "k": i % 5, "v": float(i * 7 % 100)} for i in range(ROWS)]
+    rows = [
+        {"at": START + dt.timedelta(minutes=number, milliseconds=i * 100), "k": i % 5, "v": float(i * 7 % 100)}
+        for i in range(ROWS)
+    ]
     frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "k": pl.Int32, "v": pl.Float64})
     frame.write_parquet(folder / "data" / f".{number}.parquet")
     (folder / "data" / f".{number}.parquet").rename(folder / "data" / f"{number:03d}.parquet")
@@ -81,13 +84,18 @@ def test_killed_at_random_moments_it_tells_of_each_loss_once(tmp_path):
     for number in range(8):
         write(tmp_path, number)
     script = tmp_path / "script.sql"
-    script.write_text(SCRIPT.format(folder=tmp_path) + "ALTER QUERY q SET shedding = 0.25; ALTER QUERY windows SET shedding = 0.5;")
+    script.write_text(
+        SCRIPT.format(folder=tmp_path) + "ALTER QUERY q SET shedding = 0.25; ALTER QUERY windows SET shedding = 0.5;"
+    )
     checkpoint, child, chance = tmp_path / "checkpoint", Path(__file__).with_name("crash_child.py"), random.Random(31)
 
     def start():
         with open(tmp_path / "child.log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, str(child), str(checkpoint), str(script), str(ROWS)], start_new_session=True, stdout=log, stderr=log
+                [sys.executable, str(child), str(checkpoint), str(script), str(ROWS)],
+                start_new_session=True,
+                stdout=log,
+                stderr=log,
             )
 
     def committed():

@@ -55,7 +55,9 @@ class Application(ABC):
         """Compare what came out with what was planted."""
 
 
-def run(application: Application, session: Session, folder: Path, seed: int, *, timeout: float | None = None) -> Results:
+def run(
+    application: Application, session: Session, folder: Path, seed: int, *, timeout: float | None = None
+) -> Results:
     """Write the data and the script into a folder, run the script to its end, and return what its queries and rules delivered."""
     folder.mkdir(parents=True, exist_ok=True)
     application.prepare(folder, seed)

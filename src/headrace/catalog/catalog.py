@@ -56,10 +56,20 @@ class Catalog:
         if found is None:
             known = self.names()
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
-            sides = [SHED.name, *(f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad"))] if "." in name else []
+            sides = (
+                [SHED.name, *(f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad"))]
+                if "." in name
+                else []
+            )
             sides += [f"{rule.name}.failed" for rule in self.rules()] if "." in name else []
-            sides += [f"{query.name}.late" for query in self.queries() if "." in name and references(query.text).is_paced]
-            raise NameFault(f"no stream, table or query {name!r}", span=span, hint=did_you_mean(name, [*known, *sides], otherwise=otherwise))
+            sides += [
+                f"{query.name}.late" for query in self.queries() if "." in name and references(query.text).is_paced
+            ]
+            raise NameFault(
+                f"no stream, table or query {name!r}",
+                span=span,
+                hint=did_you_mean(name, [*known, *sides], otherwise=otherwise),
+            )
         return found
 
     def aggregate(self, name: str) -> Aggregate | None:
@@ -71,7 +81,9 @@ class Catalog:
         found = self._rules.get(name.lower())
         if found is None:
             known = [rule.name for rule in self.rules()]
-            raise NameFault(f"no rule {name!r}", span=span, hint=did_you_mean(name, known, otherwise="CREATE RULE makes one"))
+            raise NameFault(
+                f"no rule {name!r}", span=span, hint=did_you_mean(name, known, otherwise="CREATE RULE makes one")
+            )
         return found
 
     def has_rule(self, name: str) -> bool:
@@ -86,7 +98,9 @@ class Catalog:
         taken = self._taken(definition)
         if taken is not None:
             raise NameFault(
-                f"{definition.name!r} is already a {_kind(taken)}", span=span, hint="choose another name, DROP it first, or CREATE OR REPLACE"
+                f"{definition.name!r} is already a {_kind(taken)}",
+                span=span,
+                hint="choose another name, DROP it first, or CREATE OR REPLACE",
             )
         self.replace(definition, span=span)
 
@@ -95,18 +109,28 @@ class Catalog:
         key = definition.name.lower()
         other = self._taken(definition)
         if other is not None and isinstance(other, Rule) != isinstance(definition, Rule):
-            raise NameFault(f"{definition.name!r} is already a {_kind(other)}", span=span, hint="choose another name, or DROP it first")
+            raise NameFault(
+                f"{definition.name!r} is already a {_kind(other)}",
+                span=span,
+                hint="choose another name, or DROP it first",
+            )
         if isinstance(definition, Rule):
             self._rules[key] = definition
             return
         if isinstance(definition, Sink):
             self._sinks[key] = definition
             return
-        before: Relation | Aggregate | None = self._aggregates.get(key) if isinstance(definition, Aggregate) else self._relations.get(key)
+        before: Relation | Aggregate | None = (
+            self._aggregates.get(key) if isinstance(definition, Aggregate) else self._relations.get(key)
+        )
         if before is not None and _promise(before) != _promise(definition):
             readers = self.callers(key) if isinstance(definition, Aggregate) else self.readers(key)
             if readers:
-                raise NameFault(f"{before.name!r} is read by {', '.join(readers)}, so its columns must stay", span=span, hint=self._first(readers[0]))
+                raise NameFault(
+                    f"{before.name!r} is read by {', '.join(readers)}, so its columns must stay",
+                    span=span,
+                    hint=self._first(readers[0]),
+                )
         if isinstance(definition, Query) and key in self._reached(definition):
             raise NameFault(f"query {definition.name!r} would read itself", span=span, hint="give it another name")
         if isinstance(definition, Aggregate):
@@ -117,11 +141,19 @@ class Catalog:
     def remove(self, name: str, kind: str | None = None, *, span: Span | None = None) -> Definition:
         """Forget a definition that no query reads; `kind` (stream, table, query, aggregate) must fit if given."""
         wanted = None if kind is None else kind.lower()
-        shelves: dict[str | None, Mapping[str, Definition]] = {"aggregate": self._aggregates, "rule": self._rules, "sink": self._sinks}
+        shelves: dict[str | None, Mapping[str, Definition]] = {
+            "aggregate": self._aggregates,
+            "rule": self._rules,
+            "sink": self._sinks,
+        }
         found = shelves.get(wanted, self._relations).get(name.lower())
         if found is None or (wanted is not None and _kind(found) != wanted):
             known = [each.name for each in self if wanted is None or _kind(each) == wanted]
-            raise NameFault(f"no {wanted or 'definition'} {name!r}", span=span, hint=did_you_mean(name, known, otherwise=_other_kind(found)))
+            raise NameFault(
+                f"no {wanted or 'definition'} {name!r}",
+                span=span,
+                hint=did_you_mean(name, known, otherwise=_other_kind(found)),
+            )
         match found:
             case Aggregate():
                 readers = self.callers(name)
@@ -145,8 +177,14 @@ class Catalog:
         """The queries and rules that name this stream, table or query directly."""
         key = name.lower()
         sides = {key, f"{key}.bad", f"{key}.late"}
-        queries = [query.name for query in self.queries() if sides & (references(query.text).relations | {each.lower() for each in query.watched})]
-        rules = [rule.name for rule in self.rules() if rule.event.lower() in sides or key in map(str.lower, rule.raises)]
+        queries = [
+            query.name
+            for query in self.queries()
+            if sides & (references(query.text).relations | {each.lower() for each in query.watched})
+        ]
+        rules = [
+            rule.name for rule in self.rules() if rule.event.lower() in sides or key in map(str.lower, rule.raises)
+        ]
         return queries + [name for name in rules if name.lower() != key]
 
     def sources(self, name: str) -> set[str]:
@@ -224,7 +262,9 @@ class Catalog:
             case Stream() | Table() | Query():
                 return self._relations.get(key) or self._rules.get(key)
 
-    def _shelf(self, definition: Definition) -> dict[str, Aggregate] | dict[str, Relation] | dict[str, Rule] | dict[str, Sink]:
+    def _shelf(
+        self, definition: Definition
+    ) -> dict[str, Aggregate] | dict[str, Relation] | dict[str, Rule] | dict[str, Sink]:
         match definition:
             case Aggregate():
                 return self._aggregates
@@ -247,7 +287,14 @@ class Catalog:
         if not isinstance(stream, Stream) or side.lower() not in ("bad", "late"):
             return None
         schema = BAD if side.lower() == "bad" else stream.schema
-        return changed(stream, name=f"{stream.name}.{side.lower()}", schema=schema, timing=Timing.INTERNAL, time_column=None, skew=0)
+        return changed(
+            stream,
+            name=f"{stream.name}.{side.lower()}",
+            schema=schema,
+            timing=Timing.INTERNAL,
+            time_column=None,
+            skew=0,
+        )
 
 
 def _clock_stream(name: str) -> Stream | None:
@@ -270,4 +317,6 @@ def _kind(definition: Definition) -> str:
 
 
 def _other_kind(found: Definition | None) -> str | None:
-    return None if found is None else f"{found.name!r} is a {_kind(found)}: write DROP {_kind(found).upper()} {found.name}"
+    return (
+        None if found is None else f"{found.name!r} is a {_kind(found)}: write DROP {_kind(found).upper()} {found.name}"
+    )

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import os
 
-from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Option, Query, Stream, Table, Timing
+from headrace.catalog.definitions import (
+    SCHEDULE,
+    START_ON,
+    STOP_ON,
+    Aggregate,
+    Connector,
+    Option,
+    Query,
+    Stream,
+    Table,
+    Timing,
+)
 from headrace.errors import NameFault, TypeFault
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import (
@@ -29,11 +40,26 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
         name = statement.time_column
         field = next((field for field in schema if field.name.lower() == name.text.lower()), None)
         if field is None:
-            raise NameFault(f"no column {name.text!r} in {statement.name.text}", span=name.span, hint=did_you_mean(name.text, schema.names))
+            raise NameFault(
+                f"no column {name.text!r} in {statement.name.text}",
+                span=name.span,
+                hint=did_you_mean(name.text, schema.names),
+            )
         if field.type is not Type.TIMESTAMP:
-            raise TypeFault(f"column {field.name!r} is {field.type.value}, not TIMESTAMP", span=name.span, hint="declare it as TIMESTAMP")
+            raise TypeFault(
+                f"column {field.name!r} is {field.type.value}, not TIMESTAMP",
+                span=name.span,
+                hint="declare it as TIMESTAMP",
+            )
         column = field.name
-    return Stream(statement.name.text, schema, define_connector(statement.connector), Timing(statement.timing), column, statement.skew_us)
+    return Stream(
+        statement.name.text,
+        schema,
+        define_connector(statement.connector),
+        Timing(statement.timing),
+        column,
+        statement.skew_us,
+    )
 
 
 def define_table(statement: CreateTable, schema: Schema) -> Table:
@@ -49,14 +75,20 @@ def define_aggregate(statement: CreateAggregate) -> Aggregate:
 def define_query(statement: CreateQuery, schema: Schema) -> Query:
     """The query that a statement declares; without INTO its results go to the console."""
     sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
-    return Query(statement.name.text, statement.select_text, schema, sinks, {**statement.options, **_switched(statement.switch)})
+    return Query(
+        statement.name.text, statement.select_text, schema, sinks, {**statement.options, **_switched(statement.switch)}
+    )
 
 
 def _switched(clause: SwitchClause | None) -> dict[str, Option]:
     """What turns a query on and off, as options by which it is known again."""
     if clause is None:
         return {}
-    found = {SCHEDULE: clause.schedule, START_ON: clause.start_on and clause.start_on.text, STOP_ON: clause.stop_on and clause.stop_on.text}
+    found = {
+        SCHEDULE: clause.schedule,
+        START_ON: clause.start_on and clause.start_on.text,
+        STOP_ON: clause.stop_on and clause.stop_on.text,
+    }
     return {name: str(value) for name, value in found.items() if value is not None}
 
 

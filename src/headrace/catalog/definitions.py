@@ -126,7 +126,14 @@ class Rule(Struct, frozen=True, tag="rule"):
 Definition: TypeAlias = Stream | Table | Query | Aggregate | Sink | Rule
 
 #: Columns of <rule>.failed: calls that were given up, with the detection as JSON and the key that another try should carry.
-FAILED = Schema.of(key=Type.STRING, action=Type.STRING, reason=Type.STRING, tries=Type.INT, detected=Type.TIMESTAMP, detection=Type.STRING)
+FAILED = Schema.of(
+    key=Type.STRING,
+    action=Type.STRING,
+    reason=Type.STRING,
+    tries=Type.INT,
+    detected=Type.TIMESTAMP,
+    detection=Type.STRING,
+)
 #: Kinds of streams that no statement names: events that rules raise, what rules failed to do, and times of the clock.
 RAISED, FAILURES, CLOCK = "RAISED", "FAILURES", "CLOCK"
 

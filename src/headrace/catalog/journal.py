@@ -42,7 +42,9 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise HostFault(f"cannot write {self.path}: {error.strerror}", hint="choose a checkpoint folder that can be written") from error
+            raise HostFault(
+                f"cannot write {self.path}: {error.strerror}", hint="choose a checkpoint folder that can be written"
+            ) from error
 
     def read(self) -> list[Entry]:
         """All entries, oldest first."""
@@ -52,7 +54,9 @@ class Journal:
         try:
             return [_DECODER.decode(line) for line in lines]
         except msgspec.DecodeError as error:
-            raise HostFault(f"{self.path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error
+            raise HostFault(
+                f"{self.path} is damaged: {error}", hint="restore the checkpoint folder from a copy"
+            ) from error
 
     def _complete(self) -> int:
         """How many bytes the complete lines take."""

@@ -9,7 +9,16 @@ from functools import lru_cache
 from sqlglot import exp
 
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import CreateQuery, Detection, RowsClause, Select, WhileClause, pace_of, unions_of, window_of
+from headrace.language.syntax.statements import (
+    CreateQuery,
+    Detection,
+    RowsClause,
+    Select,
+    WhileClause,
+    pace_of,
+    unions_of,
+    window_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +34,25 @@ class References:
 def references(text: str) -> References:
     """Find the streams, tables, queries and functions that a SELECT mentions."""
     statements = parse(text)
-    trees = [part for statement in statements if isinstance(statement, Select | CreateQuery) for part in _trees(statement.select)]
+    trees = [
+        part
+        for statement in statements
+        if isinstance(statement, Select | CreateQuery)
+        for part in _trees(statement.select)
+    ]
     own = {cte.alias.lower() for tree in trees for cte in tree.find_all(exp.CTE)}
     nodes = [node for tree in trees for node in tree.walk()]
     named = {".".join(part.name for part in node.parts).lower() for node in nodes if isinstance(node, exp.Table)}
     called = {node.name.lower() for node in nodes if isinstance(node, exp.Anonymous)}
-    detected = {part.source.text.lower() for statement in statements if isinstance(statement, Detection) for part in statement.parts}
-    return References(frozenset((named - own) | detected), frozenset(called), any(pace_of(node) is not None for node in nodes))
+    detected = {
+        part.source.text.lower()
+        for statement in statements
+        if isinstance(statement, Detection)
+        for part in statement.parts
+    }
+    return References(
+        frozenset((named - own) | detected), frozenset(called), any(pace_of(node) is not None for node in nodes)
+    )
 
 
 def _trees(tree: exp.Expr) -> Iterator[exp.Expr]:

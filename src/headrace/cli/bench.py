@@ -29,13 +29,17 @@ def bench(
     name: str = typer.Argument(..., help="A file of benches/ without its .py, such as core."),
     quick: bool = typer.Option(False, "--quick", help="Smaller inputs and fewer runs: figures are rough."),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
-    pictures: Path = typer.Option(Path("figures"), "--figures", file_okay=False, help="Where what is drawn goes, if the benchmark draws anything."),
+    pictures: Path = typer.Option(
+        Path("figures"), "--figures", file_okay=False, help="Where what is drawn goes, if the benchmark draws anything."
+    ),
 ) -> None:
     """Measure Headrace, and the peers where they are installed. Works in a checkout only."""
     folder = checkout() / "benches"
     file = folder / f"{name}.py"
     if not file.is_file():
-        known = ", ".join(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))) or "none yet"
+        known = (
+            ", ".join(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))) or "none yet"
+        )
         err.print(f"no benchmark {name!r}; there are: {known}", markup=False)
         raise typer.Exit(RUN_FAILED)
     with faults():
@@ -82,7 +86,15 @@ def table(figures: dict[str, Any]) -> Table:
         values = [_number(row.get("peers", {}).get(peer)) for peer in peers]
         ratio = "" if row.get("ratio") is None else f"{row['ratio']:.2f}x"
         judged = f"[{colour}]{verdict}[/]" if colour else ""
-        result.add_row(str(row["case"]), _number(row.get("ours")), *values, row.get("unit", ""), ratio, _number(row.get("target")), judged)
+        result.add_row(
+            str(row["case"]),
+            _number(row.get("ours")),
+            *values,
+            row.get("unit", ""),
+            ratio,
+            _number(row.get("target")),
+            judged,
+        )
     return result
 
 

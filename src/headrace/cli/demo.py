@@ -33,7 +33,9 @@ FASTEST = 70.0
 
 
 def demo(
-    seconds: float | None = typer.Option(None, min=1, help="Stop after so many seconds of results; else run until Ctrl-C."),
+    seconds: float | None = typer.Option(
+        None, min=1, help="Stop after so many seconds of results; else run until Ctrl-C."
+    ),
     plain: bool = typer.Option(False, "--plain", help="Print lines; the default where the output is not a terminal."),
     viewport: bool = typer.Option(
         False,
@@ -122,16 +124,27 @@ class SpeedMap:
         road = Table.grid(padding=(0, 1))
         for segment in sorted({*speeds, *(() if self.viewport is None else range(1, SEGMENTS + 1))}):
             if shown is not None and (segment not in shown or segment not in speeds):
-                road.add_row(Text(f"segment {segment:>2}", style="dim"), Text("not visible" if segment not in shown else "...", style="bright_black"))
+                road.add_row(
+                    Text(f"segment {segment:>2}", style="dim"),
+                    Text("not visible" if segment not in shown else "...", style="bright_black"),
+                )
                 continue
             _, speed, count = speeds[segment]
             slow = f"{confirmed.get(segment, 0):,} slow pairs" if shown is None else ""
             jam = Text(slow, style="red" if colour(speed) == "red" else "dim")
             road.add_row(
-                f"segment {segment:>2}", bar(speed, max(10, width - 56)), f"{speed:5.1f} km/h", Text(f"{count:,} readings", style="dim"), jam
+                f"segment {segment:>2}",
+                bar(speed, max(10, width - 56)),
+                f"{speed:5.1f} km/h",
+                Text(f"{count:,} readings", style="dim"),
+                jam,
             )
         seconds = 10 if self.viewport is None else 2
-        title = Text.assemble(("Traffic speed map", "bold"), f"  {seconds} s windows, newest ends {instant(newest)}  ", ("(Ctrl-C stops)", "dim"))
+        title = Text.assemble(
+            ("Traffic speed map", "bold"),
+            f"  {seconds} s windows, newest ends {instant(newest)}  ",
+            ("(Ctrl-C stops)", "dim"),
+        )
         saved = () if self.display is None else (Text(""), self.display.savings.table())
         return Group(title, Text(""), road, Text(""), self.meter.table(), *saved)
 
@@ -143,7 +156,9 @@ class SpeedMap:
             speeds = " ".join(f"{segment}:{self._speeds[segment][1]:.0f}" for segment in segments)
             slow = sum(self._confirmed.values())
         meter = self.meter
-        rates = ", ".join(f"{name} {meter.stream_rate(name):,.0f}/s lag {meter.lag(name)}" for name in meter.latest.streams)
+        rates = ", ".join(
+            f"{name} {meter.stream_rate(name):,.0f}/s lag {meter.lag(name)}" for name in meter.latest.streams
+        )
         middle = f"{slow} slow pairs" if self.display is None else self.display.savings.line()
         return f"km/h by segment {speeds or '-'} | {middle} | {rates} | {meter.headline()}"
 
@@ -188,7 +203,11 @@ def _live(picture: SpeedMap, seconds: float | None) -> None:
         session = _start(picture)
     out.print(f"[dim]Spark and its queries started in {time.monotonic() - started:.0f} s[/]")
     stopping = threading.Event()
-    with session, interruptible(stopping.set) as stop, Live(picture.draw(out.width), console=out, auto_refresh=False) as live:
+    with (
+        session,
+        interruptible(stopping.set) as stop,
+        Live(picture.draw(out.width), console=out, auto_refresh=False) as live,
+    ):
 
         def look() -> None:
             picture.look(session)
@@ -204,7 +223,9 @@ def _lines(picture: SpeedMap, seconds: float | None) -> None:
     started = time.monotonic()
     out.print("starting Spark ...")
     with _start(picture) as session, interruptible(lambda: err.print("stopping ...")) as stop:
-        out.print(f"Spark and its queries started in {time.monotonic() - started:.0f} s; the first window ends in some seconds")
+        out.print(
+            f"Spark and its queries started in {time.monotonic() - started:.0f} s; the first window ends in some seconds"
+        )
 
         def look() -> None:
             picture.look(session)
@@ -219,6 +240,8 @@ def _lines(picture: SpeedMap, seconds: float | None) -> None:
 
 def _farewell(picture: SpeedMap) -> None:
     read = sum(stream.tuples for stream in picture.meter.latest.streams.values())
-    out.print(f"stopped after {read:,} tuples and {picture.windows:,} map updates. The queries: headrace explain examples/{picture.script}")
+    out.print(
+        f"stopped after {read:,} tuples and {picture.windows:,} map updates. The queries: headrace explain examples/{picture.script}"
+    )
     if picture.display is not None:
         out.print(f"the viewport moved {picture.display.moves} times; {picture.display.savings.line()}")

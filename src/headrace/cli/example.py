@@ -32,7 +32,9 @@ MOST_ROWS = 20
 
 def example(
     name: str | None = typer.Argument(None, help="An application; without it they are listed."),
-    folder: Path | None = typer.Option(None, "--folder", file_okay=False, help="Write data, script and results here and keep them."),
+    folder: Path | None = typer.Option(
+        None, "--folder", file_okay=False, help="Write data, script and results here and keep them."
+    ),
     seed: int = typer.Option(1, "--seed", help="The same seed gives the same data."),
     host: Host = typer.Option(Host.spark, help="Where queries run; local needs no Java."),
 ) -> None:
@@ -101,7 +103,9 @@ def _run(item: Application, folder: Path, seed: int, host: Host) -> Sequence[Che
     for check in checks:
         if not check.holds:
             err.print(f"{check.what}: planted {check.planted}, found {check.found}", markup=False)
-    out.print(f"{read:,} tuples in {took:.1f} s on the {host.value} host; all about it: docs/applications/{item.name}.md")
+    out.print(
+        f"{read:,} tuples in {took:.1f} s on the {host.value} host; all about it: docs/applications/{item.name}.md"
+    )
     return checks
 
 

@@ -82,7 +82,10 @@ def tables(item: Experiment, outcome: Outcome) -> Iterator[Table]:
     """What the paper claims first, then what only the simulator says."""
     claims = [finding for finding in outcome.findings if finding.paper is not None]
     figures = [finding for finding in outcome.findings if finding.paper is None]
-    for title, findings in ((f"{item.title} ({item.source})", claims), ("Figures of the paper's model, by an independent simulator", figures)):
+    for title, findings in (
+        (f"{item.title} ({item.source})", claims),
+        ("Figures of the paper's model, by an independent simulator", figures),
+    ):
         if findings:
             yield _table(title, findings, with_paper=findings is claims)
 
@@ -111,7 +114,13 @@ def _run(item: Experiment, scale: Scale, seed: int, folder: Path) -> Outcome:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Report]:
-    columns = (TextColumn(name), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        TextColumn(name),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("", total=None)
 

@@ -46,8 +46,12 @@ EXAMPLES = (
 
 
 def explain(
-    file: Path | None = typer.Argument(None, exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."),
-    sql: str | None = typer.Option(None, "-e", "--sql", help="A SELECT to explain; FILE then only says what streams there are."),
+    file: Path | None = typer.Argument(
+        None, exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."
+    ),
+    sql: str | None = typer.Option(
+        None, "-e", "--sql", help="A SELECT to explain; FILE then only says what streams there are."
+    ),
     as_json: bool = typer.Option(False, "--json", help="As JSON: an object with a plan for each query."),
 ) -> None:
     """Show how the queries of a file, or one given here, would run. Needs no Java."""

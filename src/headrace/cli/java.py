@@ -67,7 +67,11 @@ def probe(executable: Path, origin: str) -> Java | None:
     for extra in ([VECTOR], []):
         try:
             shown = subprocess.run(
-                [str(executable), *extra, "-XshowSettings:properties", "-version"], capture_output=True, text=True, timeout=60, check=False
+                [str(executable), *extra, "-XshowSettings:properties", "-version"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
             return None

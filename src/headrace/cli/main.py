@@ -29,7 +29,9 @@ app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("example", epilog=example.EXAMPLES)(example.example)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.add_typer(experiment.app, name="experiment")
-app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(test.test)
+app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    test.test
+)
 
 
 def _say_version(wanted: bool) -> None:
@@ -41,7 +43,9 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def options(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks and Spark's log."),
-    version: bool = typer.Option(False, "--version", help="Say the version and stop.", is_eager=True, callback=_say_version),
+    version: bool = typer.Option(
+        False, "--version", help="Say the version and stop.", is_eager=True, callback=_say_version
+    ),
 ) -> None:
     """Continuous SQL queries over streams, run by Spark."""
     if debug:

@@ -51,13 +51,31 @@ class Meter:
 
     def table(self) -> Table:
         """Everything, as rows of one table."""
-        table = Table(box=None, header_style="bold", pad_edge=False, title=self.headline(), title_justify="left", title_style="")
+        table = Table(
+            box=None, header_style="bold", pad_edge=False, title=self.headline(), title_justify="left", title_style=""
+        )
         for heading in ("stream or query", "per second", "total", "frontier lag", "latency", "late", "bad"):
             table.add_column(heading, justify="left" if heading.startswith("stream") else "right")
         for name, stream in self.latest.streams.items():
-            table.add_row(name, f"{self.stream_rate(name):,.0f} in", f"{stream.tuples:,}", self.lag(name), "", f"{stream.late:,}", f"{stream.bad:,}")
+            table.add_row(
+                name,
+                f"{self.stream_rate(name):,.0f} in",
+                f"{stream.tuples:,}",
+                self.lag(name),
+                "",
+                f"{stream.late:,}",
+                f"{stream.bad:,}",
+            )
         for name, query in self.latest.queries.items():
-            table.add_row(name, f"{self.query_rate(name):,.1f} out", f"{query.results:,}", "", milliseconds(query.latency_ms), "", "")
+            table.add_row(
+                name,
+                f"{self.query_rate(name):,.1f} out",
+                f"{query.results:,}",
+                "",
+                milliseconds(query.latency_ms),
+                "",
+                "",
+            )
         return table
 
     def headline(self) -> str:

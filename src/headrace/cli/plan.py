@@ -30,12 +30,22 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def plan(
-    file: Path = typer.Argument(..., exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."),
+    file: Path = typer.Argument(
+        ..., exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."
+    ),
     rate: list[str] = typer.Option([], "--rate", metavar="STREAM=N/s", help="How fast a stream comes; once for each."),
-    service: list[str] = typer.Option([], "--service", metavar="KIND=TIME", help="Time a tuple for a kind of operator, such as join=5us."),
-    selectivity: list[str] = typer.Option([], "--selectivity", metavar="KIND=N", help="Outputs a tuple for a kind of operator, such as filter=0.1."),
-    groups: float = typer.Option(GROUPS, "--groups", min=1, help="How many different keys a window with GROUP BY sees."),
-    overhead: str = typer.Option("50ms", "--overhead", metavar="TIME", help="What a micro-batch costs beside its operators."),
+    service: list[str] = typer.Option(
+        [], "--service", metavar="KIND=TIME", help="Time a tuple for a kind of operator, such as join=5us."
+    ),
+    selectivity: list[str] = typer.Option(
+        [], "--selectivity", metavar="KIND=N", help="Outputs a tuple for a kind of operator, such as filter=0.1."
+    ),
+    groups: float = typer.Option(
+        GROUPS, "--groups", min=1, help="How many different keys a window with GROUP BY sees."
+    ),
+    overhead: str = typer.Option(
+        "50ms", "--overhead", metavar="TIME", help="What a micro-batch costs beside its operators."
+    ),
     speedup: float = typer.Option(1.0, "--speedup", min=1e-6, help="What if the processor were so many times as fast?"),
     json: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the forecast here as well, as JSON."),
 ) -> None:
@@ -64,7 +74,9 @@ def _leave(found: CapacityReport) -> None:
         raise typer.Exit(PROMISE_BROKEN)
 
 
-def _pair(text: str, option: str, example: str, known: Collection[str], parse: Callable[[str], float]) -> tuple[str, float]:
+def _pair(
+    text: str, option: str, example: str, known: Collection[str], parse: Callable[[str], float]
+) -> tuple[str, float]:
     name, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"write {option} {name}={example}")

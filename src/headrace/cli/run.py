@@ -20,10 +20,18 @@ EXAMPLES = (
 
 
 def run(
-    file: Path = typer.Argument(..., exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."),
-    checkpoint: Path | None = typer.Option(None, help="Keep state here; a later run continues from it. Without it nothing is kept."),
-    once: bool = typer.Option(False, "--once", help="Read what the sources hold now, end all windows, deliver and stop."),
-    buckets: int | None = typer.Option(None, min=1, help="Number of state partitions; the default fits this machine. Fixed by the first run."),
+    file: Path = typer.Argument(
+        ..., exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."
+    ),
+    checkpoint: Path | None = typer.Option(
+        None, help="Keep state here; a later run continues from it. Without it nothing is kept."
+    ),
+    once: bool = typer.Option(
+        False, "--once", help="Read what the sources hold now, end all windows, deliver and stop."
+    ),
+    buckets: int | None = typer.Option(
+        None, min=1, help="Number of state partitions; the default fits this machine. Fixed by the first run."
+    ),
     host: Host = typer.Option(Host.spark, help="Where queries run; local is for trying out small inputs."),
     stats: bool = typer.Option(False, "--stats", help="Print rates and times every few seconds."),
 ) -> None:

@@ -41,8 +41,12 @@ KEYWORDS = """
 
 
 def sql(
-    checkpoint: Path | None = typer.Option(None, help="Keep state here; a later run continues from it. Without it nothing is kept."),
-    buckets: int | None = typer.Option(None, min=1, help="Number of state partitions. Fixed by the first run on a checkpoint."),
+    checkpoint: Path | None = typer.Option(
+        None, help="Keep state here; a later run continues from it. Without it nothing is kept."
+    ),
+    buckets: int | None = typer.Option(
+        None, min=1, help="Number of state partitions. Fixed by the first run on a checkpoint."
+    ),
     host: Host = typer.Option(Host.spark, help="Where queries run; local is for trying out small inputs."),
 ) -> None:
     """Type statements at a prompt, or pipe them in."""
@@ -134,7 +138,11 @@ class Shell:
                 complain(error, statement)
                 self._failed = error
                 return
-            self._names |= set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", statement)) if statement.upper().startswith("CREATE") else set()
+            self._names |= (
+                set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", statement))
+                if statement.upper().startswith("CREATE")
+                else set()
+            )
 
     def _words(self) -> list[str]:
         functions = [name for name in (*FUNCTIONS, *AGGREGATES) if name.isidentifier()]

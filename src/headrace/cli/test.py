@@ -17,7 +17,8 @@ from headrace.cli.output import RUN_FAILED, err, out
 from headrace.errors import HostFault
 
 EXAMPLES = (
-    "Examples:\n\nheadrace test   (everything)\n\nheadrace test tests/unit -k window   (the checks, then only these tests; arguments go to pytest)"
+    "Examples:\n\nheadrace test   (everything)\n\n"
+    "headrace test tests/unit -k window   (the checks, then only these tests; arguments go to pytest)"
 )
 #: pytest's exit code for "nothing matched", which is no failure when arguments choose tests of one kind only.
 NOTHING_COLLECTED = 5

@@ -13,7 +13,12 @@ from headrace.model.time import SECOND, format_instant
 SEGMENTS = 12
 #: Operators as people call them; tuples are dropped where they would have been read.
 PLACES = {"filter": "the filter", "union": "the union", "orderedunion": "the union", "project": "a projection"}
-PLACES |= {"partialaggregate": "the average", "paneaggregate": "the average", "output": "the result", "tap": "the way to the buckets"}
+PLACES |= {
+    "partialaggregate": "the average",
+    "paneaggregate": "the average",
+    "output": "the result",
+    "tap": "the way to the buckets",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,9 @@ class Savings:
 
     def table(self) -> Table:
         """A row for each place."""
-        table = Table(box=None, header_style="bold", pad_edge=False, title=self.line(), title_justify="left", title_style="")
+        table = Table(
+            box=None, header_style="bold", pad_edge=False, title=self.line(), title_justify="left", title_style=""
+        )
         table.add_column("not needed, dropped before")
         for heading in ("tuples", "of all read"):
             table.add_column(heading, justify="right")

@@ -31,7 +31,10 @@ class CommandLog:
                     os.fsync(file.fileno())
                 temporary.replace(self.directory / f"{number:08d}.json")
         except OSError as error:
-            raise HostFault(f"cannot write the command log in {self.directory}: {error.strerror}", hint="choose a writable --checkpoint") from error
+            raise HostFault(
+                f"cannot write the command log in {self.directory}: {error.strerror}",
+                hint="choose a writable --checkpoint",
+            ) from error
         return number + 1
 
     def upto(self, count: int | None) -> list[Command]:

@@ -43,7 +43,11 @@ from headrace.model.stint import Stint
 def assumed(running: Running) -> list[tuple[VertexId, Pattern]]:
     """What nobody needs, as the outputs that it was said of and patterns."""
     outputs = {query.query: query.output for query in running.queries}
-    return [(outputs[told.query], told.feedback.pattern) for told in running.told if told.feedback.intent is Intent.ASSUMED and told.query in outputs]
+    return [
+        (outputs[told.query], told.feedback.pattern)
+        for told in running.told
+        if told.feedback.intent is Intent.ASSUMED and told.query in outputs
+    ]
 
 
 #: So many assumptions about one query are in force at most. More are ignored, which is always right; to forget one that buckets heed is not.
@@ -62,7 +66,9 @@ class Running(Struct, frozen=True):
     feedback: UseFeedback = UseFeedback()
     relays: tuple[Relay, ...] = ()
     told: tuple[Tell, ...] = ()  # what is not needed and what is wanted first, as long as it has not ended
-    strategies: tuple[UseStrategy, ...] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
+    strategies: tuple[
+        UseStrategy, ...
+    ] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
 
     breaks: tuple[UseBreaks, ...] = ()  # likewise
     shedders: tuple[ShedAt, ...] = ()  # as promises need; see graph.shedding for what is in force
@@ -77,35 +83,50 @@ class Running(Struct, frozen=True):
         taken = msgspec.structs.replace(self, commands=self.commands + 1, deferrals=self._deferred_after(command))
         match command:
             case AddQuery():
-                queries, ending, stopped = (_without(found, command.query) for found in (self.queries, self.ending, self.stopped))
+                queries, ending, stopped = (
+                    _without(found, command.query) for found in (self.queries, self.ending, self.stopped)
+                )
                 if command.stint is None and not command.switch.is_manual:
                     return msgspec.structs.replace(taken, queries=queries, ending=ending, stopped=(*stopped, command))
                 added = _apart(command, ending)
                 return msgspec.structs.replace(taken, queries=(*queries, added), ending=ending, stopped=stopped)
             case StartQuery(stint=stint):
-                found = next((query for query in self.stopped if query.query == stint.query and query.number < stint.number), None)
+                found = next(
+                    (query for query in self.stopped if query.query == stint.query and query.number < stint.number),
+                    None,
+                )
                 if found is None:
                     return taken
                 begun = msgspec.structs.replace(found, graph=for_stint(found.graph, stint), stint=stint)
-                return msgspec.structs.replace(taken, queries=(*self.queries, begun), stopped=_without(self.stopped, stint.query))
+                return msgspec.structs.replace(
+                    taken, queries=(*self.queries, begun), stopped=_without(self.stopped, stint.query)
+                )
             case StopQuery(query=name, number=number):
                 found = next((query for query in self.queries if query.query == name and query.number == number), None)
                 if found is None:
                     return taken
                 queries, closed = _without(self.queries, name), closing(found)
-                return msgspec.structs.replace(taken, queries=queries, ending=(*self.ending, closed), stopped=(*self.stopped, closed))
+                return msgspec.structs.replace(
+                    taken, queries=queries, ending=(*self.ending, closed), stopped=(*self.stopped, closed)
+                )
             case EndQuery(query=name, number=number):
                 ending = tuple(query for query in self.ending if (query.query, query.number) != (name, number))
                 return msgspec.structs.replace(taken, ending=ending)
             case DropQuery(query=name):
-                queries, ending, stopped = (_without(found, name) for found in (self.queries, self.ending, self.stopped))
+                queries, ending, stopped = (
+                    _without(found, name) for found in (self.queries, self.ending, self.stopped)
+                )
                 strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
                 breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
                 schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
                 told = tuple(told for told in self.told if told.query != name)
                 shedding = tuple(chosen for chosen in self.shedding if chosen.query != name)
-                left = msgspec.structs.replace(taken, queries=queries, ending=ending, stopped=stopped, shedding=shedding)
-                return msgspec.structs.replace(left, strategies=strategies, breaks=breaks, schedulers=schedulers, told=told)
+                left = msgspec.structs.replace(
+                    taken, queries=queries, ending=ending, stopped=stopped, shedding=shedding
+                )
+                return msgspec.structs.replace(
+                    left, strategies=strategies, breaks=breaks, schedulers=schedulers, told=told
+                )
             case Drain():
                 return msgspec.structs.replace(taken, draining=True)
             case UseStrategy(query=name):

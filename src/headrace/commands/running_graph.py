@@ -37,4 +37,6 @@ def facts_in(running: Running) -> dict[VertexId, Facts]:
 def spread_in(running: Running, facts: dict[VertexId, Facts]) -> Spread:
     """What follows from all that was told of queries, and that operators found out, and has not ended."""
     said = [((relay.reader, relay.port), relay.pattern) for relay in running.relays]
-    return spread_all(whole_of(running), assumed(running), said=said, facts=facts, answer=REACHES[running.feedback.reach])
+    return spread_all(
+        whole_of(running), assumed(running), said=said, facts=facts, answer=REACHES[running.feedback.reach]
+    )

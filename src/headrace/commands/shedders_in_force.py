@@ -74,10 +74,16 @@ def sheddable(graph: Graph) -> set[Arc]:
     system: set[VertexId] = set()
     found: set[Arc] = set()
     for vertex in graph:
-        if (isinstance(vertex.spec, Scan) and vertex.spec.stream.startswith(SYSTEM)) or any(origin in system for origin in vertex.inputs):
+        if (isinstance(vertex.spec, Scan) and vertex.spec.stream.startswith(SYSTEM)) or any(
+            origin in system for origin in vertex.inputs
+        ):
             system.add(vertex.id)
             continue
-        found |= {(vertex.id, port) for port, origin in enumerate(vertex.inputs) if not isinstance(vertices[origin].spec, PartialAggregate)}
+        found |= {
+            (vertex.id, port)
+            for port, origin in enumerate(vertex.inputs)
+            if not isinstance(vertices[origin].spec, PartialAggregate)
+        }
     return found
 
 
@@ -100,7 +106,9 @@ def parts_of(graph: Graph, name: VertexId) -> int:
             vertex = vertices[name]
             parts = [count(origin) for origin in vertex.inputs]
             # of a union each tuple comes from one input
-            counts[name] = max(parts, default=1) if isinstance(vertex.spec, Union | OrderedUnion | Pace) else max(1, sum(parts))
+            counts[name] = (
+                max(parts, default=1) if isinstance(vertex.spec, Union | OrderedUnion | Pace) else max(1, sum(parts))
+            )
         return counts[name]
 
     return count(name)
@@ -127,7 +135,9 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
     qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
     parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
     chosen = [one for one in running.shedding if one.query in qos]
-    wanted = {one.query: min(one.share or 0.0, share_of_each(qos[one.query].error or 0.0, parts[one.query])) for one in chosen}
+    wanted = {
+        one.query: min(one.share or 0.0, share_of_each(qos[one.query].error or 0.0, parts[one.query])) for one in chosen
+    }
     dropped: dict[VertexId, float] = {}
     found = []
     for vertex in whole:

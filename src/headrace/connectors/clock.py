@@ -35,7 +35,10 @@ class ClockSource:
         except ValueError as error:
             raise QueryError(f"CLOCK: {error}", hint="write CLOCK (at '*:00:00')") from error
         if [field.type for field in stream.schema] != [Type.TIMESTAMP] or stream.timing is not Timing.EXTERNAL:
-            raise TypeFault("a clock has one column, its time", hint="CREATE STREAM hours (at TIMESTAMP) TIMESTAMP BY at FROM CLOCK (at '*:00:00')")
+            raise TypeFault(
+                "a clock has one column, its time",
+                hint="CREATE STREAM hours (at TIMESTAMP) TIMESTAMP BY at FROM CLOCK (at '*:00:00')",
+            )
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Take the times that have come, at most `limit`."""
@@ -57,7 +60,9 @@ class ClockSource:
         after, upto = split
         found = pl.Series(self._schema.names[0], list(self._times.between(after, upto)), dtype=pl.Int64)
         rows = pl.DataFrame([found.cast(pl.Datetime("us"))])
-        yield Chunk(rows.select(select(self._schema, columns).names) if columns else rows, (found // SECOND).alias("seq"))
+        yield Chunk(
+            rows.select(select(self._schema, columns).names) if columns else rows, (found // SECOND).alias("seq")
+        )
 
     def finished(self, offset: Offset) -> bool:
         return True

@@ -85,11 +85,15 @@ class SkippingSource(Protocol):
     Records that match one of the patterns `unneeded` may be left out; `__ts` in a pattern stands for the time column.
     """
 
-    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+    def latest_without(
+        self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int
+    ) -> Offset:
         """As `latest`, but what would be left out counts for little: a micro-batch that reads little goes far."""
         ...
 
-    def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
+    def read_without(
+        self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
+    ) -> Iterator[Chunk | Skipped]:
         """As `read`, without what may be left out as far as that is known unread."""
         ...
 

@@ -27,7 +27,9 @@ def check_console(connector: Connector) -> None:
 class ConsoleSink:
     """Writes to `out`, or to whatever standard output is when a block is written."""
 
-    def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path, out: TextIO | None = None) -> None:
+    def __init__(
+        self, query: str, connector: Connector, schema: Schema, checkpoint: Path, out: TextIO | None = None
+    ) -> None:
         check_console(connector)
         self._query = query
         self._schema = schema

@@ -56,7 +56,9 @@ def check_source(stream: Stream) -> None:
     """Refuse a stream whose source cannot be made; touches nothing."""
     kind = stream.connector.kind
     if kind not in SOURCES or kind in _OWN:
-        raise NameFault(f"there is no source {kind!r}", hint=near(kind, [known for known in SOURCES if known not in _OWN]))
+        raise NameFault(
+            f"there is no source {kind!r}", hint=near(kind, [known for known in SOURCES if known not in _OWN])
+        )
     match kind:
         case "FILES":
             check_files(stream.connector)

@@ -41,7 +41,9 @@ def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     for number, row in enumerate(rows):
         for name in row:
             if name not in names:
-                raise NameFault(f"row {number}: stream {stream.name} has no column {name!r}", hint=near(str(name), names))
+                raise NameFault(
+                    f"row {number}: stream {stream.name} has no column {name!r}", hint=near(str(name), names)
+                )
     return pl.DataFrame([_column(field, [row.get(field.name) for row in rows]) for field in stream.schema])
 
 
@@ -64,7 +66,11 @@ class MemorySink:
 
     def rows(self) -> list[dict[str, Any]]:
         """All results in the order of their batches."""
-        return [row for _, frame in sorted(self._batches.copy().items(), key=lambda item: item[0]) for row in frame.iter_rows(named=True)]
+        return [
+            row
+            for _, frame in sorted(self._batches.copy().items(), key=lambda item: item[0])
+            for row in frame.iter_rows(named=True)
+        ]
 
 
 def _column(field: Field, values: list[Any]) -> pl.Series:

@@ -28,7 +28,9 @@ def check_names(connector: Connector, known: Iterable[str], *, prefixes: tuple[s
 def require(connector: Connector, name: str, example: str) -> Option:
     """The value of an option that must be there."""
     if name not in connector.options:
-        raise QueryError(f"{connector.kind} needs the option {name!r}", hint=f"write {connector.kind} ({name} {example}, ...)")
+        raise QueryError(
+            f"{connector.kind} needs the option {name!r}", hint=f"write {connector.kind} ({name} {example}, ...)"
+        )
     return connector.options[name]
 
 
@@ -41,7 +43,9 @@ def delimiter(options: Mapping[str, Option]) -> str:
     """Read the character between the fields of CSV."""
     found = text(options, "delimiter", ",").replace("\\t", "\t")
     if len(found.encode()) != 1 or found in '"\r\n':
-        raise QueryError(f"the delimiter {found!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'")
+        raise QueryError(
+            f"the delimiter {found!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'"
+        )
     return found
 
 

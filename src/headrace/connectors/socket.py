@@ -82,7 +82,10 @@ class SocketSource:
                 splits.append([first, low, high])
                 low = high
         if splits and splits[0][1] != begin:
-            raise SourceFault(f"the spool {self._directory} begins after position {begin}", hint="restore the checkpoint, or start with a new one")
+            raise SourceFault(
+                f"the spool {self._directory} begins after position {begin}",
+                hint="restore the checkpoint, or start with a new one",
+            )
         return splits
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
@@ -94,12 +97,18 @@ class SocketSource:
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            raise SourceFault(f"{path} is gone before it was read", hint="restore the checkpoint, or start with a new one") from None
+            raise SourceFault(
+                f"{path} is gone before it was read", hint="restore the checkpoint, or start with a new one"
+            ) from None
         with path.open("rb") as file:
             for lines in text.blocks(file, begin - first, end - first, size=size):
                 parsed = text.parse(lines, schema, text.Json())
                 seq = pl.Series("seq", first + lines.begin + parsed.positions, dtype=pl.Int64)
-                bad = bad_lines(lines, parsed.bad, origin, 1 + text.count_lines(path, 0, lines.begin)) if parsed.bad else None
+                bad = (
+                    bad_lines(lines, parsed.bad, origin, 1 + text.count_lines(path, 0, lines.begin))
+                    if parsed.bad
+                    else None
+                )
                 yield Chunk(parsed.rows, seq, bad)
 
     def finished(self, offset: Offset) -> bool:

@@ -31,7 +31,9 @@ _APPENDING = threading.Lock()
 def put(directory: Path, batch: int, part: int, rows: pl.DataFrame) -> None:
     """Write one part of a batch; writing it again replaces it."""
     directory.mkdir(parents=True, exist_ok=True)
-    replace_file(directory / _part_name(batch, part), lambda file: rows.write_ipc(file, compat_level=pl.CompatLevel.oldest()))
+    replace_file(
+        directory / _part_name(batch, part), lambda file: rows.write_ipc(file, compat_level=pl.CompatLevel.oldest())
+    )
 
 
 def commit(directory: Path, batch: int, rows: Sequence[int]) -> None:
@@ -51,7 +53,9 @@ def append(directory: Path, rows: pl.DataFrame) -> None:
 def committed(directory: Path) -> list[int]:
     """The numbers of the batches that can be read, ascending."""
     try:
-        return sorted(int(name[:-5]) for name in os.listdir(directory) if name.endswith(".done") and name[:-5].isdigit())
+        return sorted(
+            int(name[:-5]) for name in os.listdir(directory) if name.endswith(".done") and name[:-5].isdigit()
+        )
     except FileNotFoundError:
         return []
 
@@ -94,7 +98,10 @@ class SpoolSource:
         for batch, part, first, count in split:
             path = str(self._directory / _part_name(batch, part))
             if not os.path.exists(path):
-                raise SourceFault(f"{path} is gone before it was read", hint="restore the checkpoint directory, or start with a new one")
+                raise SourceFault(
+                    f"{path} is gone before it was read",
+                    hint="restore the checkpoint directory, or start with a new one",
+                )
             columnar.check_columns(path, "arrow", schema)
             for at, raw in columnar.read_rows(path, "arrow", 0, count, schema):
                 rows, wrong, reasons = columnar.typed(raw, schema)

@@ -67,6 +67,8 @@ class SystemSource:
 
     def _batches(self, start: Offset) -> list[int]:
         try:
-            return sorted(batch for name in os.listdir(self._directory) if name.isdigit() and (batch := int(name)) >= (start or 0))
+            return sorted(
+                batch for name in os.listdir(self._directory) if name.isdigit() and (batch := int(name)) >= (start or 0)
+            )
         except FileNotFoundError:
             return []

@@ -11,7 +11,16 @@ from msgspec import Struct
 from headrace.analysis.forecast.facts import Facts, VertexFacts
 from headrace.analysis.shedding.decision import ShedPlan, decide
 from headrace.analysis.shedding.from_running import shedding_plan
-from headrace.commands.command import Command, Cost, ShedAt, UseCapacities, UseDeferrals, UseFairness, UseScheduler, UseShedders
+from headrace.commands.command import (
+    Command,
+    Cost,
+    ShedAt,
+    UseCapacities,
+    UseDeferrals,
+    UseFairness,
+    UseScheduler,
+    UseShedders,
+)
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of, whole_of
 from headrace.control.decisions import Decision, Decisions
@@ -85,7 +94,10 @@ class Controller:
         self.seen = observation = self._monitor.look(seen, reports, running, now, cores)
         if running.draining:
             return Guidance(pace=Pace())  # nothing comes any more that could be quick
-        found = {name: standings(qos, observation.queries[name], now - self._began[name], LOOKAHEAD) for name, qos in promised.items()}
+        found = {
+            name: standings(qos, observation.queries[name], now - self._began[name], LOOKAHEAD)
+            for name, qos in promised.items()
+        }
         pace = self._pace(observation, running, found, len(reports))
         commands = self._order_work(observation, running, found, pace)
         commands += self._defer(observation, running)
@@ -93,7 +105,9 @@ class Controller:
             commands += self._shed(observation, running, found)
         return Guidance(tuple(commands), pace)
 
-    def _pace(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], buckets: int) -> Pace | None:
+    def _pace(
+        self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], buckets: int
+    ) -> Pace | None:
         """How much is done at a time: all of it, unless something may wait for something else that is more urgent."""
         promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
         work, at_once = work_in(seen, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
@@ -105,8 +119,17 @@ class Controller:
         if wanted is None and self._budget is None:
             return None
         if (wanted is None) != (self._budget is None):
-            what = "do all at once" if wanted is None else f"do about {wanted / 1e6:.0f} ms of work in a bucket at a time"
-            self.decisions.add(Decision(seen.time, None, what, "queries differ in how quick they must be" if wanted else "none must be quicker"))
+            what = (
+                "do all at once" if wanted is None else f"do about {wanted / 1e6:.0f} ms of work in a bucket at a time"
+            )
+            self.decisions.add(
+                Decision(
+                    seen.time,
+                    None,
+                    what,
+                    "queries differ in how quick they must be" if wanted else "none must be quicker",
+                )
+            )
         self._budget = wanted
         return Pace(wanted, dict.fromkeys(self._left_unread(seen, running), 0))
 
@@ -122,13 +145,17 @@ class Controller:
         for name in sorted(found ^ before):
             most = max((waiting.get(query, 0) for query in readers.get(name, ())), default=0)
             what = f"leave {name} unread" if name in found else f"read {name} again"
-            self.decisions.add(Decision(seen.time, None, what, f"{most:,} tuples wait for those who read it, and they may wait"))
+            self.decisions.add(
+                Decision(seen.time, None, what, f"{most:,} tuples wait for those who read it, and they may wait")
+            )
         self._unread = found
         return found
 
     def _may_wait(self, running: Running) -> frozenset[str]:
         """The queries that wait for others."""
-        return frozenset(query.query for query in running.queries if self._budget is not None and not is_strict(query.qos))
+        return frozenset(
+            query.query for query in running.queries if self._budget is not None and not is_strict(query.qos)
+        )
 
     def _defer(self, seen: Observation, running: Running) -> list[Command]:
         """Put off what the ingest would do at once and can wait."""
@@ -145,10 +172,19 @@ class Controller:
                 self.decisions.add(Decision(seen.time, None, f"put {new.vertex} off", why))
         for gone in before:
             if gone not in after:
-                self.decisions.add(Decision(seen.time, None, f"put {gone.vertex} off no longer", "it may not wait now, or nothing must be quick"))
+                self.decisions.add(
+                    Decision(
+                        seen.time,
+                        None,
+                        f"put {gone.vertex} off no longer",
+                        "it may not wait now, or nothing must be quick",
+                    )
+                )
         return [UseDeferrals(after)]
 
-    def _order_work(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None) -> list[Command]:
+    def _order_work(
+        self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None
+    ) -> list[Command]:
         """Choose who runs first, unless users have."""
         if any(not choice.auto for choice in running.schedulers):
             return self._tell_costs(seen)
@@ -193,8 +229,13 @@ class Controller:
 
     def _tell_costs(self, seen: Observation) -> list[Command]:
         """What operators cost, if it differs much from what was told."""
-        costs = {name: Cost(cost.service * 1e9, cost.selectivity, TUPLE_BYTES, TUPLE_BYTES) for name, cost in seen.costs.items()}
-        if seen.time - self._told_at < EVERY or not any(_differs(self._told.get(name), cost) for name, cost in costs.items()):
+        costs = {
+            name: Cost(cost.service * 1e9, cost.selectivity, TUPLE_BYTES, TUPLE_BYTES)
+            for name, cost in seen.costs.items()
+        }
+        if seen.time - self._told_at < EVERY or not any(
+            _differs(self._told.get(name), cost) for name, cost in costs.items()
+        ):
             return []
         self._told, self._told_at = costs, seen.time
         return [UseCapacities(costs)]
@@ -217,12 +258,18 @@ class Controller:
             if one.share > GRAIN / 2
         )
         pressed = f", corrected by {self._pressure.value:+.0%}" if self._pressure.value else ""
-        return self._order(wanted, seen, running, f"load {load:.2f} of what micro-batches of {seconds * 1e3:.0f} ms can do{pressed}")
+        return self._order(
+            wanted, seen, running, f"load {load:.2f} of what micro-batches of {seconds * 1e3:.0f} ms can do{pressed}"
+        )
 
     def _order(self, wanted: tuple[ShedAt, ...], seen: Observation, running: Running, reason: str) -> list[Command]:
         before = {one.arc: one for one in running.shedders}
         after = {one.arc: one for one in wanted}
-        changes = [arc for arc in before.keys() | after.keys() if abs(_share(before.get(arc)) - _share(after.get(arc))) > GRAIN / 2]
+        changes = [
+            arc
+            for arc in before.keys() | after.keys()
+            if abs(_share(before.get(arc)) - _share(after.get(arc))) > GRAIN / 2
+        ]
         if not changes:
             return []
         more = any(_share(after.get(arc)) > _share(before.get(arc)) for arc in changes)
@@ -231,7 +278,9 @@ class Controller:
         self._changed = seen.time
         for arc in sorted(changes):
             told = after.get(arc) or before[arc]
-            self.decisions.add(Decision(seen.time, told.query, f"shed {_share(after.get(arc)):.0%} before {arc[0]}", reason))
+            self.decisions.add(
+                Decision(seen.time, told.query, f"shed {_share(after.get(arc)):.0%} before {arc[0]}", reason)
+            )
         return [UseShedders(wanted)]
 
     def _note_shortfall(self, now: int, load: float) -> None:
@@ -264,7 +313,11 @@ def work_in(seen: Observation, running: Running) -> dict[VertexId, float]:
     work: dict[VertexId, float] = {}
     for vertex in whole_of(running):
         cost = seen.costs.get(vertex.id, VertexCost(0.0, 1.0))
-        into = seen.rates.get(vertex.spec.stream, 0.0) if isinstance(vertex.spec, Scan) else sum(rates.get(name, 0.0) for name in vertex.inputs)
+        into = (
+            seen.rates.get(vertex.spec.stream, 0.0)
+            if isinstance(vertex.spec, Scan)
+            else sum(rates.get(name, 0.0) for name in vertex.inputs)
+        )
         rates[vertex.id] = into if isinstance(vertex.spec, Scan) else into * cost.selectivity
         work[vertex.id] = into * cost.service
     return work
@@ -280,15 +333,27 @@ def _differs(told: Cost | None, now: Cost) -> bool:
     if told is None:
         return True
     return (
-        abs(now.service_ns - told.service_ns) > DIFFERENT * told.service_ns or abs(now.selectivity - told.selectivity) > DIFFERENT * told.selectivity
+        abs(now.service_ns - told.service_ns) > DIFFERENT * told.service_ns
+        or abs(now.selectivity - told.selectivity) > DIFFERENT * told.selectivity
     )
 
 
-def _pressed(pressure: Pressure, found: dict[str, tuple[Standing, ...]], *classes: Strictness, share: float = 1.0) -> Pressure:
+def _pressed(
+    pressure: Pressure, found: dict[str, tuple[Standing, ...]], *classes: Strictness, share: float = 1.0
+) -> Pressure:
     """What latencies of these classes say, of which so much is judged."""
-    latencies = [each for standing in found.values() for each in standing if each.measure == "latency" and each.strictness in classes]
+    latencies = [
+        each
+        for standing in found.values()
+        for each in standing
+        if each.measure == "latency" and each.strictness in classes
+    ]
     seen = [msgspec.structs.replace(each, observed=share * each.observed) for each in latencies]
-    return pressure.after(is_broken=any(not each.is_kept for each in seen), slack=min(each.slack for each in seen)) if seen else pressure
+    return (
+        pressure.after(is_broken=any(not each.is_kept for each in seen), slack=min(each.slack for each in seen))
+        if seen
+        else pressure
+    )
 
 
 def _share(shedder: ShedAt | None) -> float:

@@ -43,7 +43,11 @@ class Decisions:
         if self._known is None:
             self._known = []
             if self._path.exists():
-                self._known = [msgspec.json.decode(line, type=Decision) for line in self._path.read_bytes().splitlines() if line.endswith(b"}")]
+                self._known = [
+                    msgspec.json.decode(line, type=Decision)
+                    for line in self._path.read_bytes().splitlines()
+                    if line.endswith(b"}")
+                ]
         return self._known
 
 

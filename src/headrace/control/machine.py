@@ -50,7 +50,11 @@ class Machine(Struct, frozen=True):
 
     def after(self, seconds: float, work: Work) -> Machine:
         """With one more micro-batch."""
-        weight, seconds_, span = _KEPT * self.weight + 1.0, _KEPT * self.seconds + seconds, _KEPT * self.span + work.span
+        weight, seconds_, span = (
+            _KEPT * self.weight + 1.0,
+            _KEPT * self.seconds + seconds,
+            _KEPT * self.span + work.span,
+        )
         squared, product = _KEPT * self.span_squared + work.span**2, _KEPT * self.product + work.span * seconds
         spread = squared * weight - span**2
         cost = self.cost

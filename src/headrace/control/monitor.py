@@ -102,7 +102,9 @@ class Monitor:
         results = _per_second(first.results, latest.results, now - first.time)
         queries = {query.query: _query(query.query, running, seen, results) for query in running.queries}
         unread = sum(counts.queued for counts in seen.vertices.values())
-        return Observation(now, self.machine, rates, dict(self._costs), self._reading, queries, unread, self._usual(rates))
+        return Observation(
+            now, self.machine, rates, dict(self._costs), self._reading, queries, unread, self._usual(rates)
+        )
 
     def _batch(self, reports: Sequence[Report], now: int, cores: int) -> None:
         """Learn from how long a micro-batch took."""
@@ -114,13 +116,21 @@ class Monitor:
         if self.looks > STARTING:
             self.machine = self.machine.after(seconds, work)
         tuples = sum(counts.tuples for report in reports for streams in report.streams for counts in streams.values())
-        operators = sum(counts.busy_ns for report in reports for vertices in report.ingest for counts in vertices.values())
+        operators = sum(
+            counts.busy_ns for report in reports for vertices in report.ingest for counts in vertices.values()
+        )
         reading = max(0, sum(sum(report.ingest_ns) for report in reports) - operators) / 1e9
         if tuples >= _FEW:
-            self._reading = self._reading + _NEWEST * (reading / tuples - self._reading) if self._reading else reading / tuples
+            self._reading = (
+                self._reading + _NEWEST * (reading / tuples - self._reading) if self._reading else reading / tuples
+            )
         so_far = self._batches
         self._batches = _Batches(
-            so_far.number + 1, so_far.seconds + seconds, so_far.span + work.span, so_far.reading + reading, so_far.tuples + tuples
+            so_far.number + 1,
+            so_far.seconds + seconds,
+            so_far.span + work.span,
+            so_far.reading + reading,
+            so_far.tuples + tuples,
         )
 
     def _usual(self, rates: Mapping[str, float]) -> Usual:
@@ -128,7 +138,9 @@ class Monitor:
         if len(self._older) < 2:
             return Usual(rates, dict(self._costs), self._reading, self.machine.fixed)
         first, latest = self._older[0], self._older[-1]
-        costs = {name: _from_to(first.vertices.get(name, (0, 0, 0)), counts) for name, counts in latest.vertices.items()}
+        costs = {
+            name: _from_to(first.vertices.get(name, (0, 0, 0)), counts) for name, counts in latest.vertices.items()
+        }
         found = {name: cost for name, cost in costs.items() if cost is not None}
         before, after = first.batches, latest.batches
         number, tuples = after.number - before.number, after.tuples - before.tuples
@@ -150,7 +162,9 @@ class Monitor:
                 self._costs[name] = fresh
             else:
                 service = old.service + _NEWEST * (fresh.service - old.service)
-                self._costs[name] = VertexCost(service, old.selectivity + _NEWEST * (fresh.selectivity - old.selectivity))
+                self._costs[name] = VertexCost(
+                    service, old.selectivity + _NEWEST * (fresh.selectivity - old.selectivity)
+                )
         self._costs = {name: cost for name, cost in self._costs.items() if name in latest.vertices}
 
 
@@ -164,7 +178,9 @@ def _work(reports: Sequence[Report], cores: int) -> Work:
 def _look(seen: Statistics, now: int, batches: _Batches) -> _Look:
     streams: dict[str, int] = {}
     for name, counts in seen.streams.items():
-        streams |= {name: counts.tuples, f"{name}.late": counts.late, f"{name}.bad": counts.bad} if counts.tuples else {}
+        streams |= (
+            {name: counts.tuples, f"{name}.late": counts.late, f"{name}.bad": counts.bad} if counts.tuples else {}
+        )
     results = {name: query.results for name, query in seen.queries.items()}
     vertices = {name: (each.tuples_in, each.tuples_out, each.busy_ns) for name, each in seen.vertices.items()}
     return _Look(now, streams, results, vertices, batches)
@@ -183,7 +199,9 @@ def _from_to(before: tuple[int, int, int], after: tuple[int, int, int]) -> Verte
 
 
 def _per_second(before: Mapping[str, int], after: Mapping[str, int], elapsed: int) -> dict[str, float]:
-    return {name: (count - before.get(name, 0)) * SECOND / elapsed for name, count in after.items()} if elapsed > 0 else {}
+    return (
+        {name: (count - before.get(name, 0)) * SECOND / elapsed for name, count in after.items()} if elapsed > 0 else {}
+    )
 
 
 def _query(name: str, running: Running, seen: Statistics, results: Mapping[str, float]) -> QueryObservation:

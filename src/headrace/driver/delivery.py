@@ -26,7 +26,14 @@ from headrace.driver.rules.reactions import Reactions
 from headrace.driver.shed_rows import shed_rows
 from headrace.driver.staged_results import staged_name
 from headrace.engine.clock import Clock, SystemClock
-from headrace.engine.statistics import GuardStatistics, QueryStatistics, ShedStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.engine.statistics import (
+    GuardStatistics,
+    QueryStatistics,
+    ShedStatistics,
+    Statistics,
+    StreamStatistics,
+    VertexStatistics,
+)
 from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
@@ -64,7 +71,11 @@ class Delivery:
         """Make the sinks of new queries and close those of dropped ones."""
         wanted = {query.query: query for query in running.known}
         self.reactions.outbox.start()
-        for name in [name for name in self.sinks if name not in wanted or self._opened[name] != (wanted[name].sinks, wanted[name].schema)]:
+        for name in [
+            name
+            for name in self.sinks
+            if name not in wanted or self._opened[name] != (wanted[name].sinks, wanted[name].schema)
+        ]:
             for sink in self.sinks.pop(name):
                 sink.close()
         for name, query in wanted.items():
@@ -88,7 +99,12 @@ class Delivery:
                 partial.setdefault(row.name, []).append(Page.decode(row.payload))
             elif row.kind is Kind.REPORT:
                 reports.append(decode_report(row.payload))
-        outputs = {vertex.id: vertex.spec.query for query in running.working for vertex in query.graph.vertices if isinstance(vertex.spec, Output)}
+        outputs = {
+            vertex.id: vertex.spec.query
+            for query in running.working
+            for vertex in query.graph.vertices
+            if isinstance(vertex.spec, Output)
+        }
         bounds = _least_bounds(reports)
         self.bounds = bounds
         self._exchange(batch, pages, bounds)
@@ -97,7 +113,9 @@ class Delivery:
         detected: dict[str, list[Page]] = {}
         first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
         for query in dict.fromkeys(outputs.values()):
-            own = [vertex for vertex, output in outputs.items() if output == query]  # two if one stint is being ended and the next is on
+            own = [
+                vertex for vertex, output in outputs.items() if output == query
+            ]  # two if one stint is being ended and the next is on
             if any(vertex in partial for vertex in own):
                 self.partials[query] = [page for vertex in own for page in partial.get(vertex, [])]
             found = [page for vertex in own for page in pages.get(vertex, [])]
@@ -112,7 +130,9 @@ class Delivery:
             self.statistics.queries.setdefault(query, QueryStatistics()).results += count
             for sink in self.sinks.get(query, []):
                 if isinstance(sink, FilesSink):
-                    writing.append(self._writers.submit(sink.write, batch, found, [staged_name(row) for row in elsewhere]))
+                    writing.append(
+                        self._writers.submit(sink.write, batch, found, [staged_name(row) for row in elsewhere])
+                    )
                 else:
                     sink.write(batch, found)
             for subscriber in self.subscribers.get(query, []):
@@ -120,7 +140,11 @@ class Delivery:
         for written in writing:
             written.result()
         ends = (*outputs, *running.watched())
-        ended = running.draining and all(bounds.get(vertex, BEGIN) >= END for vertex in ends) and _all_read(reports, running)
+        ended = (
+            running.draining
+            and all(bounds.get(vertex, BEGIN) >= END for vertex in ends)
+            and _all_read(reports, running)
+        )
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(reports, bounds, running)
         if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
@@ -157,7 +181,9 @@ class Delivery:
                         newest[name] = max(newest.get(name, BEGIN), seen.newest)
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
-        exchanges = {name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")}
+        exchanges = {
+            name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")
+        }
         raised = {event: min(bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()}
         after = msgspec.structs.replace(
             before,
@@ -203,7 +229,12 @@ class Delivery:
         readers = readers_of(running)
         for arc, setting in settings.items():
             found = total.setdefault(arc, ShedStatistics((), "", 0.0))
-            found.queries, found.kind, found.share, found.active = readers[arc[0]], setting.shedding.kind, setting.share, True
+            found.queries, found.kind, found.share, found.active = (
+                readers[arc[0]],
+                setting.shedding.kind,
+                setting.share,
+                True,
+            )
         for counted in (counted for report in reports for counted in report.shed):
             arc = counted.reader, counted.port
             total[arc].seen += counted.seen
@@ -248,7 +279,9 @@ class Delivery:
 
 def _all_read(reports: list[Report], running: Running) -> bool:
     """Whether nothing is left to read that could be of a later stint."""
-    streams = {stream.name for query in running.stopped if query.switch.schedule is not None for stream in query.streams}
+    streams = {
+        stream.name for query in running.stopped if query.switch.schedule is not None for stream in query.streams
+    }
     return all(report.reached.get(name, BEGIN) >= END for report in reports for name in streams)
 
 

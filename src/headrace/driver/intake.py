@@ -42,7 +42,9 @@ class Deployed:
     def __init__(self, running: Running, directory: Path, sources: dict[str, Source]) -> None:
         self.running = running
         self.placement: Placement = placement_of(running)
-        self.streams: dict[str, Stream] = {stream.name: stream for query in (*running.working, *running.stopped) for stream in query.streams}
+        self.streams: dict[str, Stream] = {
+            stream.name: stream for query in (*running.working, *running.stopped) for stream in query.streams
+        }
         self.exchanges = self.placement.exchanges()
         self.wanted = _wanted(self.placement, closed_in(running))
         self.sources: dict[str, Source] = {}
@@ -64,21 +66,34 @@ def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
     """The streams that the tuples of each exchange stem from."""
     specs = {vertex.id: vertex.spec for vertex in placement.keyed}
     found: dict[str, tuple[str, ...]] = {}
-    for name, sources in upstream_sources(placement.keyed).items():  # in topological order, but an exchange has no arc to its readers
+    for name, sources in upstream_sources(
+        placement.keyed
+    ).items():  # in topological order, but an exchange has no arc to its readers
         spec = specs[name]
         if isinstance(spec, Exchange):
             found[f"exchange:{spec.origin}"] = tuple(
-                stream for source in sources if isinstance(receive := specs[source], Receive) for stream in receive.streams
+                stream
+                for source in sources
+                if isinstance(receive := specs[source], Receive)
+                for stream in receive.streams
             )
     while any(root in found for roots in found.values() for root in roots):
-        found = {name: tuple(dict.fromkeys(base for root in roots for base in found.get(root, (root,)))) for name, roots in found.items()}
+        found = {
+            name: tuple(dict.fromkeys(base for root in roots for base in found.get(root, (root,))))
+            for name, roots in found.items()
+        }
     return found
 
 
 def _wanted(placement: Placement, closed: Collection[VertexId]) -> set[str]:
     """The streams that a query or something that is watched reads now."""
     routes = (vertex.spec for vertex in placement.routes() if vertex.id not in closed)
-    return {name.removesuffix(".late").removesuffix(".bad") for route in routes if isinstance(route, Receive) for name in route.streams}
+    return {
+        name.removesuffix(".late").removesuffix(".bad")
+        for route in routes
+        if isinstance(route, Receive)
+        for name in route.streams
+    }
 
 
 class Deployments:
@@ -141,7 +156,14 @@ class Intake:
             streams = {name: {**at, "ended": False} if name.startswith(SYSTEM) else at for name, at in streams.items()}
         # what waits in the buckets is reason enough for a micro-batch, though nothing else differs
         turn = start.get("turn", 0) + bool(progress.unread)
-        end: Offset = {"time": time, "commands": commands, "streams": streams, "exchanges": exchanges, "budget": progress.budget, "turn": turn}
+        end: Offset = {
+            "time": time,
+            "commands": commands,
+            "streams": streams,
+            "exchanges": exchanges,
+            "budget": progress.budget,
+            "turn": turn,
+        }
         return end if _differs(start, end) or self._is_time(deployed, start, end, progress) else start
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> dict[str, Any]:
@@ -152,7 +174,11 @@ class Intake:
         if limit > 0 or at is None:
             at = self._end(source, at, deployed.needed, name, time, limit)
         # what the clock promised in the last micro-batch binds this one, if anybody asked or not
-        newest = max(before["newest"], progress.newest.get(name, BEGIN), _clock(deployed, start["time"]) if before["live"] else BEGIN)
+        newest = max(
+            before["newest"],
+            progress.newest.get(name, BEGIN),
+            _clock(deployed, start["time"]) if before["live"] else BEGIN,
+        )
         if stream.timing is not Timing.EXTERNAL and at != before["at"]:
             newest = time
         complete = source.finished(at)
@@ -179,7 +205,11 @@ class Intake:
         if deployed.running.ets.mode == "periodic":
             return bool(clocks) and _clock(deployed, end["time"]) > _clock(deployed, start["time"])
         now = _highest(_bounds(deployed, end), clocks)
-        before = _highest(_bounds(deployed, start), _clocks(deployed, start)) if start["streams"].keys() == end["streams"].keys() else {}
+        before = (
+            _highest(_bounds(deployed, start), _clocks(deployed, start))
+            if start["streams"].keys() == end["streams"].keys()
+            else {}
+        )
         for wait in progress.waits:
             roots = {root for name in wait.streams for root in deployed.roots.get(name, (name,))}
             unseen = end["time"] if wait.anyhow else BEGIN
@@ -199,7 +229,9 @@ class Intake:
             at, before = end["streams"][name], start["streams"].get(name)
             if (before is not None and before["at"] == at["at"]) or name not in deployed.wanted:
                 continue  # of a stream that only stopped queries read, what comes is passed over
-            for split in deployed.sources[name].splits(before["at"] if before else None, at["at"], parallel=self.parallel):
+            for split in deployed.sources[name].splits(
+                before["at"] if before else None, at["at"], parallel=self.parallel
+            ):
                 since = start["time"] if before else end["time"]
                 work[turn % self.parallel].append(Work(name, split, at["newest"], since))
                 turn += 1
@@ -215,7 +247,9 @@ class Intake:
             _bounds(deployed, end),
             _clocks(deployed, end),
             [encode_command(command) for command in commands],
-            arrived={name: start["streams"].get(name, at).get("fresh", end["time"]) for name, at in end["streams"].items()},
+            arrived={
+                name: start["streams"].get(name, at).get("fresh", end["time"]) for name, at in end["streams"].items()
+            },
             budget=end.get("budget"),
         )
         return [Task(0, end["time"], tuple(work[0]), base)] + [
@@ -235,7 +269,9 @@ class Intake:
 
 def _others_ended(deployed: Deployed, start: Offset, streams: Mapping[str, Any]) -> bool:
     """Whether all streams had ended but those that tell of the system itself, and events that rules raise because of these."""
-    others = [name for name in streams if not any(base.startswith(SYSTEM) for base in (name, *deployed.feeders.get(name, ())))]
+    others = [
+        name for name in streams if not any(base.startswith(SYSTEM) for base in (name, *deployed.feeders.get(name, ())))
+    ]
     return all(start["streams"].get(name, {}).get("ended", False) for name in others)
 
 

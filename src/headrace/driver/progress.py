@@ -19,8 +19,12 @@ class Progress(Struct, frozen=True):
     exchanges: dict[str, int] = {}  # bounds by origin
     waits: list[Wait] = []
     unread: int = 0  # tuples that wait in the buckets because the budget did not suffice
-    budget: int | None = None  # nanoseconds of estimated service that one bucket may spend in the next micro-batch; None: no limit
-    limits: dict[str, int] = {}  # most tuples of a stream that the next micro-batch reads, where it is not the intake's limit
+    budget: int | None = (
+        None  # nanoseconds of estimated service that one bucket may spend in the next micro-batch; None: no limit
+    )
+    limits: dict[
+        str, int
+    ] = {}  # most tuples of a stream that the next micro-batch reads, where it is not the intake's limit
     raised: dict[str, int] = {}  # bounds of the rules that raise each event
     raising: list[str] = []  # events that the last micro-batch raised
 

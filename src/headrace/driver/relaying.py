@@ -67,12 +67,17 @@ def agreed(reports: Sequence[Report], placement: Placement, buckets: Sequence[in
                 continue
             seen.add(relay)
             others = [number for number in buckets if number != bucket]
-            if all(_says(said.get(number, ()), relay) for number in others) or _goes_to(relay.pattern, receive, buckets) == bucket:
+            if (
+                all(_says(said.get(number, ()), relay) for number in others)
+                or _goes_to(relay.pattern, receive, buckets) == bucket
+            ):
                 yield relay
 
 
 def _says(relays: Iterable[Relay], wanted: Relay) -> bool:
-    return any((one.reader, one.port) == (wanted.reader, wanted.port) and covers(one.pattern, wanted.pattern) for one in relays)
+    return any(
+        (one.reader, one.port) == (wanted.reader, wanted.port) and covers(one.pattern, wanted.pattern) for one in relays
+    )
 
 
 def _goes_to(wanted: Pattern, receive: Receive, buckets: Sequence[int]) -> int | None:
@@ -88,6 +93,8 @@ def _goes_to(wanted: Pattern, receive: Receive, buckets: Sequence[int]) -> int |
     if not values or math.prod(map(len, values)) > MOST_COMBINATIONS:
         return None
     combined = list(zip(*product(*values), strict=True))
-    columns = [pl.Series(list(column)).cast(key.type.polars) for column, key in zip(combined, receive.keys or (), strict=True)]
+    columns = [
+        pl.Series(list(column)).cast(key.type.polars) for column, key in zip(combined, receive.keys or (), strict=True)
+    ]
     found = {buckets[int(place)] for place in hash_columns(columns) % np.uint64(len(buckets))}
     return found.pop() if len(found) == 1 else None

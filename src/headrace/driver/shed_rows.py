@@ -24,7 +24,10 @@ def shed_rows(reports: list[Report], running: Running) -> pl.DataFrame:
     for (reader, port), (seen, dropped) in sorted(counts.items()):
         setting = settings[reader, port]
         error = relative_error(setting.shedding.kind, seen, dropped)
-        rows += [(time, query, f"{reader}.{port}", setting.shedding.kind, setting.share, seen, dropped, error) for query in readers[reader]]
+        rows += [
+            (time, query, f"{reader}.{port}", setting.shedding.kind, setting.share, seen, dropped, error)
+            for query in readers[reader]
+        ]
     schema = {name: pl.Int64() if name == "at" else dtype for name, dtype in SHED.schema.polars().items()}
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("at").cast(SHED.schema.polars()["at"]))
 

@@ -18,7 +18,11 @@ def switches(reports: Sequence[Report], running: Running) -> list[Command]:
         return []
     now = max((report.time for report in reports), default=BEGIN)
     noticed = {name for report in reports for name in report.noticed}
-    return [*_ended(reports, running), *_stops(reports, running.queries, noticed), *_starts(reports, running.stopped, noticed, now)]
+    return [
+        *_ended(reports, running),
+        *_stops(reports, running.queries, noticed),
+        *_starts(reports, running.stopped, noticed, now),
+    ]
 
 
 def start_command(query: AddQuery, now: int) -> StartQuery:
@@ -47,7 +51,9 @@ def _is_over(query: AddQuery, reports: Sequence[Report]) -> bool:
 
 def _come(query: AddQuery, reports: Sequence[Report]) -> int:
     """How far the streams of a query have come, the slowest of them."""
-    return min((report.reached.get(stream.name, BEGIN) for report in reports for stream in query.streams), default=BEGIN)
+    return min(
+        (report.reached.get(stream.name, BEGIN) for report in reports for stream in query.streams), default=BEGIN
+    )
 
 
 def _starts(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str], now: int) -> Iterable[Command]:

@@ -22,9 +22,13 @@ class Buffer:
         self._first = 0  # position of the oldest element kept
         self._cursors = [0] * readers
         self._taken = [0] * readers  # tuples already taken of the reader's next element
-        self._waiting = [0] * readers  # tuples that the reader has not taken; counted, as a long queue is asked about often
+        self._waiting = [
+            0
+        ] * readers  # tuples that the reader has not taken; counted, as a long queue is asked about often
         self._carried: dict[int, deque[Waiting]] = {}  # what a reader brought along: read before anything else
-        self._parts: dict[int, tuple[Element, int, Page]] = {}  # the rest of a page begun, the same object each time it is asked for
+        self._parts: dict[
+            int, tuple[Element, int, Page]
+        ] = {}  # the rest of a page begun, the same object each time it is asked for
 
     def __len__(self) -> int:
         """How many elements are kept for the slowest reader."""
@@ -80,10 +84,14 @@ class Buffer:
     def take(self, reader: int, limit: int | None = None) -> Element:
         """The reader's next element, of a page at most `limit` tuples."""
         taken = self._taken[reader]
-        element, self.arrived = self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]
+        element, self.arrived = (
+            self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]
+        )
         if not isinstance(element, Page):
             self._pass(reader)
-            while self._folds and (following := self.next(reader)) is not None and isinstance(following[0], Punctuation):
+            while (
+                self._folds and (following := self.next(reader)) is not None and isinstance(following[0], Punctuation)
+            ):
                 element = Punctuation(max(element.bound, following[0].bound))
                 self._pass(reader)
             return element
@@ -102,7 +110,10 @@ class Buffer:
     def whole(self, reader: int) -> list[Waiting]:
         """All that the reader has not taken; the first as it was before any of it was taken."""
         behind = self._cursors[reader] - self._first
-        return [*self._carried.get(reader, ()), *(waiting for place, waiting in enumerate(self._elements) if place >= behind)]
+        return [
+            *self._carried.get(reader, ()),
+            *(waiting for place, waiting in enumerate(self._elements) if place >= behind),
+        ]
 
     def rest(self, reader: int) -> list[Waiting]:
         """All that the reader has not taken."""

@@ -122,7 +122,9 @@ class Engine:
         self.graph = graph
         self.ends = {vertex.id for vertex in graph if isinstance(vertex.spec, Output | Exchange)}
         readers = graph.readers()
-        self._ends_of = {name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in readers.items()}
+        self._ends_of = {
+            name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in readers.items()
+        }
         self._promises.ends = self.ends
         self._connect()
         self._sources = upstream_sources(graph)
@@ -158,7 +160,9 @@ class Engine:
     def use_schedulers(self, shares: Sequence[Share], fairness: Fairness) -> None:
         """Let schedulers choose who runs, until the graph changes; without any, the cycle does."""
         turns = self.turns
-        self.scheduled = Scheduled(self.network, self._cycle.runnable, lambda name: self.costs[name], turns) if shares else None
+        self.scheduled = (
+            Scheduled(self.network, self._cycle.runnable, lambda name: self.costs[name], turns) if shares else None
+        )
         if self.scheduled is not None:
             self.scheduled.use(shares, fairness)
 
@@ -211,7 +215,12 @@ class Engine:
     def _finish_urgent(self) -> None:
         """Do what must not wait, in the order of the graph, so that what comes of it goes on."""
         for vertex in self.graph:
-            while vertex.id in self.urgent and vertex.inputs and vertex.id not in self.ends and self._cycle.runnable(vertex.id):
+            while (
+                vertex.id in self.urgent
+                and vertex.inputs
+                and vertex.id not in self.ends
+                and self._cycle.runnable(vertex.id)
+            ):
                 visit = Visit(vertex.id, None)
                 done = self._execute(visit)
                 self._cycle.executed(visit, done.tuples, is_data=done.kind == "page")
@@ -237,7 +246,9 @@ class Engine:
             self.scheduled.executed(done.tuples * self.costs[done.vertex].service_ns)
             return done
         visit = self._cycle.select()
-        if visit is None and self._promises.send_due(self.operators, self._sources, self.assumptions.due() if self._guards else {}):
+        if visit is None and self._promises.send_due(
+            self.operators, self._sources, self.assumptions.due() if self._guards else {}
+        ):
             visit = self._cycle.select()
         if visit is None:
             return None
@@ -264,7 +275,11 @@ class Engine:
 
     def next_wakeup(self) -> int | None:
         """The time at which a silent source could release what is held now; None if no source ever will."""
-        return None if self.ets is None else next_wakeup(waits(self.network, self._sources, self.operators), self.bounds, self.ets)
+        return (
+            None
+            if self.ets is None
+            else next_wakeup(waits(self.network, self._sources, self.operators), self.bounds, self.ets)
+        )
 
     def waits(self) -> Iterator[tuple[tuple[VertexId, ...], int]]:
         """What would release something that is held now: sources, and the bound that all of them must reach."""
@@ -309,7 +324,9 @@ class Engine:
         """Continue from what `state` returned."""
         for name, chunks in state.items():
             if name in self.operators:
-                self.operators[name].restore({chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)})
+                self.operators[name].restore(
+                    {chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)}
+                )
                 self._unread.load(self.network, name, chunks)
 
     def close(self) -> None:
@@ -341,7 +358,11 @@ class Engine:
         name = visit.vertex
         operator, seen = self.operators[name], self.statistics[name]
         merges = name in self.network.registers
-        port, element = (0, None) if merges and not self.network.more(name) else self.network.take(name, _least(visit.limit, operator.portion))
+        port, element = (
+            (0, None)
+            if merges and not self.network.more(name)
+            else self.network.take(name, _least(visit.limit, operator.portion))
+        )
         bound = BEGIN  # what a dropped tuple would have told those who wait behind
         if (name, port) in self._guards and element is not None:
             element, bound = self.assumptions.let_in((name, port), element, tells_time=name in self._steady)

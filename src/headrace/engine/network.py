@@ -39,7 +39,9 @@ class Network:
         self.readers: dict[VertexId, tuple[Arc, ...]] = {}  # the arcs on which a vertex's buffer is read
         self.screen: Callable[[Arc, Page], Page] = lambda arc, page: page  # what is left of a page that is read there
         self.shedding: set[Arc] = set()  # arcs on which tuples are dropped before they are stored; for `use`
-        self.shed: Callable[[Arc, Sequence[Element]], Sequence[Element]] = lambda arc, elements: elements  # what is left of elements there
+        self.shed: Callable[[Arc, Sequence[Element]], Sequence[Element]] = lambda arc, elements: (
+            elements
+        )  # what is left of elements there
         self._own: dict[Arc, Buffer] = {}  # of such an arc: what is left, since its neighbours read everything
         self._buffers: dict[VertexId, Buffer] = {}
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
@@ -52,11 +54,21 @@ class Network:
         self.depth = {vertex.id: depth for depth, vertex in enumerate(graph)}
         self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
         self._inputs = {vertex.id: tuple((vertex.id, port) for port in range(len(vertex.inputs))) for vertex in graph}
-        self.readers = readers = {name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()}
-        self._own = {arc: Buffer(1, folds=self._folds) for arcs in readers.values() for arc in arcs if arc in self.shedding}
-        shared = {name: [arc for arc in arcs if arc not in self._own] for name, arcs in readers.items()} if self._own else readers
+        self.readers = readers = {
+            name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()
+        }
+        self._own = {
+            arc: Buffer(1, folds=self._folds) for arcs in readers.values() for arc in arcs if arc in self.shedding
+        }
+        shared = (
+            {name: [arc for arc in arcs if arc not in self._own] for name, arcs in readers.items()}
+            if self._own
+            else readers
+        )
         self._buffers = {name: Buffer(len(arcs), folds=self._folds) for name, arcs in shared.items()}
-        self._cursors = {arc: (self._buffers[name], number) for name, arcs in shared.items() for number, arc in enumerate(arcs)}
+        self._cursors = {
+            arc: (self._buffers[name], number) for name, arcs in shared.items() for number, arc in enumerate(arcs)
+        }
         self._cursors |= {arc: (buffer, 0) for arc, buffer in self._own.items()}
         self.ready, self.registers = {}, {}
         for vertex in graph:
@@ -69,8 +81,16 @@ class Network:
                 self.give((vertex.id, new), *unread.get((vertex.id, old), ((), 0)))
             if vertex.id in merging and vertex.id in known:
                 found, was = self.registers[vertex.id], known[vertex.id]
-                found.values = [was.values[kept[port]] if port in kept else value for port, value in enumerate(found.values)]
-                found.passed, found.newest, found.late, found.side, found.raised = was.passed, was.newest, was.late, was.side, True
+                found.values = [
+                    was.values[kept[port]] if port in kept else value for port, value in enumerate(found.values)
+                ]
+                found.passed, found.newest, found.late, found.side, found.raised = (
+                    was.passed,
+                    was.newest,
+                    was.late,
+                    was.side,
+                    True,
+                )
         self.arcs = ets_arcs(graph, merging, ends)
         self.needs_no_echo = only_merging_readers(graph, merging)
 
@@ -136,7 +156,9 @@ class Network:
 
     def stored(self, name: VertexId) -> int:
         """How many elements a vertex's buffer keeps for its slowest reader."""
-        return max(len(self._buffers[name]), *(len(self._own[arc]) for arc in self.readers[name] if arc in self._own), 0)
+        return max(
+            len(self._buffers[name]), *(len(self._own[arc]) for arc in self.readers[name] if arc in self._own), 0
+        )
 
     def first_stamp(self, arc: Arc) -> int:
         """The timestamp of the head of an arc that is ready."""
@@ -176,7 +198,11 @@ class Network:
         found = self.registers.get(name)
         if found is None:
             ready = [port for port in self.ports[name] if (name, port) in self.ready]
-            port = ready[0] if limit is None or len(ready) == 1 else min(ready, key=lambda port: self._next_time((name, port)))
+            port = (
+                ready[0]
+                if limit is None or len(ready) == 1
+                else min(ready, key=lambda port: self._next_time((name, port)))
+            )
         else:
             chosen = found.port()
             assert chosen is not None

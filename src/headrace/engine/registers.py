@@ -27,7 +27,9 @@ class Head:
 
     def at(self, first: int) -> Head:
         """The same page, read up to `first`."""
-        return Head(self.page, self.stamps, first, self.ordered if first < self.ordered else _ordered(self.stamps, first))
+        return Head(
+            self.page, self.stamps, first, self.ordered if first < self.ordered else _ordered(self.stamps, first)
+        )
 
     @property
     def stamp(self) -> int:
@@ -108,7 +110,9 @@ class Registers:
         upto: int | None = None
         for other, value in enumerate(self.values):
             if other != port:
-                limit = value - 1 if other < port and self.heads[other] is not None else value  # a tie goes to the lower port
+                limit = (
+                    value - 1 if other < port and self.heads[other] is not None else value
+                )  # a tie goes to the lower port
                 upto = limit if upto is None or limit < upto else upto
         if upto is None:
             return head.ordered - head.first

@@ -37,7 +37,9 @@ class StreamStatistics(Struct):
     skipped_bytes: int = 0
     oldest: int | None = None  # the oldest timestamp of the last micro-batch, microseconds
     newest: int | None = None  # the newest timestamp seen, microseconds
-    punctual: bool | None = None  # whether every tuple of the last micro-batch came within the skew of its timestamp by our clock
+    punctual: bool | None = (
+        None  # whether every tuple of the last micro-batch came within the skew of its timestamp by our clock
+    )
     frontier: int | None = None  # no tuple below it counts any more, microseconds
 
 

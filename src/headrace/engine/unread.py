@@ -84,7 +84,9 @@ class Unread:
             self._next += 1
         return known[1]
 
-    def _frame(self, name: VertexId, chunk: str, rows: tuple[tuple[object, ...], ...], schema: dict[str, type[pl.DataType]]) -> pl.DataFrame:
+    def _frame(
+        self, name: VertexId, chunk: str, rows: tuple[tuple[object, ...], ...], schema: dict[str, type[pl.DataType]]
+    ) -> pl.DataFrame:
         before = self._frames.get((name, chunk))
         if before is None or before[0] != rows:
             before = self._frames[name, chunk] = (rows, pl.DataFrame(rows, schema=schema, orient="row"))

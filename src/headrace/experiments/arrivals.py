@@ -19,18 +19,24 @@ from headrace.operators.specs import Filter
 from headrace.testing.simulation.engine import Arrival
 
 
-def poisson(source: VertexId, rate: float, seconds: float, chance: np.random.Generator, *, below: float = 1.0) -> list[Arrival]:
+def poisson(
+    source: VertexId, rate: float, seconds: float, chance: np.random.Generator, *, below: float = 1.0
+) -> list[Arrival]:
     """`rate` tuples a second on average, independent of each other."""
     return bursts(source, rate, 1, seconds, chance, below=below)
 
 
-def bursts(source: VertexId, rate: float, size: int, seconds: float, chance: np.random.Generator, *, below: float = 1.0) -> list[Arrival]:
+def bursts(
+    source: VertexId, rate: float, size: int, seconds: float, chance: np.random.Generator, *, below: float = 1.0
+) -> list[Arrival]:
     """`rate` tuples a second on average, `size` at a time; bursts are independent of each other."""
     times = np.cumsum(chance.exponential(size / rate, _enough(rate / size * seconds)))
     return at_times(source, np.repeat(times[times < seconds] * SECOND, size), chance, below=below)
 
 
-def at_times(source: VertexId, times: npt.NDArray[np.float64], chance: np.random.Generator, *, below: float = 1.0) -> list[Arrival]:
+def at_times(
+    source: VertexId, times: npt.NDArray[np.float64], chance: np.random.Generator, *, below: float = 1.0
+) -> list[Arrival]:
     """A tuple at each time, in microseconds; each is a page of its own, as operators take pages."""
     stamps = times.astype(np.int64)
     frame = pl.DataFrame({"x": below * chance.random(len(stamps)), TS: stamps})

@@ -42,7 +42,11 @@ def draw(name: str, title: str, panels: Sequence[Panel], folder: Path) -> tuple[
     down = math.ceil(len(panels) / across)
     with matplotlib.rc_context(LOOK):
         figure, grid = pyplot.subplots(
-            down, across, figsize=(5.2 * across if across > 1 else 7, 4.3 * down + 0.4), squeeze=False, layout="constrained"
+            down,
+            across,
+            figsize=(5.2 * across if across > 1 else 7, 4.3 * down + 0.4),
+            squeeze=False,
+            layout="constrained",
         )
         figure.suptitle(title, fontsize=12, fontweight="bold")
         axes = [axis for row in grid for axis in row]
@@ -65,7 +69,13 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     width = 0.8 / max(1, len(bars))
     for series in panel.series:
         # what is published of bars stands on them
-        place = bars.index(series.name) if series.kind == "bars" else bars.index(series.like) if series.like in bars else None
+        place = (
+            bars.index(series.name)
+            if series.kind == "bars"
+            else bars.index(series.like)
+            if series.like in bars
+            else None
+        )
         shift = 0.0 if place is None else (place - (len(bars) - 1) / 2) * width
         _draw_series(axis, series, colours[series.like or series.name], shift, width)
     axis.set_title(panel.title)
@@ -91,7 +101,15 @@ def _draw_series(axis: Any, series: Series, colour: str, shift: float, width: fl
     xs, ys = [x + shift for x, _ in series.points], [y for _, y in series.points]
     match series.kind:
         case "line":
-            axis.plot(xs, ys, color=colour, marker="o" if len(xs) <= MARKED else None, markersize=4, linewidth=1.6, label=series.name)
+            axis.plot(
+                xs,
+                ys,
+                color=colour,
+                marker="o" if len(xs) <= MARKED else None,
+                markersize=4,
+                linewidth=1.6,
+                label=series.name,
+            )
         case "dashed":
             axis.plot(xs, ys, color=colour, linestyle=":", linewidth=1.3, label=series.name)
         case "level":
@@ -99,4 +117,6 @@ def _draw_series(axis: Any, series: Series, colour: str, shift: float, width: fl
         case "bars":
             axis.bar(xs, ys, width=0.92 * width, color=colour, alpha=0.75, label=series.name)
         case "marks":
-            axis.plot(xs, ys, color=colour, linestyle="none", marker="x", markersize=8, markeredgewidth=1.4, label=series.name)
+            axis.plot(
+                xs, ys, color=colour, linestyle="none", marker="x", markersize=8, markeredgewidth=1.4, label=series.name
+            )

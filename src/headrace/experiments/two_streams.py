@@ -23,7 +23,9 @@ BUSY, SILENT, UNION = "S1", "S2", "U"
 SHARE = 0.95
 
 
-def simulate(arrivals: Iterable[Arrival], bounds: Bounds, seconds: float, *, cost: int = 20, test: int = 1, strategy: str = "dfs") -> Trace:
+def simulate(
+    arrivals: Iterable[Arrival], bounds: Bounds, seconds: float, *, cost: int = 20, test: int = 1, strategy: str = "dfs"
+) -> Trace:
     """Run the graph on virtual time: `cost` microseconds for a tuple or punctuation, 2 for a bound, `test` for looking at a rule."""
     clock = VirtualClock()
     ets = ClockEts(clock, {BUSY: None, SILENT: None}) if bounds in ("punctuation", "registers") else None

@@ -26,7 +26,9 @@ def deferral_of(graph: Graph, name: VertexId) -> Deferral | None:
     return found if place(graph, (found,)).exchanges() == place(graph).exchanges() else None
 
 
-def _wanted(name: VertexId, vertices: Mapping[VertexId, Vertex], readers: Mapping[VertexId, tuple[tuple[VertexId, int], ...]]) -> list[Keys | None]:
+def _wanted(
+    name: VertexId, vertices: Mapping[VertexId, Vertex], readers: Mapping[VertexId, tuple[tuple[VertexId, int], ...]]
+) -> list[Keys | None]:
     """By what the input of a vertex must be partitioned for those behind it; None where that is no matter of its input."""
     found: list[Keys | None] = []
     for reader, port in readers[name]:

@@ -66,7 +66,10 @@ def describe(spec: Spec) -> str:
     """What a vertex does, in a phrase."""
     match spec:
         case Scan():
-            numbers, stint = " with arrival numbers" if spec.seq else "", "" if isinstance(spec.stint, UnsetType) else f" for {spec.stint}"
+            numbers, stint = (
+                " with arrival numbers" if spec.seq else "",
+                "" if isinstance(spec.stint, UnsetType) else f" for {spec.stint}",
+            )
             return f"scan {spec.stream} ({', '.join(spec.columns)}){numbers}{stint}"
         case Receive():
             return "receive " + _route(spec.keys)

@@ -110,7 +110,9 @@ def tap_of(vertex: VertexId) -> VertexId:
     return f"tap:{vertex}"
 
 
-def facts_of(graph: Graph, times: Mapping[str, str] | None = None, given: Mapping[VertexId, Facts] | None = None) -> dict[VertexId, Facts]:
+def facts_of(
+    graph: Graph, times: Mapping[str, str] | None = None, given: Mapping[VertexId, Facts] | None = None
+) -> dict[VertexId, Facts]:
     """What is known of each vertex's output; `times` names the columns that hold the timestamps of streams.
 
     `given` are the facts of another graph, from which this one's `Receive` vertices get their input.
@@ -121,7 +123,9 @@ def facts_of(graph: Graph, times: Mapping[str, str] | None = None, given: Mappin
         if isinstance(spec, Scan) and times and times.get(spec.stream) in spec.columns:
             found[vertex.id] = Facts(clocks=(Clock(times[spec.stream], 0, 0),))
         elif isinstance(spec, Receive) and given:
-            found[vertex.id] = given.get(spec.origin) or given.get(spec.origin.removeprefix("scan-"), NO_FACTS)  # an exchange brings it back
+            found[vertex.id] = given.get(spec.origin) or given.get(
+                spec.origin.removeprefix("scan-"), NO_FACTS
+            )  # an exchange brings it back
         else:
             found[vertex.id] = after(vertex.spec, tuple(found[origin] for origin in vertex.inputs))
     return found
@@ -143,7 +147,12 @@ def stamped(graph: Graph, vertex: VertexId, wanted: Pattern, times: Mapping[str,
 
 class _Spreading:
     def __init__(
-        self, graph: Graph, known: Mapping[Arc, Sequence[Pattern]], taps: Collection[VertexId], facts: Mapping[VertexId, Facts], answer: Respond
+        self,
+        graph: Graph,
+        known: Mapping[Arc, Sequence[Pattern]],
+        taps: Collection[VertexId],
+        facts: Mapping[VertexId, Facts],
+        answer: Respond,
     ) -> None:
         self.vertices, self.facts, self.answer = graph.by_id(), facts, answer
         self.arcs: dict[VertexId, tuple[Arc, ...]] = {

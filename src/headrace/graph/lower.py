@@ -96,7 +96,9 @@ class _Lowering:
             case nodes.SequenceJoin():
                 return self._sequence(node)
             case nodes.TableJoin():
-                joining = TableJoin(self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names)
+                joining = TableJoin(
+                    self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names
+                )
                 return self.add(joining, self.lower(node.input, expiry=expiry))
             case nodes.Aggregate():
                 return self._aggregate(node)
@@ -137,7 +139,9 @@ class _Lowering:
                 return self._ordered(node, ())
 
     def _join(self, node: nodes.Join, expiry: bool) -> Vertex:
-        by_rows = any(extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent))
+        by_rows = any(
+            extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)
+        )
         kind = RowsJoin if by_rows else Join
         spec = kind(
             node.kind,
@@ -153,26 +157,46 @@ class _Lowering:
         )
         if by_rows:
             first = self._ordered(node.left, spec.partition_by(0), expiry=node.left_extent is None)
-            return self.add(spec, first, self._ordered(node.right, spec.partition_by(1), expiry=node.right_extent is None))
+            return self.add(
+                spec, first, self._ordered(node.right, spec.partition_by(1), expiry=node.right_extent is None)
+            )
         left = self.lower(node.left, expiry=node.left_extent is None)
         return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
 
     def _sequence(self, node: nodes.SequenceJoin) -> Vertex:
-        spec = SequenceJoin(node.mode, node.inclusive, node.left.schema, node.right.schema, node.right_names, node.keys, node.residual, node.span)
+        spec = SequenceJoin(
+            node.mode,
+            node.inclusive,
+            node.left.schema,
+            node.right.schema,
+            node.right_names,
+            node.keys,
+            node.residual,
+            node.span,
+        )
         left = self._ordered(node.left, spec.partition_by(0))
         if node.mode == "chronicle":
             return self.add(spec, left, self._ordered(node.right, spec.partition_by(1)))
         return self.add(spec, left, self.lower(node.right))  # each right tuple is on its own, so none waits for another
 
     def _detect(self, node: nodes.Detect) -> Vertex:
-        spec = Detect(node.event, node.context, tuple(part.schema for part in node.parts), node.keys, node.conditions, node.outputs)
+        spec = Detect(
+            node.event,
+            node.context,
+            tuple(part.schema for part in node.parts),
+            node.keys,
+            node.conditions,
+            node.outputs,
+        )
         return self.add(spec, *(self._ordered(part, spec.partition_by(port)) for port, part in enumerate(node.parts)))
 
     def _aggregate(self, node: nodes.Aggregate) -> Vertex:
         seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)
         match node.window:
             case Range() | Landmark():
-                partial = self.add(PartialAggregate(_panes(node.window), node.keys, node.calls), self.lower(node.input, seq=seq))
+                partial = self.add(
+                    PartialAggregate(_panes(node.window), node.keys, node.calls), self.lower(node.input, seq=seq)
+                )
                 return self.add(PaneAggregate(node.window, node.keys, node.calls), partial)
             case Session():
                 return self.add(SessionAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))

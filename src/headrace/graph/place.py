@@ -105,7 +105,11 @@ class _Placer:
                 self._add_ingest(vertex, (vertex.spec.stream,))
             elif vertex.id in self.deferred and all(i in self.ingest for i in vertex.inputs):
                 self._add_deferred(vertex, self.deferred[vertex.id])
-            elif vertex.spec.is_stateless and not isinstance(vertex.spec, Output) and all(i in self.ingest for i in vertex.inputs):
+            elif (
+                vertex.spec.is_stateless
+                and not isinstance(vertex.spec, Output)
+                and all(i in self.ingest for i in vertex.inputs)
+            ):
                 streams = sorted({stream for i in vertex.inputs for stream in self.streams[i]})
                 self._add_ingest(vertex, tuple(streams))
             elif vertex.spec.is_stateless:

@@ -33,4 +33,8 @@ def counterparts(before: Graph, after: Graph) -> dict[VertexId, VertexId]:
 def entrances(graph: Graph) -> frozenset[VertexId]:
     """Where tuples of streams, not of exchanges, enter the keyed stage."""
     found = (one for one in place(graph).keyed if isinstance(one.spec, Receive))
-    return frozenset(one.id for one in found if isinstance(one.spec, Receive) and not any(name.startswith("exchange:") for name in one.spec.streams))
+    return frozenset(
+        one.id
+        for one in found
+        if isinstance(one.spec, Receive) and not any(name.startswith("exchange:") for name in one.spec.streams)
+    )

@@ -80,7 +80,9 @@ class LocalDeployment:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise HostFault(f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory") from error
+            raise HostFault(
+                f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"
+            ) from error
 
     def send(self, command: Command) -> None:
         self.intake.deployments.log.append(command)
@@ -113,7 +115,9 @@ class LocalDeployment:
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
         relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-        guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now(), self.cores)
+        guidance = self.controller.after(
+            self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now(), self.cores
+        )
         turned = [] if self.ended else switches(self.delivery.reports, deployed.running)
         for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
             self.send(command)

@@ -76,7 +76,9 @@ class Headrace(Dialect):
 
         def parse_list(self, tokens_: Sequence[Token], text: str) -> list[exp.Expr]:
             """Parse all tokens as expressions separated by commas."""
-            trees = self._parse(lambda p: exp.Tuple(expressions=p._parse_csv(p._parse_disjunction)), list(tokens_), text)
+            trees = self._parse(
+                lambda p: exp.Tuple(expressions=p._parse_csv(p._parse_disjunction)), list(tokens_), text
+            )
             return list(trees[0].expressions) if trees[0] is not None else []
 
         def _parse_table(
@@ -105,7 +107,9 @@ class Headrace(Dialect):
             if self._match_text_seq("WITH", "PACE", advance=False):
                 if not isinstance(found, exp.Union):
                     raise SyntaxFault(
-                        "PACE is of a UNION, and stands right after its last part", span=span_of(self._curr), hint=f"FROM a UNION b {PACE_HINT}"
+                        "PACE is of a UNION, and stands right after its last part",
+                        span=span_of(self._curr),
+                        hint=f"FROM a UNION b {PACE_HINT}",
                     )
                 found.meta["pace"] = self._parse_pace()
                 if self._match_set(self.QUERY_MODIFIER_PARSERS, advance=False):
@@ -143,7 +147,11 @@ class Headrace(Dialect):
             return join
 
         def _is_manner(self) -> bool:
-            return self._match_texts(_MANNERS, advance=False) and bool(self._next) and self._next.text.upper() in _BEFORE_JOIN
+            return (
+                self._match_texts(_MANNERS, advance=False)
+                and bool(self._next)
+                and self._next.text.upper() in _BEFORE_JOIN
+            )
 
         def _parse_manner(self) -> MannerClause | None:
             if not self._is_manner():
@@ -225,7 +233,9 @@ def tokenize(text: str) -> list[Token]:
     try:
         return Headrace().tokenize(text)
     except TokenError as error:
-        raise SyntaxFault("a quote or comment is not closed", span=_open_quote(text), hint="'' writes a quote inside a text") from error
+        raise SyntaxFault(
+            "a quote or comment is not closed", span=_open_quote(text), hint="'' writes a quote inside a text"
+        ) from error
 
 
 def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
@@ -247,7 +257,9 @@ def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> lis
     try:
         return work(Headrace().parser(error_level=ErrorLevel.IMMEDIATE))
     except RecursionError as error:
-        raise NotSupported("this is nested too deeply", span=span_of(tokens_[0]), hint="split it into several queries") from error
+        raise NotSupported(
+            "this is nested too deeply", span=span_of(tokens_[0]), hint="split it into several queries"
+        ) from error
     except PlacedError as error:
         raise SyntaxFault(_plain(str(error)), span=error.span) from error
     except ParseError as error:

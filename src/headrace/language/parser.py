@@ -44,7 +44,14 @@ _STATEMENTS = (
 _SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"], ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
 )  # fmt: skip
-_DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = ("QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK")
+_DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = (
+    "QUERY",
+    "STREAM",
+    "TABLE",
+    "AGGREGATE",
+    "RULE",
+    "SINK",
+)
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, "
     "SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
@@ -143,9 +150,13 @@ def _create(reader: Reader, offset: int) -> Statement:
     switch = read_switch(reader)
     options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
     switch = switch or read_switch(reader)
-    reader.expect("AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]")
+    reader.expect(
+        "AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]"
+    )
     select, span, sinks = _query(reader)
-    return CreateQuery(reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, switch)
+    return CreateQuery(
+        reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, switch
+    )
 
 
 def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
@@ -163,12 +174,17 @@ def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent | Decla
     name = reader.name("the event's name")
     if reader.word() == "(":
         return read_declared(reader, offset, name, or_replace, if_not_exists)
-    reader.expect("AS", hint="CREATE EVENT name AS SELECT ..., or CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x")
+    reader.expect(
+        "AS",
+        hint="CREATE EVENT name AS SELECT ..., or CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x",
+    )
     body: Select | Detection
     if reader.word() in ("SELECT", "WITH"):
         select, span, sinks = _query(reader)
         if sinks:
-            raise SyntaxFault("an event writes nothing, so it has no INTO", span=sinks[0].span, hint="read it with CREATE QUERY")
+            raise SyntaxFault(
+                "an event writes nothing, so it has no INTO", span=sinks[0].span, hint="read it with CREATE QUERY"
+            )
         body = Select(reader.text, offset, select, span, ())
     else:
         body = read_detection(reader, offset)
@@ -207,7 +223,9 @@ def _alter(reader: Reader, offset: int) -> Alter | AlterPromises:
 
 
 def _tell(reader: Reader, offset: int) -> Tell:
-    intent: Literal["ASSUME", "DESIRE", "DEMAND"] = "ASSUME" if reader.accept("ASSUME") else "DESIRE" if reader.accept("DESIRE") else "DEMAND"
+    intent: Literal["ASSUME", "DESIRE", "DEMAND"] = (
+        "ASSUME" if reader.accept("ASSUME") else "DESIRE" if reader.accept("DESIRE") else "DEMAND"
+    )
     reader.accept("DEMAND")
     query = reader.name("the query's name")
     reader.expect("WHERE", hint=f"{intent} query WHERE segment = 3 FOR 2 MINUTES")
@@ -216,7 +234,9 @@ def _tell(reader: Reader, offset: int) -> Tell:
         reader.fail("expected a condition", hint=f"{intent} query WHERE segment = 3")
     condition = parse_expressions(tokens, reader.text)
     if len(condition) > 1:
-        raise SyntaxFault("one condition is enough", span=Span(tokens[0].start, tokens[-1].end + 1), hint="join its parts with AND")
+        raise SyntaxFault(
+            "one condition is enough", span=Span(tokens[0].start, tokens[-1].end + 1), hint="join its parts with AND"
+        )
     duration = reader.duration() if reader.accept("FOR") else None
     return Tell(reader.text, offset, intent, query, condition[0], Span(tokens[0].start, tokens[-1].end + 1), duration)
 
@@ -242,8 +262,15 @@ def _show(reader: Reader, offset: int) -> Show:
 def _explain(reader: Reader, offset: int) -> Explain:
     reader.expect("EXPLAIN")
     analyze = reader.accept("ANALYZE")
-    capacity = not analyze and reader.word() == "CAPACITY" and reader.position + 1 < len(reader.tokens) and reader.accept("CAPACITY")
-    json = reader.accept("(", "FORMAT", "JSON", ")") or (reader.word() == "JSON" and reader.word(1) != "" and reader.accept("JSON"))
+    capacity = (
+        not analyze
+        and reader.word() == "CAPACITY"
+        and reader.position + 1 < len(reader.tokens)
+        and reader.accept("CAPACITY")
+    )
+    json = reader.accept("(", "FORMAT", "JSON", ")") or (
+        reader.word() == "JSON" and reader.word(1) != "" and reader.accept("JSON")
+    )
     if not json:
         reader.accept("(", "FORMAT", "TEXT", ")")
     target: Name | exp.Expr

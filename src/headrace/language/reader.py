@@ -27,7 +27,9 @@ def no_type(written: str, span: Span | None) -> TypeFault:
     if written.upper().startswith(("DECIMAL", "NUMERIC")):
         return TypeFault(f"no type {written!r}", span=span, hint="use DOUBLE")
     known = ", ".join(type_.value for type_ in Type if type_ is not Type.NULL)
-    return TypeFault(f"no type {written!r}", span=span, hint=did_you_mean(written, TYPE_NAMES, otherwise=f"types are {known}"))
+    return TypeFault(
+        f"no type {written!r}", span=span, hint=did_you_mean(written, TYPE_NAMES, otherwise=f"types are {known}")
+    )
 
 
 class Reader:
@@ -86,7 +88,11 @@ class Reader:
     def name(self, what: str = "a name") -> Name:
         """An identifier, quoted or not; keywords may be names."""
         token = self.token
-        if token is None or not (token.token_type == TokenType.IDENTIFIER or token.text[:1].isidentifier()) or token.token_type == TokenType.STRING:
+        if (
+            token is None
+            or not (token.token_type == TokenType.IDENTIFIER or token.text[:1].isidentifier())
+            or token.token_type == TokenType.STRING
+        ):
             self.fail(f"expected {what}")
         self.position += 1
         return Name(token.text, span_of(token))
@@ -134,7 +140,10 @@ class Reader:
             while (token := self.token) is not None and token.token_type == TokenType.NUMBER:
                 self.position += 1
                 if self.word().lower() not in UNITS:
-                    self.fail("expected a unit of time", hint=did_you_mean(self.word(), UNITS, otherwise="write for example 5 MINUTES or '500 ms'"))
+                    self.fail(
+                        "expected a unit of time",
+                        hint=did_you_mean(self.word(), UNITS, otherwise="write for example 5 MINUTES or '500 ms'"),
+                    )
                 self.position += 1
         if start == self.position:
             self.fail("expected a duration", hint="write for example 5 MINUTES or '500 ms'")

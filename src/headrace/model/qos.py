@@ -195,16 +195,26 @@ def _shedding(kind: str, options: Mapping[str, Option]) -> Shedding:
     if known == "RANDOM" and attribute is not None:
         raise ValueError("RANDOM takes no attribute")
     if known != "RANDOM" and attribute is None:
-        raise ValueError(f"{known} needs an attribute, such as shed {known} speed{' 40' if known in ('CENTER', 'OUTLIER') else ''}")
+        raise ValueError(
+            f"{known} needs an attribute, such as shed {known} speed{' 40' if known in ('CENTER', 'OUTLIER') else ''}"
+        )
     if (known in ("CENTER", "OUTLIER")) != (center is not None):
-        raise ValueError(f"{known} needs a center, such as shed {known} speed 40" if center is None else f"{known} takes no center")
+        raise ValueError(
+            f"{known} needs a center, such as shed {known} speed 40" if center is None else f"{known} takes no center"
+        )
     return Shedding(known, None if attribute is None else str(attribute), None if center is None else float(center))
 
 
 def _curve_text(curve: Curve, write: Callable[[float], str]) -> str:
     if len(curve.points) == 1:
         return f"'{write(curve.points[0][1])}'"
-    return "'" + ", ".join(f"{format_duration(instant) if instant else '0 s'}: {write(value)}" for instant, value in curve.points) + "'"
+    return (
+        "'"
+        + ", ".join(
+            f"{format_duration(instant) if instant else '0 s'}: {write(value)}" for instant, value in curve.points
+        )
+        + "'"
+    )
 
 
 def _write_latency(value: float) -> str:

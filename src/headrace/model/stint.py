@@ -65,5 +65,13 @@ class Schedule(Struct, frozen=True):
         def text(instant: int) -> str:
             return format_instant(instant)[11:16] if self.daily else f"'{format_instant(instant)}'"
 
-        parts = [f"{word} {text(instant)}" for word, instant in (("START", self.begin), ("STOP", self.end)) if instant is not None]
-        return " ".join(parts) + ("" if self.every is None or (self.daily and self.every == DAY) else f" EVERY {format_duration(self.every or 0)}")
+        parts = [
+            f"{word} {text(instant)}"
+            for word, instant in (("START", self.begin), ("STOP", self.end))
+            if instant is not None
+        ]
+        return " ".join(parts) + (
+            ""
+            if self.every is None or (self.daily and self.every == DAY)
+            else f" EVERY {format_duration(self.every or 0)}"
+        )

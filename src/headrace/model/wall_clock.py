@@ -58,7 +58,10 @@ def parse_times(text: str) -> Times:
     clock = time.split(":")
     if len(clock) != 3:
         raise ValueError(f"{text!r} is not hour:minute:second")
-    hours, minutes, seconds = (_part(part, 0, high, what) for part, high, what in zip(clock, (23, 59, 59), ("hour", "minute", "second"), strict=True))
+    hours, minutes, seconds = (
+        _part(part, 0, high, what)
+        for part, high, what in zip(clock, (23, 59, 59), ("hour", "minute", "second"), strict=True)
+    )
     of_day = tuple(h * 3600 + m * 60 + s for h in hours for m in minutes for s in seconds)
     if not date:
         return Times(of_day)
@@ -67,7 +70,8 @@ def parse_times(text: str) -> Times:
         raise ValueError(f"{date!r} is not year-month-day")
     limits = ((1970, 9998, "year"), (1, 12, "month"), (1, 31, "day"))
     years, months, days = (
-        None if part == "*" else frozenset(_part(part, low, high, what)) for part, (low, high, what) in zip(calendar, limits, strict=True)
+        None if part == "*" else frozenset(_part(part, low, high, what))
+        for part, (low, high, what) in zip(calendar, limits, strict=True)
     )
     return Times(of_day, years, months, days)
 

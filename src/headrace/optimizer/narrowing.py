@@ -8,14 +8,26 @@ from headrace.model.types import Type
 from headrace.plan.nodes import Filter, Impute, Node, Project, Scan
 
 #: From what is cheapest to carry; a type that is not listed is the dearest.
-_CHEAPEST = (Type.BOOLEAN, Type.INT, Type.DATE, Type.FLOAT, Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP, Type.INTERVAL, Type.STRING)
+_CHEAPEST = (
+    Type.BOOLEAN,
+    Type.INT,
+    Type.DATE,
+    Type.FLOAT,
+    Type.BIGINT,
+    Type.DOUBLE,
+    Type.TIMESTAMP,
+    Type.INTERVAL,
+    Type.STRING,
+)
 
 
 def narrow(node: Node, names: tuple[str, ...]) -> Node:
     """The node with just these columns; the node itself if it has no others."""
     if node.schema.names == names:
         return node
-    return Project(node, tuple((field.name, Column(field.name, field.type)) for field in node.schema if field.name in names))
+    return Project(
+        node, tuple((field.name, Column(field.name, field.type)) for field in node.schema if field.name in names)
+    )
 
 
 def pick(schema: Schema, needed: frozenset[str]) -> tuple[str, ...]:
@@ -25,7 +37,11 @@ def pick(schema: Schema, needed: frozenset[str]) -> tuple[str, ...]:
 
 def is_narrowed_scan(node: Node) -> bool:
     """Whether the node is a stream of which only some columns are read."""
-    return isinstance(node, Project) and isinstance(node.input, Scan) and all(isinstance(e, Column) and e.name == name for name, e in node.columns)
+    return (
+        isinstance(node, Project)
+        and isinstance(node.input, Scan)
+        and all(isinstance(e, Column) and e.name == name for name, e in node.columns)
+    )
 
 
 def is_base(node: Node) -> bool:

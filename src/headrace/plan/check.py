@@ -119,7 +119,11 @@ def _detect_faults(node: Detect) -> Iterator[str]:
     for keys in zip(*node.keys, strict=True):
         if len({key.type for key in keys}) > 1:
             yield f"a key joins {' with '.join(sorted({key.type.value for key in keys}))}"
-    every = (Field(f"{part.name}.{field.name}", field.type) for part in primitives(node.event) for field in node.parts[part.port].schema)
+    every = (
+        Field(f"{part.name}.{field.name}", field.type)
+        for part in primitives(node.event)
+        for field in node.parts[part.port].schema
+    )
     times = (Field(f"{part.name}.{TS}", Type.BIGINT) for part in primitives(node.event))
     named = Schema((*every, *times))
     for each in primitives(node.event):

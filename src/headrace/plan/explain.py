@@ -62,7 +62,11 @@ def describe(node: Node) -> str:
             return _describe_sequence(node)
         case Impute(name=name, value=value, keys=imputed_by, archive=archive):
             by = ", ".join(map(format_expr, imputed_by))
-            source = f"python:{archive.target}" if isinstance(archive, FunctionArchive) else f"{archive.table}.{format_name(archive.column)}"
+            source = (
+                f"python:{archive.target}"
+                if isinstance(archive, FunctionArchive)
+                else f"{archive.table}.{format_name(archive.column)}"
+            )
             return f"Impute {format_expr(value)} AS {format_name(name)} USING {source} BY {by}"
         case TableJoin(table=table, kind=kind, keys=keys, residual=residual, table_names=names):
             on = ", ".join(f"{format_expr(expr)} = {format_name(column)}" for expr, column in keys)

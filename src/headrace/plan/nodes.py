@@ -102,7 +102,9 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
 
     @property
     def schema(self) -> Schema:
-        renamed = tuple(Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True))
+        renamed = tuple(
+            Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True)
+        )
         return Schema(self.left.schema.fields + renamed)
 
 
@@ -125,7 +127,9 @@ class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
 
     @property
     def schema(self) -> Schema:
-        renamed = tuple(Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True))
+        renamed = tuple(
+            Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True)
+        )
         return Schema(self.left.schema.fields + renamed)
 
 
@@ -142,7 +146,9 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
 
     @property
     def schema(self) -> Schema:
-        renamed = tuple(Field(name, field.type) for name, field in zip(self.table_names, self.table_schema, strict=True))
+        renamed = tuple(
+            Field(name, field.type) for name, field in zip(self.table_names, self.table_schema, strict=True)
+        )
         return Schema(self.input.schema.fields + renamed)
 
 
@@ -219,7 +225,12 @@ class Suppress(Struct, frozen=True, tag="suppress"):
     @property
     def schema(self) -> Schema:
         older = (*self.input.schema.fields, Field("", Type.BIGINT))
-        return Schema((*self.input.schema.fields, *(Field(name, field.type) for name, field in zip(self.old_names, older, strict=True))))
+        return Schema(
+            (
+                *self.input.schema.fields,
+                *(Field(name, field.type) for name, field in zip(self.old_names, older, strict=True)),
+            )
+        )
 
 
 class Order(Struct, frozen=True, tag="order"):
@@ -255,7 +266,22 @@ class Detect(Struct, frozen=True, tag="detect"):
         return output_schema(self.event, tuple(part.schema for part in self.parts), self.outputs)
 
 
-Node: TypeAlias = Scan | Filter | Project | Union | Pace | Join | SequenceJoin | TableJoin | Impute | Aggregate | Distinct | Suppress | Order | Detect
+Node: TypeAlias = (
+    Scan
+    | Filter
+    | Project
+    | Union
+    | Pace
+    | Join
+    | SequenceJoin
+    | TableJoin
+    | Impute
+    | Aggregate
+    | Distinct
+    | Suppress
+    | Order
+    | Detect
+)
 
 
 def inputs(node: Node) -> tuple[Node, ...]:

@@ -99,7 +99,9 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             return Project(below, tuple((name, change(expr)) for name, expr in columns))
         case Join(keys=keys, residual=residual, left_extent=left, right_extent=right):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
-            return replace(node, keys=pairs, residual=optional(residual), left_extent=extent(left), right_extent=extent(right))
+            return replace(
+                node, keys=pairs, residual=optional(residual), left_extent=extent(left), right_extent=extent(right)
+            )
         case SequenceJoin(keys=keys, residual=residual):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(node, keys=pairs, residual=optional(residual))
@@ -109,7 +111,9 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             ruled = replace(rule, action=change(rule.action)) if isinstance(rule, Standing) else rule
             return replace(node, by=tuple(map(change, by)), rule=ruled)
         case TableJoin(keys=table_keys, residual=residual):
-            return replace(node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual))
+            return replace(
+                node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual)
+            )
         case Aggregate(input=below, window=window, keys=groups, calls=calls):
             named = tuple((name, change(expr)) for name, expr in groups)
             changed = tuple(AggregateCall(call.name, call.function, optional(call.arg), call.type) for call in calls)

@@ -22,7 +22,9 @@ def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts
     """Refuse a query with which a promise that MUST hold would not, as far as the rates of all streams are known."""
     queries = {**running, new.query: new}
     promises = {name: _of_load(query.qos) for name, query in queries.items()}
-    if not any(promise is not None and promise.is_must for qos in promises.values() for promise in (qos.latency, qos.memory)):
+    if not any(
+        promise is not None and promise.is_must for qos in promises.values() for promise in (qos.latency, qos.memory)
+    ):
         return
     streams = {stream.name: stream for query in queries.values() for stream in query.streams}
     declared = {name: rate for name, stream in streams.items() if (rate := declared_rate(stream)) is not None}
@@ -31,7 +33,11 @@ def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts
         return  # nobody knows how fast they come
     verdict = admit(faster(made.network, speed), new.query, promises.pop(new.query), promises)
     if not verdict.admitted:
-        raise Refused(verdict.reason, span=span, hint="EXPLAIN CAPACITY of its SELECT says what would help; WITH (force, ...) runs it all the same")
+        raise Refused(
+            verdict.reason,
+            span=span,
+            hint="EXPLAIN CAPACITY of its SELECT says what would help; WITH (force, ...) runs it all the same",
+        )
 
 
 def _of_load(qos: Qos) -> Qos:

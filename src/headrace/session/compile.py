@@ -44,12 +44,19 @@ _NAMED = "query "
 
 def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool | str = False) -> Node:
     """The optimised plan of a SELECT that is written in `text`."""
-    return _expanded(bind(select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered), catalog)
+    return _expanded(
+        bind(
+            select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered
+        ),
+        catalog,
+    )
 
 
 def plan_event(detection: Detection, catalog: Catalog) -> Node:
     """The optimised plan of an event expression."""
-    return _expanded(bind_event(detection, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema)), catalog)
+    return _expanded(
+        bind_event(detection, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema)), catalog
+    )
 
 
 def plan_rule(rule: CreateRule, catalog: Catalog) -> BoundRule:
@@ -108,7 +115,9 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
         return plan_rule(rule_statement(catalog.rule(target.text)), catalog).plan
     found = catalog.find(target.text, span=target.span)
     if not isinstance(found, Query):
-        raise NameFault(f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT")
+        raise NameFault(
+            f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT"
+        )
     return bearing(found.qos, plan_query(found, catalog))
 
 
@@ -124,7 +133,9 @@ def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction |
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
     graph = graph_of(bearing(query.qos, plan), query.name, catalog, numbered=reaction is not None)
-    return AddQuery(query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction=reaction)
+    return AddQuery(
+        query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction=reaction
+    )
 
 
 def streams_read(plan: Node, catalog: Catalog) -> tuple[Stream, ...]:
@@ -166,6 +177,8 @@ def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = N
         service = "" if vertex.service_us is None else f", {vertex.service_us:.2f} us a tuple"
         late = f", {vertex.late} too late" if vertex.late else ""
         unread = f", {vertex.queued} unread" if vertex.queued else ""
-        notes[name] = f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{unread}{late}"
+        notes[name] = (
+            f"in {vertex.tuples_in}, out {vertex.tuples_out}{selectivity}{service}, holds {vertex.held}{unread}{late}"
+        )
     said = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
     return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{said}"

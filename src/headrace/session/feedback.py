@@ -22,12 +22,16 @@ from headrace.plan.binding.scope import Scope, relation_of
 _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent.DEMANDED}
 
 
-def tell(statement: Statement, catalog: Catalog, running: dict[str, AddQuery], in_force: Running, *, since: int, now: int) -> Tell:
+def tell(
+    statement: Statement, catalog: Catalog, running: dict[str, AddQuery], in_force: Running, *, since: int, now: int
+) -> Tell:
     """Check a statement and make the command; `since` is how far the query's results are known to be, and a duration counts from `now`."""
     query = running.get(statement.query.text)
     if query is None:
         raise NameFault(
-            f"no running query {statement.query.text!r}", span=statement.query.span, hint=did_you_mean(statement.query.text, list(running))
+            f"no running query {statement.query.text!r}",
+            span=statement.query.span,
+            hint=did_you_mean(statement.query.text, list(running)),
         )
     wanted = _pattern(statement, query, catalog)
     intent = _INTENTS[statement.intent]
@@ -55,7 +59,9 @@ def _pattern(statement: Statement, query: AddQuery, catalog: Catalog) -> Pattern
     found = pattern_of(fold(ExpressionBinder(scope, catalog, "in feedback").predicate(statement.condition)))
     if not isinstance(found, Pattern):
         raise NotSupported(
-            f"feedback cannot say {format_expr(found)}", span=statement.span, hint="compare columns of the query with constants, and join with AND"
+            f"feedback cannot say {format_expr(found)}",
+            span=statement.span,
+            hint="compare columns of the query with constants, and join with AND",
         )
     if is_empty(found):
         raise QueryError("no result can be so", span=statement.span)

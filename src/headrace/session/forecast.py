@@ -21,7 +21,12 @@ def measured(seen: Statistics, latest: Observation | None, streams: Iterable[Str
     if latest is None:
         return _facts(streams, {})
     vertices = {name: _vertex(counts, latest.usual.costs.get(name)) for name, counts in list(seen.vertices.items())}
-    return replace(_facts(streams, latest.usual.rates), vertices=vertices, reading=latest.usual.reading or None, elsewhere=latest.usual.fixed)
+    return replace(
+        _facts(streams, latest.usual.rates),
+        vertices=vertices,
+        reading=latest.usual.reading or None,
+        elsewhere=latest.usual.fixed,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,13 @@ class Stated:
     def facts(self, streams: Iterable[Stream]) -> Facts:
         """With what is known of the streams."""
         known = _facts(streams, self.rates)
-        return replace(known, services=self.services, selectivities=self.selectivities, elsewhere=self.elsewhere, groups=self.groups)
+        return replace(
+            known,
+            services=self.services,
+            selectivities=self.selectivities,
+            elsewhere=self.elsewhere,
+            groups=self.groups,
+        )
 
 
 def declared_rate(stream: Stream) -> float | None:
@@ -51,7 +62,9 @@ def declared_rate(stream: Stream) -> float | None:
     return float(options.get("rate", 10)) * float(options.get("speed", 1))
 
 
-def foretell(queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, only: str | None = None) -> CapacityReport:
+def foretell(
+    queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, only: str | None = None
+) -> CapacityReport:
     """What these queries would do together."""
     running = tuple(queries)
     made = model(merge(query.graph for query in running), facts)
@@ -65,4 +78,8 @@ def _facts(streams: Iterable[Stream], rates: Mapping[str, float]) -> Facts:
 
 
 def _vertex(counts: VertexStatistics, cost: VertexCost | None) -> VertexFacts:
-    return VertexFacts() if cost is None else VertexFacts(cost.service, cost.selectivity, float(counts.held), float(counts.state_bytes))
+    return (
+        VertexFacts()
+        if cost is None
+        else VertexFacts(cost.service, cost.selectivity, float(counts.held), float(counts.state_bytes))
+    )

@@ -44,11 +44,19 @@ def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span
     found = [field for field in fields if field.name.lower() == qos.shed.attribute.lower()]
     if not found:
         hint = did_you_mean(
-            qos.shed.attribute, [field.name for field in fields], otherwise=f"columns are {', '.join(field.name for field in fields)}"
+            qos.shed.attribute,
+            [field.name for field in fields],
+            otherwise=f"columns are {', '.join(field.name for field in fields)}",
         )
-        raise NameFault(f"no stream of the query has a column {qos.shed.attribute!r}", span=spans.get("shed"), hint=hint)
+        raise NameFault(
+            f"no stream of the query has a column {qos.shed.attribute!r}", span=spans.get("shed"), hint=hint
+        )
     if not any(field.type.is_numeric for field in found):
-        raise TypeFault(f"{found[0].name!r} is {found[0].type.value}, not a number", span=spans.get("shed"), hint="shed by a number, or RANDOM")
+        raise TypeFault(
+            f"{found[0].name!r} is {found[0].type.value}, not a number",
+            span=spans.get("shed"),
+            hint="shed by a number, or RANDOM",
+        )
 
 
 def check_shedding(command: SetShedding, query: AddQuery, span: Span) -> None:
@@ -58,10 +66,14 @@ def check_shedding(command: SetShedding, query: AddQuery, span: Span) -> None:
     error = query.qos.error
     if error is None:
         hint = f"say first what it bears: ALTER QUERY {query.query} SET (error {command.share:g})"
-        raise QueryError(f"{query.query} does not say which error it bears, so nothing of it is shed", span=span, hint=hint)
+        raise QueryError(
+            f"{query.query} does not say which error it bears, so nothing of it is shed", span=span, hint=hint
+        )
     parts = parts_of(query.graph, query.output)
     lost = 1.0 - (1.0 - command.share) ** parts
     if lost > error + 1e-9:
         of_each = "" if parts == 1 else f", which a share of {command.share:g} of each of {parts} inputs makes"
-        hint = f"shed {share_of_each(error, parts):.3g} at most, or first ALTER QUERY {query.query} SET (error {lost:.3g})"
+        hint = (
+            f"shed {share_of_each(error, parts):.3g} at most, or first ALTER QUERY {query.query} SET (error {lost:.3g})"
+        )
         raise QueryError(f"{query.query} bears an error of {error:g}, not {lost:.3g}{of_each}", span=span, hint=hint)

@@ -80,7 +80,9 @@ def stage_switch(statement: SwitchRule, staged: Staged) -> None:
 
 def stage_sink(statement: CreateSink, staged: Staged) -> None:
     """Name a place for detections."""
-    staged.define(Sink(statement.name.text, define_connector(statement.connector)), statement, f"sink {statement.name.text}")
+    staged.define(
+        Sink(statement.name.text, define_connector(statement.connector)), statement, f"sink {statement.name.text}"
+    )
 
 
 def stage_declared(statement: DeclareEvent, staged: Staged) -> None:
@@ -103,7 +105,9 @@ def _rule(statement: CreateRule, bound: BoundRule, catalog: Catalog, functions: 
         if isinstance(clause, InsertClause):
             named = catalog.sink(clause.name.text) if not clause.connector.options else None
             parts += [named.name] if named else []
-            sinks.append(_own_part(named.connector, statement.name.text) if named else define_connector(clause.connector))
+            sinks.append(
+                _own_part(named.connector, statement.name.text) if named else define_connector(clause.connector)
+            )
             _check_sink(statement, sinks[-1], bound, clause.connector.span)
         else:
             actions.append(_action(clause, statement, bound, catalog, functions))
@@ -119,7 +123,9 @@ def _rule(statement: CreateRule, bound: BoundRule, catalog: Catalog, functions: 
     )  # fmt: skip
 
 
-def _action(clause: ActionClause, statement: CreateRule, bound: BoundRule, catalog: Catalog, functions: Functions) -> Action:
+def _action(
+    clause: ActionClause, statement: CreateRule, bound: BoundRule, catalog: Catalog, functions: Functions
+) -> Action:
     match clause:
         case CallClause(target=target, is_python=is_python, args=args):
             if is_python:
@@ -128,13 +134,19 @@ def _action(clause: ActionClause, statement: CreateRule, bound: BoundRule, catal
                 otherwise = f"session.register({target.text!r}, function) makes one known, and CALL PYTHON 'module:function' needs none"
                 hint = did_you_mean(target.text, list(functions), otherwise=otherwise)
                 raise NameFault(f"no function {target.text!r}", span=target.span, hint=hint)
-            return CallFunction(target.text, None if args is None else tuple(bound.expression(arg, catalog) for arg in args))
+            return CallFunction(
+                target.text, None if args is None else tuple(bound.expression(arg, catalog) for arg in args)
+            )
         case WebhookClause(url=url):
             return CallWebhook(url.text)
         case TurnClause(query=query, on=on):
             found = catalog.find(query.text, span=query.span)
             if not isinstance(found, Query) or found.is_view:
-                raise NameFault(f"{query.text!r} is not a query that runs", span=query.span, hint="START and STOP take what CREATE QUERY made")
+                raise NameFault(
+                    f"{query.text!r} is not a query that runs",
+                    span=query.span,
+                    hint="START and STOP take what CREATE QUERY made",
+                )
             return SwitchQuery(found.name, on)
         case RaiseClause():
             return _raise(clause, bound, catalog)
@@ -150,8 +162,14 @@ def _raise(clause: RaiseClause, bound: BoundRule, catalog: Catalog) -> RaiseEven
     fields = [field for field in found.schema if field.name != CASCADE]
     if len(fields) != len(clause.args):
         declared = ", ".join(f"{field.name} {field.type.value}" for field in fields)
-        raise SyntaxFault(f"{found.name} has {len(fields)} columns, not {len(clause.args)}", span=clause.span, hint=f"they are {declared}")
-    values = tuple((field.name, bound.fitted(arg, field.type, catalog)) for field, arg in zip(fields, clause.args, strict=True))
+        raise SyntaxFault(
+            f"{found.name} has {len(fields)} columns, not {len(clause.args)}",
+            span=clause.span,
+            hint=f"they are {declared}",
+        )
+    values = tuple(
+        (field.name, bound.fitted(arg, field.type, catalog)) for field, arg in zip(fields, clause.args, strict=True)
+    )
     return RaiseEvent(found.name, values, bound.cascade)
 
 
@@ -162,12 +180,18 @@ def _check_cascade(statement: CreateRule, bound: BoundRule, catalog: Catalog) ->
         if not isinstance(clause, RaiseClause) or clause.event.text.lower() not in before:
             continue
         event = clause.event.text.lower()
-        others = [rule for rule in catalog.rules() if event in catalog.sources(rule.event) and before & {name.lower() for name in rule.raises}]
+        others = [
+            rule
+            for rule in catalog.rules()
+            if event in catalog.sources(rule.event) and before & {name.lower() for name in rule.raises}
+        ]
         blind = [rule.name for rule in others if not _counts(rule)]
         if not bound.depths or blind:
             hint = f"let the SELECTs between them keep the column {CASCADE} of {clause.event.text}"
             who = f"rule {blind[0]}" if bound.depths else "this rule"
-            raise NotSupported(f"{who} can bring itself about, and nothing would count how often", span=clause.span, hint=hint)
+            raise NotSupported(
+                f"{who} can bring itself about, and nothing would count how often", span=clause.span, hint=hint
+            )
 
 
 def _counts(rule: Rule) -> bool:
@@ -221,7 +245,9 @@ def _own_part(connector: Connector, rule: str) -> Connector:
     """A named sink as one rule sees it: rules of one batch would write the same files, so each has a folder, which readers see as a column `rule`."""
     if connector.kind != "FILES":
         return connector
-    return msgspec.structs.replace(connector, options={**connector.options, "path": f"{connector.options.get('path')}/rule={rule}"})
+    return msgspec.structs.replace(
+        connector, options={**connector.options, "path": f"{connector.options.get('path')}/rule={rule}"}
+    )
 
 
 def _command(rule: Rule, bound: BoundRule, catalog: Catalog) -> AddQuery:
@@ -236,7 +262,10 @@ def _run(command: AddQuery, staged: Staged) -> None:
 
 def _same(new: Rule, old: Rule) -> bool:
     """Whether two rules are one, switched on or not."""
-    return msgspec.structs.replace(new, reaction=msgspec.structs.replace(new.reaction, enabled=old.reaction.enabled)) == old
+    return (
+        msgspec.structs.replace(new, reaction=msgspec.structs.replace(new.reaction, enabled=old.reaction.enabled))
+        == old
+    )
 
 
 #: Takes a detection (or the arguments that CALL names) and `key`.

@@ -56,7 +56,9 @@ class Session:
         interval: float = 0.05,
     ) -> None:
         self._temporary = checkpoint is None
-        self.directory = Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
+        self.directory = (
+            Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
+        )
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = self._deployment(host, buckets, limit, page, interval)
@@ -78,10 +80,14 @@ class Session:
             with _pointing_into(text, statement):
                 match statement:
                     case CreateQuery() | Select():
-                        shown.append(explain(plan_select(statement.select, statement.text, staged.catalog), form, staged.catalog))
+                        shown.append(
+                            explain(plan_select(statement.select, statement.text, staged.catalog), form, staged.catalog)
+                        )
                     case Explain(target=target):
                         chosen = statement.form if form == "text" else form
-                        shown.append(explain(plan_target(target, statement.text, staged.catalog), chosen, staged.catalog))
+                        shown.append(
+                            explain(plan_target(target, statement.text, staged.catalog), chosen, staged.catalog)
+                        )
                     case CreateRule():
                         shown.append(explain(plan_rule(statement, staged.catalog).plan, form, staged.catalog))
                     case _:
@@ -112,7 +118,9 @@ class Session:
         """Append rows to a MEMORY stream; durable when it returns."""
         found = self.catalog.find(stream)
         if not isinstance(found, Stream) or found.connector.kind != "MEMORY":
-            raise NameFault(f"{stream!r} is not a MEMORY stream", hint="only streams created with FROM MEMORY take pushed rows")
+            raise NameFault(
+                f"{stream!r} is not a MEMORY stream", hint="only streams created with FROM MEMORY take pushed rows"
+            )
         push(found, self.directory, rows)
 
     def results(self, query: str) -> list[dict[str, Any]]:
@@ -160,7 +168,9 @@ class Session:
             self.deployment.send(Drain())
         self.start()
         if not self.deployment.wait(timeout):
-            raise HostFault(f"not drained within {timeout} s", hint="give it more time, or look at statistics() for what is slow")
+            raise HostFault(
+                f"not drained within {timeout} s", hint="give it more time, or look at statistics() for what is slow"
+            )
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the deployment ends (True) or `timeout` seconds pass (False); raises if it failed."""
@@ -226,7 +236,9 @@ class Session:
 
     def _commit(self, staged: Staged) -> list[Outcome]:
         if self._running().draining and any(isinstance(command, AddQuery) for command in staged.commands):
-            raise HostFault("this checkpoint has been drained: its streams are closed", hint="use a new --checkpoint for a new run")
+            raise HostFault(
+                "this checkpoint has been drained: its streams are closed", hint="use a new --checkpoint for a new run"
+            )
         for entry in staged.entries:
             self.journal.append(entry)
         self.catalog = staged.catalog

@@ -16,7 +16,9 @@ from headrace.session.outcome import Listing
 from headrace.session.stints import state_of
 
 
-def show(what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decision] = ()) -> Listing:
+def show(
+    what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decision] = ()
+) -> Listing:
     """The definitions of a kind, or the statistics of every vertex."""
     match what:
         case "STREAMS":
@@ -28,18 +30,24 @@ def show(what: str, catalog: Catalog, running: Running, seen: Statistics, now: i
         case "EVENTS":
             rows = tuple((each.name, each.text.removeprefix("DETECT ")) for each in catalog.queries() if each.is_event)
             raised = tuple(
-                (each.name, f"raised by rules: {', '.join(each.schema.names)}") for each in catalog.streams() if each.connector.kind == RAISED
+                (each.name, f"raised by rules: {', '.join(each.schema.names)}")
+                for each in catalog.streams()
+                if each.connector.kind == RAISED
             )
             return Listing(("event", "is"), rows + raised)
         case "RULES":
             return _rules(catalog, seen)
         case "AGGREGATES":
-            declared = tuple((each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates())
+            declared = tuple(
+                (each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates()
+            )
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
             return _feedback(seen)
         case "DECISIONS":
-            made = tuple((format_instant(each.time), each.query or "all", each.action, each.reason) for each in decisions)
+            made = tuple(
+                (format_instant(each.time), each.query or "all", each.action, each.reason) for each in decisions
+            )
             return Listing(("at", "for", "decided", "because"), made)
         case "SHEDDING":
             return _shedding(running, seen)
@@ -57,22 +65,36 @@ def describe_rule(rule: Rule) -> Listing:
         ("DO", text) for text in reaction.texts
     ]
     said += [("WITH", f"timeout '{format_duration(effort.timeout)}', tries {effort.tries}, cascade {effort.cascade}")]
-    said += [("is", "enabled" if reaction.enabled else "disabled")] + [("warning", warning) for warning in rule.warnings]
-    return Listing(("column", "type"), tuple((field.name, field.type.value) for field in rule.columns) + tuple(pair for pair in said if pair[1]))
+    said += [("is", "enabled" if reaction.enabled else "disabled")] + [
+        ("warning", warning) for warning in rule.warnings
+    ]
+    return Listing(
+        ("column", "type"),
+        tuple((field.name, field.type.value) for field in rule.columns) + tuple(pair for pair in said if pair[1]),
+    )
 
 
-def describe(found: Stream | Table | Query, running: Running, warnings: Iterable[str] = (), seen: Statistics | None = None) -> Listing:
+def describe(
+    found: Stream | Table | Query, running: Running, warnings: Iterable[str] = (), seen: Statistics | None = None
+) -> Listing:
     """The columns of a stream, table or query; below them, what the query promises now, and what of an event's state nothing bounds."""
     columns = tuple((field.name, field.type.value) for field in found.schema)
     promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
     warned = tuple(("warning", warning) for warning in warnings) + _scheduled(found.name, running, seen)
-    return Listing(("column", "type"), columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + _switched(found) + warned)
+    return Listing(
+        ("column", "type"),
+        columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + _switched(found) + warned,
+    )
 
 
 def _scheduled(name: str, running: Running, seen: Statistics | None) -> tuple[tuple[str, str], ...]:
     """Who decides which operators of a query run first, and what waits before them."""
     found = [("SCHEDULER", choice.scheduler) for choice in running.schedulers if choice.query == name]
-    counts = {} if seen is None else {vertex: seen.vertices[vertex].queued for vertex in sorted(running.own(name)) if vertex in seen.vertices}
+    counts = (
+        {}
+        if seen is None
+        else {vertex: seen.vertices[vertex].queued for vertex in sorted(running.own(name)) if vertex in seen.vertices}
+    )
     return (*found, *((f"unread at {vertex}", str(queued)) for vertex, queued in counts.items() if queued))
 
 
@@ -95,11 +117,21 @@ def _streams(catalog: Catalog, seen: Statistics) -> Listing:
 def _queries(catalog: Catalog, running: Running, seen: Statistics, now: int) -> Listing:
     results = {name: counts.results for name, counts in seen.queries.items()}
     listed = tuple(
-        (query.query, ", ".join(sink.kind for sink in query.sinks), results.get(query.query, 0), _promised(query.qos), state_of(query, running, now))
+        (
+            query.query,
+            ", ".join(sink.kind for sink in query.sinks),
+            results.get(query.query, 0),
+            _promised(query.qos),
+            state_of(query, running, now),
+        )
         for query in running.known
         if query.reaction is None
     )
-    views = tuple((query.name, "event" if query.is_event else "view", None, None, None) for query in catalog.queries() if query.is_view)
+    views = tuple(
+        (query.name, "event" if query.is_event else "view", None, None, None)
+        for query in catalog.queries()
+        if query.is_view
+    )
     return Listing(("query", "sinks", "results", "promises", "is"), listed + views)
 
 
@@ -109,7 +141,19 @@ def _rules(catalog: Catalog, seen: Statistics) -> Listing:
         counts, reaction = seen.rules.get(rule.name, RuleStatistics()), rule.reaction
         when = f"{'deferred' if reaction.deferred else 'immediate'} {reaction.priority}"
         state = "enabled" if reaction.enabled else "disabled"
-        rows.append((rule.name, rule.event, rule.context or None, when, state, counts.detections, counts.done, counts.waiting, counts.failed))
+        rows.append(
+            (
+                rule.name,
+                rule.event,
+                rule.context or None,
+                when,
+                state,
+                counts.detections,
+                counts.done,
+                counts.waiting,
+                counts.failed,
+            )
+        )
     return Listing(("rule", "on", "context", "when", "state", "detections", "called", "waiting", "failed"), tuple(rows))
 
 
@@ -133,7 +177,16 @@ def _shedding(running: Running, seen: Statistics) -> Listing:
     """What is dropped where, for which queries, and what each query has lost by it."""
     rows: list[tuple[str, str, str, float | None, int, int]] = []
     for (reader, port), arc in seen.shed.items():
-        rows.append((", ".join(arc.queries), f"{reader}.{port}", arc.kind if arc.active else "ended", arc.share, arc.seen, arc.dropped))
+        rows.append(
+            (
+                ", ".join(arc.queries),
+                f"{reader}.{port}",
+                arc.kind if arc.active else "ended",
+                arc.share,
+                arc.seen,
+                arc.dropped,
+            )
+        )
     chosen = {one.query: "off" if not one.share else f"by hand {one.share:g}" for one in running.shedding}
     for query in running.queries:
         counts = seen.queries.get(query.query)
@@ -152,5 +205,16 @@ def _vertices(seen: Statistics) -> Listing:
     rows = []
     for name, counts in seen.vertices.items():
         service = round(counts.service_us or 0.0, 3)
-        rows.append((name, counts.tuples_in, counts.tuples_out, counts.queued, counts.held, counts.state_bytes, counts.late, service))
+        rows.append(
+            (
+                name,
+                counts.tuples_in,
+                counts.tuples_out,
+                counts.queued,
+                counts.held,
+                counts.state_bytes,
+                counts.late,
+                service,
+            )
+        )
     return Listing(("vertex", "in", "out", "queued", "held", "state bytes", "late", "us a tuple"), tuple(rows))

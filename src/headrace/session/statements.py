@@ -10,7 +10,15 @@ import msgspec
 
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
-from headrace.catalog.define import define_aggregate, define_connector, define_event, define_query, define_stream, define_table, define_view
+from headrace.catalog.define import (
+    define_aggregate,
+    define_connector,
+    define_event,
+    define_query,
+    define_stream,
+    define_table,
+    define_view,
+)
 from headrace.catalog.definitions import Connector, Query
 from headrace.commands.command import AddQuery
 from headrace.connectors import check_source, infer_schema
@@ -89,7 +97,9 @@ class Staging:
             case CreateAggregate():
                 staged.define(define_aggregate(statement), statement, f"aggregate {statement.name.text}")
             case CreateQuery():
-                plan = plan_select(statement.select, statement.text, staged.catalog, ordered=how_ordered(statement.options))
+                plan = plan_select(
+                    statement.select, statement.text, staged.catalog, ordered=how_ordered(statement.options)
+                )
                 query = define_query(statement, plan.schema)
                 command = command_for(query, plan, staged.catalog)
                 if statement.switch is not None:
@@ -101,19 +111,32 @@ class Staging:
             case CreateView():
                 self._stage_view(statement, statement.text, staged)
             case CreateEvent(body=body):
-                plan = plan_event(body, staged.catalog) if isinstance(body, Detection) else plan_select(body.select, statement.text, staged.catalog)
+                plan = (
+                    plan_event(body, staged.catalog)
+                    if isinstance(body, Detection)
+                    else plan_select(body.select, statement.text, staged.catalog)
+                )
                 said = "".join(f"\nwarning: {warning}" for warning in warnings_of(plan))
                 staged.define(define_event(statement, plan.schema), statement, f"event {statement.name.text}", said)
             case DeclareEvent():
                 stage_declared(statement, staged)
             case CreateRule():
-                stage_rule(statement, staged, self._deployment.delivery.reactions.functions, lambda command: self._admit(command, statement, staged))
+                stage_rule(
+                    statement,
+                    staged,
+                    self._deployment.delivery.reactions.functions,
+                    lambda command: self._admit(command, statement, staged),
+                )
             case SwitchRule():
                 stage_switch(statement, staged)
             case CreateSink():
                 stage_sink(statement, staged)
             case Detection():
-                raise NameFault("an event needs a name", span=Span(0, len("DETECT")), hint="CREATE EVENT name AS ..., then SELECT * FROM name")
+                raise NameFault(
+                    "an event needs a name",
+                    span=Span(0, len("DETECT")),
+                    hint="CREATE EVENT name AS ..., then SELECT * FROM name",
+                )
             case Split(views=views):
                 for view in views:
                     self._stage_view(view, statement.text, staged)
@@ -139,7 +162,11 @@ class Staging:
                 staged.outcomes.append(lambda: describe_rule(rule))
             case Describe():
                 found = staged.catalog.find(statement.name.text, span=statement.name.span)
-                staged.outcomes.append(lambda: describe(found, self._deployments.newest(), event_warnings(found, staged.catalog), self._statistics))
+                staged.outcomes.append(
+                    lambda: describe(
+                        found, self._deployments.newest(), event_warnings(found, staged.catalog), self._statistics
+                    )
+                )
             case Explain(capacity=True):
                 self._stage_capacity(statement, staged)
             case Explain():
@@ -149,7 +176,14 @@ class Staging:
 
     def _shown(self, statement: Show, staged: Staged) -> Outcome:
         decided = self._deployment.controller.decisions.all()
-        return show(statement.what, staged.catalog, self._deployments.newest(), self._statistics, self._deployment.now(), decided)
+        return show(
+            statement.what,
+            staged.catalog,
+            self._deployments.newest(),
+            self._statistics,
+            self._deployment.now(),
+            decided,
+        )
 
     def _admit(self, command: AddQuery, statement: CreateQuery | CreateRule, staged: Staged) -> None:
         """Refuse what would break a promise that must hold, unless it is forced."""
@@ -167,7 +201,11 @@ class Staging:
             name, options = (known.name, known.options) if isinstance(known, Query) else ("this query", {})
             queries[name] = command_for(Query(name, "", plan.schema, (), options), plan, staged.catalog)
         found = foretell(queries.values(), self._measured(staged), speed=self._speed(), only=name)
-        shown = msgspec.json.format(msgspec.json.encode(found)).decode() if statement.form == "json" else format_report(found)
+        shown = (
+            msgspec.json.format(msgspec.json.encode(found)).decode()
+            if statement.form == "json"
+            else format_report(found)
+        )
         staged.outcomes.append(lambda: Message(shown))
 
     def _speed(self) -> float:
@@ -216,4 +254,8 @@ class Staging:
 
 def partial_rows(delivery: Delivery, query: str) -> list[dict[str, Any]]:
     """What the last DEMAND of a query gave, flagged."""
-    return [{**row, "partial": True} for page in delivery.partials.get(query, []) for row in page.visible().iter_rows(named=True)]
+    return [
+        {**row, "partial": True}
+        for page in delivery.partials.get(query, [])
+        for row in page.visible().iter_rows(named=True)
+    ]

@@ -27,9 +27,18 @@ def switched(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int
     """The command that adds a query which is turned on and off: on from now, for its first stint, or until something starts it."""
     watched = {word: name for word, name in (("START", clause.start_on), ("STOP", clause.stop_on)) if name is not None}
     plans = {word: _watch(name, catalog) for word, name in watched.items()}
-    graphs: dict[str, Graph] = {word: graph_of(plan, f"{command.query} {word}", catalog) for word, plan in plans.items()}
-    streams = {stream.name: stream for stream in (*command.streams, *(each for plan in plans.values() for each in streams_read(plan, catalog)))}
-    added = msgspec.structs.replace(command, streams=tuple(streams.values()), switch=Switch(clause.schedule, graphs.get("START"), graphs.get("STOP")))
+    graphs: dict[str, Graph] = {
+        word: graph_of(plan, f"{command.query} {word}", catalog) for word, plan in plans.items()
+    }
+    streams = {
+        stream.name: stream
+        for stream in (*command.streams, *(each for plan in plans.values() for each in streams_read(plan, catalog)))
+    }
+    added = msgspec.structs.replace(
+        command,
+        streams=tuple(streams.values()),
+        switch=Switch(clause.schedule, graphs.get("START"), graphs.get("STOP")),
+    )
     always = Schedule() if clause.schedule is None else clause.schedule
     found = None if clause.start_on is not None else always.first(now)
     if found is None:
@@ -55,7 +64,11 @@ def turned_off(running: Running, name: Name, now: int) -> list[Command]:
         return []
     if query.stint is None and has_exchange(query.graph):
         mine = {vertex.id for vertex in place(query.graph).keyed}
-        others = [other.query for other in running.queries if other != query and any(vertex.id in mine for vertex in place(other.graph).keyed)]
+        others = [
+            other.query
+            for other in running.queries
+            if other != query and any(vertex.id in mine for vertex in place(other.graph).keyed)
+        ]
         if others:
             raise NotSupported(
                 f"{query.query!r} and {others[0]!r} have parts in common whose tuples are on their way between buckets",
@@ -83,7 +96,9 @@ def _known(running: Running, name: Name) -> AddQuery:
         if query.query.lower() == name.text.lower():
             return query
     names = [query.query for query in queries]
-    raise NameFault(f"no query {name.text!r} that could be started or stopped", span=name.span, hint=did_you_mean(name.text, names))
+    raise NameFault(
+        f"no query {name.text!r} that could be started or stopped", span=name.span, hint=did_you_mean(name.text, names)
+    )
 
 
 def _watch(name: Name, catalog: Catalog) -> Node:
@@ -94,5 +109,7 @@ def _watch(name: Name, catalog: Catalog) -> Node:
     elif isinstance(found, Stream):
         plan = Scan(found.name, found.schema)
     else:
-        raise NameFault(f"{name.text!r} is a table, which never changes", span=name.span, hint="name an event, a stream or a query")
+        raise NameFault(
+            f"{name.text!r} is a table, which never changes", span=name.span, hint="name an event, a stream or a query"
+        )
     return Project(plan, (("happened", Literal(True, Type.BOOLEAN)),))

@@ -34,7 +34,9 @@ from headrace.session.promises import caution, check_shedding, promises_of
 from headrace.session.settings import command_of
 from headrace.session.stints import turned_off, turned_on
 
-Create: TypeAlias = CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent | DeclareEvent | CreateSink
+Create: TypeAlias = (
+    CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent | DeclareEvent | CreateSink
+)
 
 
 class Staged:
@@ -61,7 +63,11 @@ class Staged:
         if taken == definition or (taken is not None and statement.if_not_exists):
             self.outcomes.append(lambda: Message(f"{what} is there already"))
             known = {query.query for query in self.deployed.known}
-            return isinstance(definition, Query) and taken == definition and definition.name not in self.running.keys() | known
+            return (
+                isinstance(definition, Query)
+                and taken == definition
+                and definition.name not in self.running.keys() | known
+            )
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
         else:
@@ -80,7 +86,11 @@ class Staged:
 
     def turn(self, statement: TurnQuery, now: int) -> None:
         """Turn a query on or off."""
-        found = turned_on(self.deployed, statement.name, now) if statement.on else turned_off(self.deployed, statement.name, now)
+        found = (
+            turned_on(self.deployed, statement.name, now)
+            if statement.on
+            else turned_off(self.deployed, statement.name, now)
+        )
         for command in found:
             self.send(command)
         self.running = {query.query: query for query in self.deployed.queries}
@@ -101,7 +111,9 @@ class Staged:
         if isinstance(command, SetShedding):
             check_shedding(command, self.running[command.query], statement.value.span)
         self.commands.append(command)
-        self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}"))
+        self.outcomes.append(
+            lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}")
+        )
 
     def promise(self, statement: AlterPromises) -> None:
         """Change what a running query promises."""
@@ -116,13 +128,19 @@ class Staged:
 
     def _check_running(self, query: Name) -> None:
         if query.text not in self.running:
-            raise NameFault(f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running)))
+            raise NameFault(
+                f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running))
+            )
 
     def drop(self, statement: Drop) -> None:
         """Forget a definition, and stop it if it is a running query."""
         name = statement.name.text
         known = self.catalog.get(name)
-        kind = "STREAM" if statement.kind == "QUERY" and isinstance(known, Stream) and known.connector.kind == RAISED else statement.kind
+        kind = (
+            "STREAM"
+            if statement.kind == "QUERY" and isinstance(known, Stream) and known.connector.kind == RAISED
+            else statement.kind
+        )
         if kind == "QUERY" and name in self.running and known is None and not self.catalog.has_rule(name):
             removed = name  # an unnamed SELECT
         elif statement.if_exists and not self._is_there(name, kind):
@@ -131,7 +149,9 @@ class Staged:
         else:
             removed = self.catalog.remove(name, kind, span=statement.name.span).name
             self.entries.append(Entry(statement.text))
-        if kind in ("QUERY", "RULE") and any(query.query == removed for query in self.deployed.known):  # a view does not run
+        if kind in ("QUERY", "RULE") and any(
+            query.query == removed for query in self.deployed.known
+        ):  # a view does not run
             self.running.pop(removed, None)
             self.send(DropQuery(removed))
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))

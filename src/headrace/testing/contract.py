@@ -24,7 +24,9 @@ from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace
 Script: TypeAlias = Sequence[tuple[int, Element]]
 
 
-def check_operator(spec: Spec, script: Script, *, ports: int | None = None, sizes: Sequence[int] = (1, 2, 7, 10_000)) -> list[Row]:
+def check_operator(
+    spec: Spec, script: Script, *, ports: int | None = None, sizes: Sequence[int] = (1, 2, 7, 10_000)
+) -> list[Row]:
     """Assert that an operator keeps its promises on a script; return its results.
 
     Ports that the script leaves open are ended. Then: punctuations never fall and no row is below one; a saved and restored operator goes on as if
@@ -40,12 +42,16 @@ def check_operator(spec: Spec, script: Script, *, ports: int | None = None, size
         resumed = _run_with_restart(spec, whole, position)
         _check_marks(resumed)
         _check_same(multiset(resumed), expected, f"restored after element {position} of {len(whole)}")
-        assert _last_bound(resumed) == _last_bound(straight), f"restored after element {position}: another last punctuation"
+        assert _last_bound(resumed) == _last_bound(straight), (
+            f"restored after element {position}: another last punctuation"
+        )
     for size in sizes:
         recut = _run(spec.build(), cut(whole, size))
         _check_marks(recut)
         _check_same(multiset(recut), expected, f"pages of {size}")
-    return [row for element in straight if isinstance(element, Page) for row in rows_of(element.rows.iter_rows(named=True))]
+    return [
+        row for element in straight if isinstance(element, Page) for row in rows_of(element.rows.iter_rows(named=True))
+    ]
 
 
 def check_scheduler(scheduler: Scheduler, *, period: float = 50e6) -> None:
@@ -81,8 +87,30 @@ def _situations(scheduler: Scheduler) -> Iterator[tuple[list[Candidate], Turn]]:
             capacity, release, share, weight = (float(rng.choice([0.01, 0.5, 1.0, 3.0])) for _ in range(4))
             kind = scheduler.kinds[number % len(scheduler.kinds)]
             deadline = None if rng.random() < 0.5 else oldest + int(rng.integers(0, 3))
-            found.append(Candidate(number, kind, queued, queued * 10.0, oldest, capacity, release, share, weight, deadline, int(rng.integers(1, 4))))
-        yield found, Turn(int(rng.integers(-1, 60)), int(rng.integers(0, 3)), bool(rng.random() < 0.5), float(rng.integers(0, 100)))
+            found.append(
+                Candidate(
+                    number,
+                    kind,
+                    queued,
+                    queued * 10.0,
+                    oldest,
+                    capacity,
+                    release,
+                    share,
+                    weight,
+                    deadline,
+                    int(rng.integers(1, 4)),
+                )
+            )
+        yield (
+            found,
+            Turn(
+                int(rng.integers(-1, 60)),
+                int(rng.integers(0, 3)),
+                bool(rng.random() < 0.5),
+                float(rng.integers(0, 100)),
+            ),
+        )
 
 
 def _overloaded(scheduler: Scheduler, fairness: Fairness) -> UnitTrace:
@@ -126,7 +154,11 @@ def _run(operator: Operator, script: Script) -> list[Element]:
     for port, element in script:
         due = operator.due()
         given = _step(operator, port, element)
-        if isinstance(element, Punctuation) and element.bound < END and any(isinstance(out, Page) and len(out) for out in given):
+        if (
+            isinstance(element, Punctuation)
+            and element.bound < END
+            and any(isinstance(out, Page) and len(out) for out in given)
+        ):
             assert due is not None, f"punctuation {element.bound} completed something, but nothing was due"
             assert due <= element.bound, f"punctuation {element.bound} completed something that was due at {due} only"
         emitted += given
@@ -142,7 +174,9 @@ def _run_with_restart(spec: Spec, script: Script, position: int) -> list[Element
     second = spec.build()
     # through bytes, as a state store would
     second.restore({name: Page.decode(Page(chunk).encode()).rows for name, chunk in first.state().items()})
-    assert second.held() == first.held(), f"restored after element {position}: holds {second.held()} tuples, not {first.held()}"
+    assert second.held() == first.held(), (
+        f"restored after element {position}: holds {second.held()} tuples, not {first.held()}"
+    )
     return emitted + [out for port, element in script[position:] for out in _step(second, port, element)]
 
 
@@ -171,7 +205,9 @@ def _check_chunks(before: State, after: State) -> None:
         old = before.get(name)
         if old is not None and old is not chunk:
             same = old.schema == chunk.schema and old.height > 0 and old.equals(chunk)
-            assert not same, f"chunk {name!r} of the state did not change but is a new object, so it would be written again"
+            assert not same, (
+                f"chunk {name!r} of the state did not change but is a new object, so it would be written again"
+            )
 
 
 def _check_same(found: Counter[Any], expected: Counter[Any], when: str) -> None:

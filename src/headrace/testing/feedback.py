@@ -50,12 +50,16 @@ class Domain:
 class Trial:
     """All inputs of a script; what comes out of the graph without feedback is computed once. Operators that are `speaking` give feedback too."""
 
-    def __init__(self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script, speaking: Collection[VertexId] = ()) -> None:
+    def __init__(
+        self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script, speaking: Collection[VertexId] = ()
+    ) -> None:
         self.graph, self.script, self._speaking = graph, script, speaking
         self._pages = _pages(domains, script)
         self._expected = _run(Engine(graph), graph, script, self._pages, {}, len(script))
 
-    def violations(self, told: Told, answer: Respond = respond, positions: Iterable[int] | None = None) -> Iterator[Violation]:
+    def violations(
+        self, told: Told, answer: Respond = respond, positions: Iterable[int] | None = None
+    ) -> Iterator[Violation]:
         """Everything that is wrong if the readers at these ends tell their patterns before these entries of the script; nothing, if all is right.
 
         Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may be there that was not before.
@@ -110,7 +114,9 @@ def _pages(domains: Mapping[VertexId, Domain], script: Script) -> list[_Step | N
             rows = rows.with_columns(case.alias("case"))
         else:
             values = len({row[domain.schema.names.index(domain.key)] for row in domain.rows})
-            rows = rows.with_columns((case * values + pl.col(domain.key)).cast(domain.schema.polars()[domain.key]).alias(domain.key))
+            rows = rows.with_columns(
+                (case * values + pl.col(domain.key)).cast(domain.schema.polars()[domain.key]).alias(domain.key)
+            )
         stamped = rows.with_columns(pl.lit(ts, pl.Int64).alias(TS), pl.lit(number, pl.Int64).alias(SEQ))
         found.append(_Step(Page(stamped), drop))
     return found
@@ -152,18 +158,26 @@ def _left_out(engine: Engine, source: VertexId, step: _Step) -> Page:
     return Page(step.page.rows.filter(pl.Series(~(unneeded & step.droppable))))
 
 
-def _compare(expected: pl.DataFrame | None, found: pl.DataFrame | None, wanted: Pattern | None, position: int) -> Iterator[Violation]:
+def _compare(
+    expected: pl.DataFrame | None, found: pl.DataFrame | None, wanted: Pattern | None, position: int
+) -> Iterator[Violation]:
     some = expected if expected is not None else found
     if some is None:
         return
     columns = some.columns
     counts = [
-        (frame if frame is not None else some.clear()).select(columns).group_by(columns).agg(pl.len().cast(pl.Int64).alias(name))
+        (frame if frame is not None else some.clear())
+        .select(columns)
+        .group_by(columns)
+        .agg(pl.len().cast(pl.Int64).alias(name))
         for frame, name in ((expected, "__expected"), (found, "__found"))
     ]
     both = counts[0].join(counts[1], on=columns, how="full", nulls_equal=True, coalesce=True)
     both = both.with_columns(pl.col("__expected", "__found").fill_null(0))
     needed = pl.Series(np.ones(both.height, np.bool_)) if wanted is None else ~matches(wanted, both)
-    for kind, wrong in (("foreign", both["__found"] > both["__expected"]), ("lost", (both["__found"] < both["__expected"]) & needed)):
+    for kind, wrong in (
+        ("foreign", both["__found"] > both["__expected"]),
+        ("lost", (both["__found"] < both["__expected"]) & needed),
+    ):
         for row in both.filter(wrong).sort(columns).head(1).to_dicts():
             yield Violation(kind, position, row)

@@ -66,7 +66,10 @@ def run_together(scripts: Sequence[str], session: Session, *, timeout: float | N
     """
     parsed = [cases(script) for script in scripts]
     commands = {case: _joined(case.commands) for script in parsed for case in script if LOCAL not in case.commands}
-    texts = {case: [_with_sink(command[1:].strip()) for command in found if command.startswith(">")] for case, found in commands.items()}
+    texts = {
+        case: [_with_sink(command[1:].strip()) for command in found if command.startswith(">")]
+        for case, found in commands.items()
+    }
     outcomes = session.execute(";\n".join(text for found in texts.values() for text in found))
     started = iter([outcome.query for outcome in outcomes if isinstance(outcome, Started)])
     runners = {case: _Runner(session) for case in commands}
@@ -78,7 +81,10 @@ def run_together(scripts: Sequence[str], session: Session, *, timeout: float | N
             if command.startswith("feed "):
                 runners[case].run(command)
     session.drain(timeout)
-    return [_script([(case, runners[case].output() if case in runners else case.expected) for case in script]) for script in parsed]
+    return [
+        _script([(case, runners[case].output() if case in runners else case.expected) for case in script])
+        for script in parsed
+    ]
 
 
 def cases(text: str) -> list[Case]:
@@ -208,7 +214,10 @@ def parse_rows(text: str, stream: Stream) -> list[dict[str, Any]]:
 
 
 def _script(done: Iterable[tuple[Case, Sequence[str] | None]]) -> str:
-    blocks = ["\n".join(case.commands if case.expected is None else [*case.commands, SEPARATOR, *(output or ())]) for case, output in done]
+    blocks = [
+        "\n".join(case.commands if case.expected is None else [*case.commands, SEPARATOR, *(output or ())])
+        for case, output in done
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -217,7 +226,11 @@ def _is_query(statement: str) -> bool:
 
 
 def _with_sink(statement: str) -> str:
-    return statement.rstrip(";") + " INTO MEMORY" if _is_query(statement) and not re.search(r"\bINTO\b", statement) else statement
+    return (
+        statement.rstrip(";") + " INTO MEMORY"
+        if _is_query(statement) and not re.search(r"\bINTO\b", statement)
+        else statement
+    )
 
 
 def _joined(commands: Sequence[str]) -> list[str]:
@@ -241,14 +254,21 @@ def _schema(page: Page) -> Schema:
 
 
 def _columns(values: Mapping[str, Any], shown: Mapping[str, Callable[[int], str]]) -> str:
-    return " ".join(f"{name}={shown[name](value) if name in shown and value is not None else _text(value)}" for name, value in values.items())
+    return " ".join(
+        f"{name}={shown[name](value) if name in shown and value is not None else _text(value)}"
+        for name, value in values.items()
+    )
 
 
 def _print_date(days: int) -> str:
     return format_instant(days * DAY)[:10]
 
 
-_SHOWN: dict[Type, Callable[[int], str]] = {Type.TIMESTAMP: print_time, Type.INTERVAL: print_time, Type.DATE: _print_date}
+_SHOWN: dict[Type, Callable[[int], str]] = {
+    Type.TIMESTAMP: print_time,
+    Type.INTERVAL: print_time,
+    Type.DATE: _print_date,
+}
 
 
 def _text(value: Any) -> str:

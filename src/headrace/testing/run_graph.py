@@ -18,7 +18,12 @@ from headrace.testing.streams import page
 
 
 def run_graph(
-    graph: Graph, streams: Sequence[Stream], histories: Mapping[str, Sequence[Row]], *, size: int = 1, forgetful: bool = False
+    graph: Graph,
+    streams: Sequence[Stream],
+    histories: Mapping[str, Sequence[Row]],
+    *,
+    size: int = 1,
+    forgetful: bool = False,
 ) -> list[Row]:
     """All results once the streams have ended, in the order in which they come.
 
@@ -70,7 +75,9 @@ class _Run:
             self.operators[name] = new
 
 
-def _turns(streams: Sequence[Stream], histories: Mapping[str, Sequence[Row]], size: int) -> Iterator[tuple[str, Element]]:
+def _turns(
+    streams: Sequence[Stream], histories: Mapping[str, Sequence[Row]], size: int
+) -> Iterator[tuple[str, Element]]:
     newest: dict[str, int] = {}
     longest = max((len(histories[stream.name]) for stream in streams), default=0)
     for start in range(0, longest, size):

@@ -112,7 +112,9 @@ def script(*texts: str) -> list[tuple[int, Element]]:
 def interleave(*ports: Sequence[Element]) -> list[tuple[int, Element]]:
     """Elements for an operator's ports, taken in turn."""
     longest = max(map(len, ports), default=0)
-    return [(port, elements[turn]) for turn in range(longest) for port, elements in enumerate(ports) if turn < len(elements)]
+    return [
+        (port, elements[turn]) for turn in range(longest) for port, elements in enumerate(ports) if turn < len(elements)
+    ]
 
 
 def page(schema: Schema, rows: Iterable[Row], *, seq: bool = True) -> Page:
@@ -180,7 +182,11 @@ def _tuple(line: str, schema: Schema, position: int) -> Row:
     words = shlex.split(line)
     if len(words) != len(schema) + 1:
         raise ValueError(f"{line!r} has {len(words)} values, the header {len(schema) + 1}")
-    return Row(parse_time(words[0]), {field.name: parse_value(word, field.type) for field, word in zip(schema, words[1:], strict=True)}, position)
+    return Row(
+        parse_time(words[0]),
+        {field.name: parse_value(word, field.type) for field, word in zip(schema, words[1:], strict=True)},
+        position,
+    )
 
 
 def _mark(line: str) -> Entry:

@@ -12,7 +12,11 @@ from headrace.session import Session
 
 
 def until(
-    condition: Callable[[], object], seconds: float = 120.0, *, session: Session | None = None, meanwhile: Callable[[int], None] | None = None
+    condition: Callable[[], object],
+    seconds: float = 120.0,
+    *,
+    session: Session | None = None,
+    meanwhile: Callable[[int], None] | None = None,
 ) -> int:
     """Wait until something holds, or fail; with a session, also if that ends. What is done `meanwhile` is told how often it was: so is the caller."""
     deadline, number = time.monotonic() + seconds, 0

@@ -49,7 +49,17 @@ from headrace.worker.wire import Control, GuardSeen, Kind, Report, Row, Stage, W
 
 _running = msgspec.json.Decoder(Running)
 #: Commands that change nothing of the graph.
-_GRAPH_STAYS = (Tell, UseRelays, UseShedders, SetShedding, SetPromises, UseCapacities, UseScheduler, UseFairness, UseEligibility)
+_GRAPH_STAYS = (
+    Tell,
+    UseRelays,
+    UseShedders,
+    SetShedding,
+    SetPromises,
+    UseCapacities,
+    UseScheduler,
+    UseFairness,
+    UseEligibility,
+)
 
 
 class Bucket:
@@ -105,7 +115,9 @@ class Bucket:
         commands = self._command(controls)
         self._advance_bounds(controls)
         budget = next((control.budget for control in controls if control.budget is not None), None)
-        chooses = budget is not None or self.engine.scheduled is not None  # among all that has come, so all must be there first
+        chooses = (
+            budget is not None or self.engine.scheduled is not None
+        )  # among all that has come, so all must be there first
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
@@ -117,7 +129,9 @@ class Bucket:
         for name in self._closed & self._receives.keys():
             self.engine.push(name, Punctuation(END))
         left = self.engine.run(budget)
-        is_done = budget is None or self.engine.urgent or not self.engine.unread()[0]  # what must be quick is, whatever waits
+        is_done = (
+            budget is None or self.engine.urgent or not self.engine.unread()[0]
+        )  # what must be quick is, whatever waits
         asked = self._ask(controls, left) if is_done else 0
         self._limited = budget is not None
         for command in commands:
@@ -132,9 +146,15 @@ class Bucket:
             if staged is not None:
                 out.append(staged)
             else:
-                out += [Row(self.number, Kind.RESULT, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
+                out += [
+                    Row(self.number, Kind.RESULT, name, index, len(page), page.encode())
+                    for index, page in enumerate(pages)
+                ]
         for name, pages in self.engine.take_partials().items():
-            out += [Row(self.number, Kind.PARTIAL, name, index, len(page), page.encode()) for index, page in enumerate(pages)]
+            out += [
+                Row(self.number, Kind.PARTIAL, name, index, len(page), page.encode())
+                for index, page in enumerate(pages)
+            ]
         report = self._report(controls, asked, noticed, clock.perf_counter_ns() - began)
         out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report)))
         self.restored = False
@@ -156,7 +176,9 @@ class Bucket:
         moved: dict[VertexId, VertexId] = {}
         for command in commands:
             before, self.running = self.running, self.running.after(command)
-            if not set(before.deferrals) <= set(self.running.deferrals):  # what was put off is done before anything else changes
+            if not set(before.deferrals) <= set(
+                self.running.deferrals
+            ):  # what was put off is done before anything else changes
                 undeferred = msgspec.structs.replace(before, deferrals=self.running.deferrals)
                 self._deploy(placement_of(undeferred), facts_in(undeferred))
             if isinstance(command, StopQuery):
@@ -194,7 +216,11 @@ class Bucket:
         self._closed = closed_in(self.running)
         received = {stream for spec in self._receives.values() for stream in spec.streams}
         # an exchange that comes again, with a query that does, begins anew
-        self.bounds = {stream: bound for stream, bound in self.bounds.items() if stream in received or not stream.startswith("exchange:")}
+        self.bounds = {
+            stream: bound
+            for stream, bound in self.bounds.items()
+            if stream in received or not stream.startswith("exchange:")
+        }
         self._behind = {name: [] for name in self._receives}
         for behind, sources in upstream_sources(placement.keyed).items():
             for name in sources:
@@ -244,7 +270,10 @@ class Bucket:
         if not clocks:
             return 0
         before = self.engine.asked
-        reached = {stream: max(bound, clocks.get(stream, BEGIN)) for stream, bound in (dict.fromkeys(clocks, BEGIN) | self.bounds).items()}
+        reached = {
+            stream: max(bound, clocks.get(stream, BEGIN))
+            for stream, bound in (dict.fromkeys(clocks, BEGIN) | self.bounds).items()
+        }
         self._ets.bounds = dict(self._reached(reached))
         for name in self._ets.bounds:
             if any(self._waits_for_time(behind) for behind in self._behind[name]):
@@ -255,7 +284,9 @@ class Bucket:
 
     def _waits_for_time(self, vertex: VertexId) -> bool:
         """Whether a vertex holds tuples, or those behind an exchange may: they hear of time through it alone."""
-        return vertex in self._exchanges or self.engine.operators[vertex].held() > 0 or self.engine.network.blocked(vertex)
+        return (
+            vertex in self._exchanges or self.engine.operators[vertex].held() > 0 or self.engine.network.blocked(vertex)
+        )
 
     def _waits(self) -> list[Wait]:
         """What waits for time: for each set of streams the least bound that would let something go on."""
@@ -271,7 +302,11 @@ class Bucket:
 
     def _come(self, controls: list[Control]) -> dict[str, int]:
         """How far the streams have come, for queries that stop at a time; one that never had a tuple has come as far as the clock."""
-        timed = [query for query in self.running.known if query.switch.schedule is not None or (query.stint is not None and query.stint.end < END)]
+        timed = [
+            query
+            for query in self.running.known
+            if query.switch.schedule is not None or (query.stint is not None and query.stint.end < END)
+        ]
         clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         return {
             stream.name: max(self.bounds.get(stream.name, self.time - stream.skew), clocks.get(stream.name, BEGIN))
@@ -310,7 +345,9 @@ class Bucket:
             noticed=noticed,
             reached=self._come(controls),
             relays=[
-                Relay(guard.reader, guard.port, guard.pattern, guard.until) for guard in self.engine.assumptions.guards() if guard.kind == "group"
+                Relay(guard.reader, guard.port, guard.pattern, guard.until)
+                for guard in self.engine.assumptions.guards()
+                if guard.kind == "group"
             ],
             state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
@@ -325,8 +362,14 @@ class Bucket:
 
 def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId, VertexId]:
     """Which vertices go on under another name in a stint that was shared and is now to end."""
-    old = next((query for query in before.queries if (query.query, query.number) == (command.query, command.number)), None)
-    new = None if old is None or old.stint is not None else next((query for query in after.ending if query.query == command.query), None)
+    old = next(
+        (query for query in before.queries if (query.query, query.number) == (command.query, command.number)), None
+    )
+    new = (
+        None
+        if old is None or old.stint is not None
+        else next((query for query in after.ending if query.query == command.query), None)
+    )
     return {} if old is None or new is None else counterparts(old.graph, new.graph)
 
 

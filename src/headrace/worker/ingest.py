@@ -79,14 +79,20 @@ class Ingest:
         self.routes = tuple(vertex for vertex in placement.routes() if vertex.id not in closed)
         shedders = place_shedders(placement, shedders_in(running) if running is not None else {})
         # results that a bucket is to shed must go there
-        self.ends = {name: ends for name, ends in _ends(placement.keyed).items() if not any((end, 0) in shedders.keyed for end in ends)}
+        self.ends = {
+            name: ends
+            for name, ends in _ends(placement.keyed).items()
+            if not any((end, 0) in shedders.keyed for end in ends)
+        }
         origins = {vertex.spec.origin for vertex in self.routes if isinstance(vertex.spec, Receive)}
         self.engine = Engine(placement.ingest, taps=origins)
         self.engine.use_shedders(shedders.ingest)
         self.shedders = Shedders()  # of routes
         self.shedders.use({(name, 0): shedder for name, shedder in shedders.routes.items()})
         self.needed = Needed(placement.ingest, streams, running)
-        self.screen = Screen(self.engine, running) if running is not None and (assumed(running) or running.relays) else None
+        self.screen = (
+            Screen(self.engine, running) if running is not None and (assumed(running) or running.relays) else None
+        )
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
@@ -97,7 +103,9 @@ class Ingest:
                 shedders.forget()  # the worker that runs a task again may have run others before
                 shedders.begin("ingest", task.number, task.time, msgspec.json.encode(task.work))
         counts: dict[str, StreamStatistics] = {}
-        bounds = dict(task.base.bounds) if task.base else {}  # a stream that has ended stays so, however far its last tuples came
+        bounds = (
+            dict(task.base.bounds) if task.base else {}
+        )  # a stream that has ended stays so, however far its last tuples came
         if self.screen is not None:
             self.screen.expire(bounds | {work.stream: self._floor(work, task.time) for work in task.work})
         for work in task.work:
@@ -146,7 +154,11 @@ class Ingest:
 
     def _read(self, work: Work) -> Iterator[Chunk | Skipped]:
         """Read a split, if possible without what nobody needs."""
-        source, columns, unneeded = self.sources[work.stream], self.needed.columns(work.stream), self.needed.unneeded(work.stream)
+        source, columns, unneeded = (
+            self.sources[work.stream],
+            self.needed.columns(work.stream),
+            self.needed.unneeded(work.stream),
+        )
         if unneeded and isinstance(source, SkippingSource):
             return source.read_without(work.split, columns, unneeded)
         return source.read(work.split, columns)
@@ -156,7 +168,13 @@ class Ingest:
         stream = self.streams.get(work.stream)
         if stream is None:
             return BEGIN
-        return time if stream.timing is not Timing.EXTERNAL else work.newest - stream.skew if work.newest > BEGIN else BEGIN
+        return (
+            time
+            if stream.timing is not Timing.EXTERNAL
+            else work.newest - stream.skew
+            if work.newest > BEGIN
+            else BEGIN
+        )
 
     def _take(self, stream: str, chunk: Chunk, newest: int, time: int, seen: StreamStatistics) -> int:
         """Stamp a chunk, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
@@ -186,7 +204,9 @@ class Ingest:
             self._push(f"{stream}.late", late.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS)))
         if bad is not None and bad.height:
             seen.bad += bad.height
-            stamped = bad.select(BAD.names).with_columns(pl.lit(time, dtype=pl.Int64).alias(TS), pl.int_range(pl.len()).alias(SEQ))
+            stamped = bad.select(BAD.names).with_columns(
+                pl.lit(time, dtype=pl.Int64).alias(TS), pl.int_range(pl.len()).alias(SEQ)
+            )
             self._push(f"{stream}.bad", stamped)
         return newest
 
@@ -202,7 +222,11 @@ class Ingest:
             if WEIGHT in spec.columns and WEIGHT not in rows.columns:
                 rows = rows.with_columns(pl.lit(1.0).alias(WEIGHT))
             hidden = [TS, SEQ] if spec.seq else [TS]
-            found = rows if spec.stint is UNSET else rows.filter(pl.col(TS).is_between(spec.stint.begin, spec.stint.end, closed="left"))
+            found = (
+                rows
+                if spec.stint is UNSET
+                else rows.filter(pl.col(TS).is_between(spec.stint.begin, spec.stint.end, closed="left"))
+            )
             self.engine.push(vertex.id, Page(found.select([*spec.columns, *hidden])))
 
     def _collect(self, outbox: _Outbox) -> Iterator[Row]:
@@ -251,7 +275,9 @@ class _Outbox:
 
     def full(self) -> Iterator[Row]:
         for name in [name for name, size in self.sizes.items() if size >= self.page]:
-            if self.stage is None or name not in self.ends:  # what may be staged is gathered, so that a task leaves one file
+            if (
+                self.stage is None or name not in self.ends
+            ):  # what may be staged is gathered, so that a task leaves one file
                 yield from self._send(name)
 
     def flush(self) -> Iterator[Row]:
@@ -341,7 +367,11 @@ def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.Da
     """Records without a timestamp, as bad records."""
     texts = [str({k: v for k, v in row.items() if k not in (TS, SEQ)}) for row in rows.iter_rows(named=True)]
     found = pl.DataFrame(
-        {"record": texts, "reason": [f"{column} is NULL, so the tuple has no timestamp"] * len(texts), "origin": [""] * len(texts)},
+        {
+            "record": texts,
+            "reason": [f"{column} is NULL, so the tuple has no timestamp"] * len(texts),
+            "origin": [""] * len(texts),
+        },
         schema=BAD.polars(),
     )
     return found if bad is None else pl.concat([bad.select(BAD.names), found])

@@ -22,7 +22,10 @@ class Screen:
         facts = facts_in(running)
         engine.assumptions.restore(guards_of(engine.graph, engine.taps, spread_in(running, facts), facts))
         streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
-        self._streams = {name: tuple(streams[source] for source in sources) for name, sources in upstream_sources(engine.graph).items()}
+        self._streams = {
+            name: tuple(streams[source] for source in sources)
+            for name, sources in upstream_sources(engine.graph).items()
+        }
 
     def expire(self, floors: Mapping[str, int]) -> None:
         """Forget guards of which no tuple can come any more, now that the streams are so far."""
@@ -34,7 +37,10 @@ class Screen:
     def report(self) -> list[GuardSeen]:
         """What each guard dropped since the last report."""
         seen = []
-        for guards, ended in ((self._engine.assumptions.guards(), False), (self._engine.assumptions.take_ended(), True)):
+        for guards, ended in (
+            (self._engine.assumptions.guards(), False),
+            (self._engine.assumptions.take_ended(), True),
+        ):
             for guard in guards:
                 seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved, ended))
                 guard.saved = 0

@@ -103,7 +103,14 @@ class SavedState:
             state.setdefault(name, {})[chunk] = saved.frame
         return state, manifest.extra
 
-    def save(self, version: int, store: Store, state: Mapping[VertexId, State], extra: Extra, others: Mapping[str, Callable[[], bytes]]) -> None:
+    def save(
+        self,
+        version: int,
+        store: Store,
+        state: Mapping[VertexId, State],
+        extra: Extra,
+        others: Mapping[str, Callable[[], bytes]],
+    ) -> None:
         """Write what is new, and forget what is gone; `others` are values besides the state."""
         kept: dict[str, Saved] = {}
         removed: list[str] = []
@@ -165,7 +172,11 @@ class SavedState:
                 if not inline:
                     self._cache.put(self._number, full, version, data)
                     yield full, data
-        removed += [full for full, saved in self._chunks.items() if saved.inline is None and (full not in kept or kept[full].inline is not None)]
+        removed += [
+            full
+            for full, saved in self._chunks.items()
+            if saved.inline is None and (full not in kept or kept[full].inline is not None)
+        ]
         small = {full: saved.inline for full, saved in kept.items() if saved.inline is not None}
         large = {full: saved.version for full, saved in kept.items() if saved.inline is None}
         yield "manifest", msgspec.msgpack.encode(Manifest(small, large, extra))

@@ -26,14 +26,23 @@ class Needed:
 
     @cached_property
     def _left_out(self) -> Mapping[VertexId, Sequence[Pattern]]:
-        return {} if self._running is None else spread_in(self._running, facts_in(self._running)).of_sources(whole_of(self._running))
+        return (
+            {}
+            if self._running is None
+            else spread_in(self._running, facts_in(self._running)).of_sources(whole_of(self._running))
+        )
 
     def columns(self, stream: str) -> tuple[str, ...] | None:
         """The columns that anybody reads of a stream (None: all)."""
         definition = self._streams.get(stream)
         if definition is None or f"{stream}.late" in self.scans:
             return None
-        used = {column for vertex in self.scans.get(stream, []) if isinstance(vertex.spec, Scan) for column in vertex.spec.columns}
+        used = {
+            column
+            for vertex in self.scans.get(stream, [])
+            if isinstance(vertex.spec, Scan)
+            for column in vertex.spec.columns
+        }
         used |= {definition.time_column} if definition.time_column else set()
         return tuple(name for name in definition.schema.names if name in used)
 
@@ -51,5 +60,9 @@ class Needed:
         agreed = said[0] if said else []
         for others in said[1:]:
             both = [intersect(one, other) for one in agreed for other in others]
-            agreed = [wanted for i, wanted in enumerate(both) if not is_empty(wanted) and not any(covers(other, wanted) for other in both[:i])]
+            agreed = [
+                wanted
+                for i, wanted in enumerate(both)
+                if not is_empty(wanted) and not any(covers(other, wanted) for other in both[:i])
+            ]
         return agreed

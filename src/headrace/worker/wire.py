@@ -96,7 +96,9 @@ class Report(Struct, frozen=True, kw_only=True):
     screened: list[list[GuardSeen]] = []  # by the ingest
     purged: int = 0  # rows of state that feedback removed
     noticed: list[str] = []  # outputs of what is watched that had tuples
-    reached: dict[str, int] = {}  # how far streams had come, those that tell the clock too; only if a query is to stop by itself
+    reached: dict[
+        str, int
+    ] = {}  # how far streams had come, those that tell the clock too; only if a query is to stop by itself
     relays: list[Relay] = []  # what operators of this bucket found out that they do not need
     state_bytes: int = 0
     chunks: int = 0

@@ -46,13 +46,25 @@ def _running(folder: Path) -> Iterator[str]:
 
     def call(program: str, *arguments: object) -> None:
         command = [str(programs / program), "-D", str(cluster), *map(str, arguments)]
-        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **account)
+        done = subprocess.run(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **account
+        )
         if done.returncode:
             pytest.fail(f"{program} failed: {done.stdout}{log.read_text() if log.exists() else ''}", pytrace=False)
 
     settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
     options = (f"--set={name}={value}" for name, value in settings.items())
-    call("initdb", "-U", "headrace", f"--pwfile={password}", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", *options)
+    call(
+        "initdb",
+        "-U",
+        "headrace",
+        f"--pwfile={password}",
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--no-sync",
+        *options,
+    )
     call("pg_ctl", "start", "--wait", "-l", log)
     try:
         yield f"postgresql://headrace:{password.read_text()}@127.0.0.1:{port}/postgres"

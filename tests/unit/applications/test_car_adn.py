@@ -55,7 +55,9 @@ def test_every_accident_is_notified_once_and_nothing_else_is(tmp_path: Path, see
     ],
     ids=["lane", "direction", "time", "order", "reports", "car", "once"],
 )
-def test_without_one_of_its_conditions_it_would_notify_what_is_no_accident(tmp_path: Path, changes: tuple[tuple[str, str], ...]) -> None:
+def test_without_one_of_its_conditions_it_would_notify_what_is_no_accident(
+    tmp_path: Path, changes: tuple[tuple[str, str], ...]
+) -> None:
     changed = type("Other", (Changed,), {"changes": changes})(accidents=2, cars=0)
     _, checks = outcome(changed, tmp_path, 5)
     assert not checks[0].holds

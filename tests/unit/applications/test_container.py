@@ -27,9 +27,18 @@ def minutes(n: float) -> datetime:
 
 def test_every_alarm_gets_a_ticket_of_its_own_and_keeps_it(container: Container) -> None:
     for i in range(5):
-        container.open(f"VC-{i}", at=NOON, domain="ATM", source=f"VC-{i}", kind="SIGNAL LOST", severity="MINOR", parent="ring 3")
+        container.open(
+            f"VC-{i}", at=NOON, domain="ATM", source=f"VC-{i}", kind="SIGNAL LOST", severity="MINOR", parent="ring 3"
+        )
     container.update("VC-1", at=minutes(1), severity="MAJOR")
-    assert [alarm.ticket for alarm in sorted(container.alarms().values(), key=lambda alarm: alarm.ticket)] == [1, 2, 3, 4, 5, 6]
+    assert [alarm.ticket for alarm in sorted(container.alarms().values(), key=lambda alarm: alarm.ticket)] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    ]
     assert (container.alarms()["VC-1"].severity, container.alarms()["VC-1"].ticket) == ("MAJOR", 3)
     container.open("VC-1", at=minutes(2), domain="ATM", source="VC-1", kind="SIGNAL LOST", severity="MINOR")
     assert container.alarms()["VC-1"].severity == "MAJOR", "one that is there stays as it is"
@@ -72,7 +81,9 @@ def test_a_field_is_locked_by_who_edits_it(container: Container) -> None:
     with pytest.raises(Locked, match="bob does not edit"):
         container.finish("ring 3", "note", "bob", "mine", at=NOON)
     container.update("ring 3", at=minutes(1), note="from a rule", severity="MINOR")
-    assert (container.alarms()["ring 3"].note, container.alarms()["ring 3"].severity) == (None, "MINOR"), "what ann edits is left to her"
+    assert (container.alarms()["ring 3"].note, container.alarms()["ring 3"].severity) == (None, "MINOR"), (
+        "what ann edits is left to her"
+    )
     container.finish("ring 3", "note", "ann", "hers", at=minutes(2))
     container.edit("ring 3", "note", "bob")
 
@@ -137,4 +148,9 @@ def test_many_at_once_lose_nothing(place: str) -> None:
         thread.join()
     found = container.alarms()
     assert len({alarm.ticket for alarm in found.values()}) == 16
-    assert (found["shared"].note, found["shared"].owner, found["shared"].severity, found["shared"].version) == ("4", "4", "4", 16)
+    assert (found["shared"].note, found["shared"].owner, found["shared"].severity, found["shared"].version) == (
+        "4",
+        "4",
+        "4",
+        16,
+    )

@@ -16,7 +16,9 @@ from headrace.session import Session
 CALM = Nfmi(repeat=20)
 
 
-def test_a_cut_fibre_gives_one_alarm_with_its_consequences_below_it(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_fibre_gives_one_alarm_with_its_consequences_below_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(desk.PLACE, place)
     with Session(host="local", buckets=2) as session:
         results = run(CALM, session, tmp_path / "here", 1, timeout=100)
@@ -28,15 +30,23 @@ def test_a_cut_fibre_gives_one_alarm_with_its_consequences_below_it(place: str, 
     (open_cut,) = (cut for cut in network(1, repeat=20).cuts if cut.end == float("inf"))
     assert str(alarm).startswith(f"ring {open_cut.ring} at ")
     assert (severity, note) == ("CRITICAL", f"{CONSEQUENCES} consequences")
-    assert len([row for row in results["unreadable"] if "fails at line" in row["reason"]]) == network(1, repeat=20).broken
+    assert (
+        len([row for row in results["unreadable"] if "fails at line" in row["reason"]]) == network(1, repeat=20).broken
+    )
 
 
-def test_if_consequences_were_not_recognised_the_findings_would_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_consequences_were_not_recognised_the_findings_would_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(desk.PLACE, raising=False)
     application = CALM
     script = application.script
     assert "cuts [RANGE 2 MINUTES]" in script
-    monkeypatch.setattr(Nfmi, "script", script.replace("cuts [RANGE 2 MINUTES]", "cuts [RANGE 1 SECOND]").replace("'15 minutes'", "'30 minutes'"))
+    monkeypatch.setattr(
+        Nfmi,
+        "script",
+        script.replace("cuts [RANGE 2 MINUTES]", "cuts [RANGE 1 SECOND]").replace("'15 minutes'", "'30 minutes'"),
+    )
     with Session(host="local") as session:
         results = run(application, session, tmp_path, 1, timeout=100)
     wrong = {check.what for check in application.checks(1, tmp_path, results) if not check.holds}
@@ -68,7 +78,9 @@ def test_a_report_of_a_switch_has_its_fields() -> None:
         formats.switches(report.replace("SWLVL", "SW"))
 
 
-def test_small_micro_batches_of_buckets_that_are_restored_each_time_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_micro_batches_of_buckets_that_are_restored_each_time_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(desk.PLACE, raising=False)
     with Session(host="local", buckets=2, limit=300) as session:
         assert isinstance(session.deployment, LocalDeployment)

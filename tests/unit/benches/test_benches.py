@@ -20,7 +20,9 @@ def benches(monkeypatch):
 
 
 def test_the_same_seed_gives_the_same_bids_in_order_of_time(benches, tmp_path):
-    first, second = (benches("parts.bids").write_bids(tmp_path / name, 5000, per_file=2000, seed=7) for name in ("a", "b"))
+    first, second = (
+        benches("parts.bids").write_bids(tmp_path / name, 5000, per_file=2000, seed=7) for name in ("a", "b")
+    )
     rows = pl.concat([pl.read_parquet(path) for path in sorted(first.folder.iterdir())])
     assert rows.equals(pl.concat([pl.read_parquet(path) for path in sorted(second.folder.iterdir())]))
     assert rows["at"].is_sorted()
@@ -34,7 +36,12 @@ def test_queries_of_the_bench_give_what_polars_counts(benches, tmp_path):
     chosen = {"dear": queries.dear(190.0), "counts": queries.tumbling(10), "hops": queries.hopping(10, 2)}
     with Session(tmp_path / "checkpoint", host="local", limit=1000) as session:
         session.execute(bids.stream("bids"))
-        session.execute(";\n".join(f"CREATE QUERY {name} AS {query.text} INTO FILES (path '{tmp_path / name}')" for name, query in chosen.items()))
+        session.execute(
+            ";\n".join(
+                f"CREATE QUERY {name} AS {query.text} INTO FILES (path '{tmp_path / name}')"
+                for name, query in chosen.items()
+            )
+        )
         session.drain()
     sums = {name: benches("parts.ours").sums_of(tmp_path / name, query) for name, query in chosen.items()}
     assert sums["counts"]["n"] == 3000

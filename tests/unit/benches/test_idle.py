@@ -32,8 +32,19 @@ def test_times_follow_a_name_with_blanks_and_brackets(benches) -> None:
 
 def test_only_processes_of_this_run_count(benches) -> None:
     processes = benches("parts.processes")
-    before = [stat(10, "python", 1, 100), stat(11, "java", 10, 200), stat(12, "python3", 11, 30), stat(90, "java", 1, 50)]
-    after = [stat(10, "python", 1, 101), stat(11, "java", 10, 240), stat(12, "python3", 11, 36), stat(13, "python3", 12, 4), stat(90, "java", 1, 950)]
+    before = [
+        stat(10, "python", 1, 100),
+        stat(11, "java", 10, 200),
+        stat(12, "python3", 11, 30),
+        stat(90, "java", 1, 50),
+    ]
+    after = [
+        stat(10, "python", 1, 101),
+        stat(11, "java", 10, 240),
+        stat(12, "python3", 11, 36),
+        stat(13, "python3", 12, 4),
+        stat(90, "java", 1, 950),
+    ]
     ticks = processes.spent(10, map(processes.parse, before), map(processes.parse, after))
     assert ticks == {"driver": 1, "JVM": 40, "workers": 10}
     assert processes.shares(ticks, 10.0, 100) == {"driver": 0.001, "JVM": 0.04, "workers": 0.01}
@@ -41,7 +52,12 @@ def test_only_processes_of_this_run_count(benches) -> None:
 
 def test_the_time_of_a_process_that_ended_counts_from_the_first_look_on(benches) -> None:
     processes = benches("parts.processes")
-    before = [stat(10, "python", 1, 100), stat(11, "java", 10, 200), stat(12, "python3", 11, 30, 5), stat(14, "bash", 11, 7)]
+    before = [
+        stat(10, "python", 1, 100),
+        stat(11, "java", 10, 200),
+        stat(12, "python3", 11, 30, 5),
+        stat(14, "bash", 11, 7),
+    ]
     waited = [stat(10, "python", 1, 100), stat(11, "java", 10, 200, 30 + 5 + 7 + 9)]
     ignored = [stat(10, "python", 1, 100), stat(11, "java", 10, 200)]
     assert processes.spent(10, map(processes.parse, before), map(processes.parse, waited))["JVM"] == 9
@@ -84,7 +100,9 @@ def test_flink_is_used_where_it_is_and_a_wrong_path_is_told(benches, monkeypatch
 def test_a_process_is_read_until_it_is_told_to_end(benches) -> None:
     flink = benches("parts.flink")
     running = "".join(json.dumps({"name": name, "running": True}) + "\\n" for name in flink.VARIANTS)
-    peer = flink.Flink([sys.executable, "-c", f"import sys; sys.stdout.write('{running}'); sys.stdout.flush(); sys.stdin.read()"])
+    peer = flink.Flink(
+        [sys.executable, "-c", f"import sys; sys.stdout.write('{running}'); sys.stdout.flush(); sys.stdin.read()"]
+    )
     try:
         until(peer.is_ready)
     finally:

@@ -72,7 +72,11 @@ def test_a_name_is_taken_once_but_may_be_replaced() -> None:
 
 
 def test_what_a_query_reads_cannot_be_dropped() -> None:
-    known = catalog(query("q", "SELECT geo(price) FROM bids [NOW]"), query("r", "SELECT * FROM q"), query("l", "SELECT * FROM bids.late"))
+    known = catalog(
+        query("q", "SELECT geo(price) FROM bids [NOW]"),
+        query("r", "SELECT * FROM q"),
+        query("l", "SELECT * FROM bids.late"),
+    )
     for name, reader in (("bids", "q, l"), ("q", "r")):
         with pytest.raises(NameFault, match=f"is read by {reader}"):
             known.remove(name)

@@ -16,7 +16,9 @@ QUERY = "CREATE QUERY dear AS SELECT item, price FROM bids WHERE price > 10 INTO
 
 
 def invoke(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
-    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(app, list(arguments), input=stdin)
+    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(
+        app, list(arguments), input=stdin
+    )
     return result.exit_code, result.output
 
 
@@ -41,7 +43,9 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
 def test_help_lists_every_command() -> None:
     code, output = invoke("--help")
     assert code == 0
-    assert all(command in output for command in ("run", "sql", "explain", "demo", "example", "bench", "experiment", "test"))
+    assert all(
+        command in output for command in ("run", "sql", "explain", "demo", "example", "bench", "experiment", "test")
+    )
 
 
 def test_the_version_is_told() -> None:
@@ -116,7 +120,15 @@ def test_a_benchmark_is_loaded_by_path_and_shown_as_a_table(tmp_path: Path) -> N
     row = "{'case': 'join', 'ours': 2.5, 'peers': {'plain': 1.0}, 'unit': 'M/s', 'ratio': 2.5, 'target': 2, 'verdict': 'met'}"
     file.write_text(f"def main(quick):\n    return {{'title': 'tiny', 'rows': [{row}]}}\n")
     table = bench.table(bench.load(file).main(quick=True))
-    assert [column.header for column in table.columns] == ["case", "ours", "plain", "unit", "ratio", "target", "verdict"]
+    assert [column.header for column in table.columns] == [
+        "case",
+        "ours",
+        "plain",
+        "unit",
+        "ratio",
+        "target",
+        "verdict",
+    ]
     assert table.row_count == 1
 
 
@@ -126,7 +138,10 @@ def test_arguments_choose_tests_but_not_checks() -> None:
     assert [title for title, _ in checks.sections(["-m", "slow"])][-1] == "tests"
 
 
-@pytest.mark.parametrize(("line", "reason"), [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not here after 0 s")])
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not here after 0 s")],
+)
 def test_a_server_that_tests_use_is_there_or_it_is_said_why_not(tmp_path: Path, line: str, reason: str | None) -> None:
     script = tmp_path / "setup"
     script.write_text(f"#!/bin/sh\n{line}\n")
@@ -136,13 +151,24 @@ def test_a_server_that_tests_use_is_there_or_it_is_said_why_not(tmp_path: Path, 
 
 def test_the_demo_speaks_our_language() -> None:
     statements = parse(demo.statements())
-    assert [statement.name.text for statement in statements if isinstance(statement, CreateStream)] == ["detectors", "probes"]
-    assert {"speed_map", "congestion"} == {statement.name.text for statement in statements if isinstance(statement, CreateQuery)}
+    assert [statement.name.text for statement in statements if isinstance(statement, CreateStream)] == [
+        "detectors",
+        "probes",
+    ]
+    assert {"speed_map", "congestion"} == {
+        statement.name.text for statement in statements if isinstance(statement, CreateQuery)
+    }
 
 
 def test_the_map_shows_the_newest_window_of_each_segment() -> None:
     picture = demo.SpeedMap()
-    picture.take_speeds(1, [{"segment": 1, "speed": 50.0, "n": 3, "window_end": 20}, {"segment": 1, "speed": 9.0, "n": 3, "window_end": 10}])
+    picture.take_speeds(
+        1,
+        [
+            {"segment": 1, "speed": 50.0, "n": 3, "window_end": 20},
+            {"segment": 1, "speed": 9.0, "n": 3, "window_end": 10},
+        ],
+    )
     picture.take_speeds(2, [{"segment": 2, "speed": 20.0, "n": 1, "window_end": 20}])
     assert "1:50 2:20" in picture.line()
 

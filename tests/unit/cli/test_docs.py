@@ -43,7 +43,11 @@ def test_examples_are_statements(script: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "output of query" in plans(script.read_text(), monkeypatch)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "language.md", ROOT / "docs" / "promises.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "docs" / "language.md", ROOT / "docs" / "promises.md"],
+    ids=lambda page: page.stem,
+)
 def test_sql_in_the_docs_makes_plans(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
     assert blocks

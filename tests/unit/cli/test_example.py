@@ -13,7 +13,9 @@ from headrace.cli.test import checkout
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
-    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(app, ["example", *arguments])
+    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(
+        app, ["example", *arguments]
+    )
     return result.exit_code, result.output
 
 

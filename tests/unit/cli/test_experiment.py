@@ -11,7 +11,9 @@ from headrace.experiments.table import EXPERIMENTS
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
-    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(app, ["experiment", *arguments])
+    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(
+        app, ["experiment", *arguments]
+    )
     return result.exit_code, result.output
 
 
@@ -22,7 +24,9 @@ def tiny(trial: Trial) -> Outcome:
         Finding("peak", 12.0, "not confirmed", None, Range(2, 3)),
         Finding("seed", float(trial.seed), "not comparable", "thousands"),
     )
-    return Outcome(findings, (Panel("Line", "x", "y", (Series("ours", ((0, 1), (1, 2))),)),), (f"at scale {trial.scale}",))
+    return Outcome(
+        findings, (Panel("Line", "x", "y", (Series("ours", ((0, 1), (1, 2))),)),), (f"at scale {trial.scale}",)
+    )
 
 
 @pytest.fixture
@@ -55,7 +59,17 @@ def test_every_command_explains_itself_with_examples(arguments: tuple[str, ...])
 def test_a_run_prints_findings_with_verdicts_and_draws(tmp_path: Path) -> None:
     code, output = invoke("run", "first", "--quick", "--seed", "7", "--figures", str(tmp_path))
     assert code == 0
-    for text in ("idle share", "99 %", "99.9 %", "confirmed", "2 - 3", "not confirmed", "thousands", "at scale quick", "What of first?"):
+    for text in (
+        "idle share",
+        "99 %",
+        "99.9 %",
+        "confirmed",
+        "2 - 3",
+        "not confirmed",
+        "thousands",
+        "at scale quick",
+        "What of first?",
+    ):
         assert text in output
     assert "seed 7" in output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.png", "first.svg"]

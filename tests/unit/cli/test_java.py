@@ -32,7 +32,10 @@ def nothing() -> Path | None:
 def test_java_home_comes_before_path(tmp_path: Path) -> None:
     install(tmp_path / "home", "21")
     install(tmp_path / "path", "17")
-    java = find({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path" / "bin") + os.pathsep + os.defpath}, packaged=nothing)
+    java = find(
+        {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path" / "bin") + os.pathsep + os.defpath},
+        packaged=nothing,
+    )
     assert (java.version, java.origin, java.home) == (21, "JAVA_HOME", tmp_path / "home")
 
 

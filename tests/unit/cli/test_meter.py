@@ -15,7 +15,10 @@ def meter_after(*looks: tuple[float, Statistics]) -> Meter:
 
 
 def read(tuples: int, *, frontier: int | None = None) -> Statistics:
-    return Statistics(streams={"s": StreamStatistics(tuples=tuples, frontier=frontier)}, queries={"q": QueryStatistics(results=tuples // 2)})
+    return Statistics(
+        streams={"s": StreamStatistics(tuples=tuples, frontier=frontier)},
+        queries={"q": QueryStatistics(results=tuples // 2)},
+    )
 
 
 def test_rates_are_differences_over_time() -> None:

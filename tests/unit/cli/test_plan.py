@@ -26,7 +26,9 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     def run(text: str, *options: str) -> tuple[int, str]:
         file = tmp_path / "queries.sql"
         file.write_text(text)
-        result = CliRunner(env={"COLUMNS": "300", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(app, ["plan", str(file), *options])
+        result = CliRunner(env={"COLUMNS": "300", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(
+            app, ["plan", str(file), *options]
+        )
         return result.exit_code, result.output
 
     return run
@@ -64,7 +66,9 @@ def test_the_overhead_of_a_micro_batch_counts(plan) -> None:  # type: ignore[no-
 def test_selectivities_and_groups_can_be_stated(plan, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     query = "CREATE QUERY n AS SELECT item, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY item INTO MEMORY;"
     out = tmp_path / "plan.json"
-    code, output = plan(STREAMS + query, "--rate", "bids=2000/s", "--selectivity", "filter=0.3", "--groups", "7", "--json", str(out))
+    code, output = plan(
+        STREAMS + query, "--rate", "bids=2000/s", "--selectivity", "filter=0.3", "--groups", "7", "--json", str(out)
+    )
     assert code == 0, output
     operators = {line["operator"].split("-")[0]: line for line in json.loads(out.read_text())["operators"]}
     assert operators["partialaggregate"]["rate"] == 600

@@ -20,7 +20,9 @@ EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 START = round(EPOCH.replace(tzinfo=dt.UTC).timestamp()) * SECOND
 
 
-@pytest.mark.parametrize("viewport", [Viewport(), Viewport(width=3, step=1), Viewport(width=5, step=3), Viewport(width=11, step=4)])
+@pytest.mark.parametrize(
+    "viewport", [Viewport(), Viewport(width=3, step=1), Viewport(width=5, step=3), Viewport(width=11, step=4)]
+)
 def test_it_goes_to_the_end_of_the_road_and_back(viewport: Viewport) -> None:
     places = [viewport._visible(stretch) for stretch in range(60)]
     assert {segment for place in places for segment in place} == set(range(1, SEGMENTS + 1))
@@ -55,13 +57,19 @@ def test_it_speaks_once_for_each_move_and_in_time() -> None:
 def test_savings_go_on_when_a_deployment_forgets_old_guards() -> None:
     savings = Savings()
     seen = Statistics(streams={"s": StreamStatistics(tuples=200, skipped=7)}, purged=3)
-    seen.guards = {("filter-1", "a"): GuardStatistics(None, 10), ("output", "a"): GuardStatistics(None, 5, active=False)}
+    seen.guards = {
+        ("filter-1", "a"): GuardStatistics(None, 10),
+        ("output", "a"): GuardStatistics(None, 5, active=False),
+    }
     savings.look(seen)
     savings.look(seen)
     seen.guards = {("filter-1", "a"): GuardStatistics(None, 15), ("filter-2", "b"): GuardStatistics(None, 25)}
     savings.look(seen)
     assert savings.dropped == {"the filter": 40, "the result": 5}
-    assert savings.line() == "saved: 45 of 200 tuples dropped early (22%), 7 not read, 3 rows of state purged, 2 guards active"
+    assert (
+        savings.line()
+        == "saved: 45 of 200 tuples dropped early (22%), 7 not read, 3 rows of state purged, 2 guards active"
+    )
 
 
 def memory_script() -> str:
@@ -74,7 +82,10 @@ def test_many_moves_save_most_of_the_work_and_guards_stay_few() -> None:
     windows: dict[dt.datetime, list[int]] = {}
     with Session(host="local", buckets=2) as session:
         session.execute(memory_script())
-        session.subscribe("speed_map", lambda batch, rows: [windows.setdefault(row["window_end"], []).append(row["segment"]) for row in rows])
+        session.subscribe(
+            "speed_map",
+            lambda batch, rows: [windows.setdefault(row["window_end"], []).append(row["segment"]) for row in rows],
+        )
         session.subscribe("speed_map", picture.take_speeds)
         assert picture.viewport is not None
         picture.display = display = Display(picture.viewport, session.execute)
@@ -83,7 +94,14 @@ def test_many_moves_save_most_of_the_work_and_guards_stay_few() -> None:
             display.look(START + second * SECOND, session.statistics())
             for stream in ("detectors", "probes"):
                 at = [EPOCH + dt.timedelta(seconds=second + part) for part in (0, 1)]
-                session.push(stream, [{"segment": segment, "at": instant, "speed": 50.0} for instant in at for segment in range(1, SEGMENTS + 1)])
+                session.push(
+                    stream,
+                    [
+                        {"segment": segment, "at": instant, "speed": 50.0}
+                        for instant in at
+                        for segment in range(1, SEGMENTS + 1)
+                    ],
+                )
             assert isinstance(session.deployment, LocalDeployment)
             while session.deployment.step():
                 pass
@@ -96,8 +114,12 @@ def test_many_moves_save_most_of_the_work_and_guards_stay_few() -> None:
     assert told <= 4
     assert len(windows) == 120
     for end, segments in windows.items():
-        assert sorted(segments) == list(picture.viewport.visible(round(end.replace(tzinfo=dt.UTC).timestamp()) * SECOND)), end
-    assert display.savings.dropped["the filter"] == 240 * 2 * 8, "every reading that is not visible, before it was even filtered"
+        assert sorted(segments) == list(
+            picture.viewport.visible(round(end.replace(tzinfo=dt.UTC).timestamp()) * SECOND)
+        ), end
+    assert display.savings.dropped["the filter"] == 240 * 2 * 8, (
+        "every reading that is not visible, before it was even filtered"
+    )
     assert "not visible" in text_of(picture)
     assert "67%" in text_of(picture)
     assert "3,840 of 5,760 tuples dropped early (67%)" in picture.line()

@@ -15,7 +15,9 @@ SCHEMA = Schema.of(id=Type.INT, at=Type.TIMESTAMP, flag=Type.BOOLEAN)
 
 
 def stream(kind: str, **options: Any) -> Stream:
-    return Stream("s", SCHEMA, Connector(kind, {name.replace("__", "."): value for name, value in options.items()}), Timing.LATENT)
+    return Stream(
+        "s", SCHEMA, Connector(kind, {name.replace("__", "."): value for name, value in options.items()}), Timing.LATENT
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,18 @@ def test_right_sources_pass_and_touch_nothing(tmp_path: Path, monkeypatch: pytes
     check_source(stream("SPARK", format="rate", rowsPerSecond=5))
     check_sink("q", Connector("FILES", {"path": "out"}), SCHEMA)
     assert list(tmp_path.iterdir()) == []
-    assert set(SOURCES) == {"FILES", "GENERATOR", "KAFKA", "SOCKET", "MEMORY", "SPARK", "CLOCK", "RAISED", "FAILURES", "SYSTEM"}
+    assert set(SOURCES) == {
+        "FILES",
+        "GENERATOR",
+        "KAFKA",
+        "SOCKET",
+        "MEMORY",
+        "SPARK",
+        "CLOCK",
+        "RAISED",
+        "FAILURES",
+        "SYSTEM",
+    }
     assert set(SINKS) == {"FILES", "CONSOLE", "KAFKA", "MEMORY", "SPARK"}
 
 
@@ -100,12 +113,18 @@ def test_undeclared_columns_are_found_and_the_table_is_read(tmp_path: Path, form
     else:
         (tmp_path / "t.csv").write_text(TEXTS["csv"])
         frame = read_table(
-            Table("t", infer_schema(Connector("FILES", {"path": str(tmp_path / "t.csv")})), Connector("FILES", {"path": str(tmp_path / "t.csv")}))
+            Table(
+                "t",
+                infer_schema(Connector("FILES", {"path": str(tmp_path / "t.csv")})),
+                Connector("FILES", {"path": str(tmp_path / "t.csv")}),
+            )
         )
         frame.write_parquet(path) if form == "parquet" else frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
     connector = Connector("FILES", {"path": str(path)})
     schema = infer_schema(connector)
-    assert schema == Schema.of(id=Type.BIGINT, at=Type.TIMESTAMP, day=Type.DATE, price=Type.DOUBLE, name=Type.STRING, flag=Type.BOOLEAN)
+    assert schema == Schema.of(
+        id=Type.BIGINT, at=Type.TIMESTAMP, day=Type.DATE, price=Type.DOUBLE, name=Type.STRING, flag=Type.BOOLEAN
+    )
     table = Table("t", schema, connector)
     check_table(table)
     rows = read_table(table)

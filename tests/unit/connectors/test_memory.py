@@ -96,7 +96,12 @@ def test_a_spooled_batch_is_read_only_when_committed(tmp_path: Path) -> None:
     spool.put(tmp_path, 0, 0, rows)
     spool.put(tmp_path, 0, 0, rows)
     spool.commit(tmp_path, 0, [2, 2])
-    assert [row[:2] for row in read(source, None, source.latest(None, now=0, limit=9), parallel=2)] == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert [row[:2] for row in read(source, None, source.latest(None, now=0, limit=9), parallel=2)] == [
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+    ]
     assert source.latest(None, now=0, limit=2) == [0, 1]
 
 

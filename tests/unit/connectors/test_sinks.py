@@ -39,7 +39,10 @@ def test_each_batch_with_results_is_one_file_and_writing_again_replaces_it(tmp_p
     files.write(2, [page(4)])
     files.close()
     assert names(tmp_path / "out") == ["part-000000000000.parquet", "part-000000000002.parquet"]
-    assert pl.read_parquet(tmp_path / "out" / "*.parquet").to_dict(as_series=False) == {"n": [1, 2, 4], "s": ["s1", "s2", "s4"]}
+    assert pl.read_parquet(tmp_path / "out" / "*.parquet").to_dict(as_series=False) == {
+        "n": [1, 2, 4],
+        "s": ["s1", "s2", "s4"],
+    }
     files.write(2, [])
     assert names(tmp_path / "out") == ["part-000000000000.parquet"]
 
@@ -80,7 +83,16 @@ def test_what_the_sink_writes_the_source_reads(tmp_path: Path, form: str) -> Non
         raw=Type.BINARY,
     )
     moment = datetime.datetime.fromisoformat("2026-01-01T01:02:03.000004")
-    full: dict[str, Any] = {"b": True, "i": 1, "l": 2**40, "f": 0.5, "d": 0.1, "s": 'a"b,c', "day": moment.date(), "at": moment}
+    full: dict[str, Any] = {
+        "b": True,
+        "i": 1,
+        "l": 2**40,
+        "f": 0.5,
+        "d": 0.1,
+        "s": 'a"b,c',
+        "day": moment.date(),
+        "at": moment,
+    }
     full |= {"span": datetime.timedelta(microseconds=5), "raw": b"\x00\xff"}
     rows = [full, dict.fromkeys(schema.names)]
     sink(tmp_path / "out", form, schema).write(0, [page_of(schema, rows, [0, 1])])

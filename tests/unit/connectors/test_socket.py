@@ -40,7 +40,9 @@ def server() -> Iterator[Server]:
 
 
 def source_at(port: int, home: Path) -> SocketSource:
-    return SocketSource(Stream("s", SCHEMA, Connector("SOCKET", {"host": "127.0.0.1", "port": port}), Timing.LATENT), home)
+    return SocketSource(
+        Stream("s", SCHEMA, Connector("SOCKET", {"host": "127.0.0.1", "port": port}), Timing.LATENT), home
+    )
 
 
 def lines(first: int, last: int) -> bytes:
@@ -58,7 +60,9 @@ def wait_for(source: SocketSource, done: Callable[[Any], bool], start: Any = Non
     raise AssertionError("the lines did not come")
 
 
-def read(source: SocketSource, start: Any, end: Any, parallel: int = 1) -> tuple[list[tuple[int, int]], list[tuple[str, str]]]:
+def read(
+    source: SocketSource, start: Any, end: Any, parallel: int = 1
+) -> tuple[list[tuple[int, int]], list[tuple[str, str]]]:
     source = pickle.loads(pickle.dumps(source))
     rows, bad = [], []
     for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
@@ -109,7 +113,9 @@ def test_a_peer_that_is_not_there_does_not_block(server: Server, tmp_path: Path)
     source.close()
 
 
-def test_old_segments_are_deleted_and_positions_go_on(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_segments_are_deleted_and_positions_go_on(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("headrace.connectors.socket._SEGMENT", 10)
     source = source_at(server.port, tmp_path)
     source.latest(None, now=0, limit=9)

@@ -101,7 +101,9 @@ def test_no_more_is_shed_than_may_be_lost_and_that_it_is_not_enough_is_said(tmp_
     assert any("missing" in decision.reason for decision in run.controller.decisions.all())
 
 
-@pytest.mark.parametrize("promise", ["", "WITH (force, latency '2 s' BEST EFFORT, error 0.35)", "WITH (force, latency '2 s' MUST)"])
+@pytest.mark.parametrize(
+    "promise", ["", "WITH (force, latency '2 s' BEST EFFORT, error 0.35)", "WITH (force, latency '2 s' MUST)"]
+)
 def test_without_a_must_and_an_error_nothing_is_shed(tmp_path: Path, promise: str) -> None:
     run = simulated(tmp_path, promise)
     run.run(1.5 * CORES / SERVICE, 10)
@@ -122,7 +124,9 @@ def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp
 
 
 @pytest.mark.parametrize("scheduler", [None, "fifo"])
-def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_first(tmp_path: Path, scheduler: str | None) -> None:
+def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_first(
+    tmp_path: Path, scheduler: str | None
+) -> None:
     lazy = "CREATE QUERY lazy AS SELECT auction, max(price) AS most FROM bids [RANGE 1 MINUTE] GROUP BY auction INTO MEMORY;"
     with Session(tmp_path, host="local") as session:
         session.execute(SCRIPT.format(promise="WITH (force, latency '1 s' MUST)") + lazy)

@@ -20,7 +20,9 @@ def test_decisions_survive_a_restart_and_old_ones_go(tmp_path: Path) -> None:
 
 def test_they_are_shown(tmp_path: Path) -> None:
     with Session(tmp_path, host="local") as session:
-        session.deployment.controller.decisions.add(Decision(0, "dear", "schedule by edf", "what must be quick comes first"))
+        session.deployment.controller.decisions.add(
+            Decision(0, "dear", "schedule by edf", "what must be quick comes first")
+        )
         (shown,) = session.execute("SHOW DECISIONS")
     assert isinstance(shown, Listing)
     assert [row[1:] for row in shown.rows] == [("dear", "schedule by edf", "what must be quick comes first")]

@@ -46,5 +46,7 @@ def test_there_is_no_room_in_less_than_the_fixed_part() -> None:
         ([], 0.0, 0.0),
     ],
 )
-def test_a_stage_takes_as_long_as_its_longest_task_or_all_on_all_cores(stages: list[list[float]], busy: float, span: float) -> None:
+def test_a_stage_takes_as_long_as_its_longest_task_or_all_on_all_cores(
+    stages: list[list[float]], busy: float, span: float
+) -> None:
     assert work_of(stages, 2) == Work(pytest.approx(busy), pytest.approx(span))

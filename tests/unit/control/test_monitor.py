@@ -25,7 +25,11 @@ class Deployment:
         self.now += round((FIXED + longer + busy / 1e9) * SECOND)
         stream, vertex = self.seen.streams["bids"], self.seen.vertices["filter"]
         stream.tuples, stream.late = stream.tuples + tuples, stream.late + late
-        vertex.tuples_in, vertex.tuples_out, vertex.busy_ns = vertex.tuples_in + tuples, vertex.tuples_out + tuples // 2, vertex.busy_ns + busy
+        vertex.tuples_in, vertex.tuples_out, vertex.busy_ns = (
+            vertex.tuples_in + tuples,
+            vertex.tuples_out + tuples // 2,
+            vertex.busy_ns + busy,
+        )
         report = Report(bucket=0, time=planned, vertices={"filter": VertexStatistics(busy_ns=busy)})
         return self.monitor.look(self.seen, [report], Running(), self.now, 1)
 

@@ -28,7 +28,10 @@ SCRIPT = """
 
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:
-    return [{"at": START + dt.timedelta(milliseconds=100 * number), "item": number % 6} for number in range(first, first + count)]
+    return [
+        {"at": START + dt.timedelta(milliseconds=100 * number), "item": number % 6}
+        for number in range(first, first + count)
+    ]
 
 
 def test_what_must_be_quick_waits_for_nothing_and_what_may_wait_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +43,9 @@ def test_what_must_be_quick_waits_for_nothing_and_what_may_wait_loses_nothing(mo
         session.execute(SCRIPT)
         late = []
         for batch in range(20):
-            guide(session.directory, 20 * 700, {})  # for the other query; of 100 tuples 50 are for the one and 100 for the other
+            guide(
+                session.directory, 20 * 700, {}
+            )  # for the other query; of 100 tuples 50 are for the one and 100 for the other
             session.push("bids", rows(100 * batch, 100))
             clock.advance(100_000)
             assert deployment.step()

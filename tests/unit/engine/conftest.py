@@ -58,7 +58,11 @@ class Cycles:
         return Graph((*chain, self.output("out", chain[-1].id)))
 
     def page(self, *tuples: tuple[str, int]) -> Page:
-        return Page(pl.DataFrame({"x": [x for x, _ in tuples], TS: [ts for _, ts in tuples]}, schema={"x": pl.String, TS: pl.Int64}))
+        return Page(
+            pl.DataFrame(
+                {"x": [x for x, _ in tuples], TS: [ts for _, ts in tuples]}, schema={"x": pl.String, TS: pl.Int64}
+            )
+        )
 
     def at(self, source: str, *tuples: str) -> list[Arrival]:
         """Arrivals at their timestamps: 'a1@4', or only a bound: '@4'; 'a@4>9' arrives at 9."""
@@ -70,7 +74,15 @@ class Cycles:
             found.append(Arrival(int(arrival or stamp), source, element))
         return found
 
-    def engine(self, graph: Graph, mode: Mode = "none", *, strategy: str = "dfs", skews: dict[str, int | None] | None = None, **more: Any) -> Engine:
+    def engine(
+        self,
+        graph: Graph,
+        mode: Mode = "none",
+        *,
+        strategy: str = "dfs",
+        skews: dict[str, int | None] | None = None,
+        **more: Any,
+    ) -> Engine:
         """An engine whose sources are stamped by its clock, unless `skews` says otherwise; the clock is `engine.ets`'s."""
         self.clock = VirtualClock()
         if skews is None:

@@ -35,4 +35,6 @@ def test_queued_is_the_number_of_tuples_that_elements_gives(actions: list[tuple[
         elif kind.startswith("take") and buffer.unread(int(kind[-1])):
             buffer.take(int(kind[-1]), number)
         for reader in (0, 1):
-            assert buffer.queued(reader) == sum(len(element) for element in buffer.elements(reader) if isinstance(element, Page))
+            assert buffer.queued(reader) == sum(
+                len(element) for element in buffer.elements(reader) if isinstance(element, Page)
+            )

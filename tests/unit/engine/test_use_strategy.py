@@ -78,7 +78,9 @@ def test_breaks_are_set_and_healed_while_it_runs_and_lose_nothing(forgetful: boo
             session.execute(statement)
             session.push("s", [{"k": 1, "v": number}])
             deployment.step()
-            cut.append(sum(row.rule == "SOURCE-VIRTUAL" for row in deployment.kept[0].engine.dispatch.table.rows.values()))
+            cut.append(
+                sum(row.rule == "SOURCE-VIRTUAL" for row in deployment.kept[0].engine.dispatch.table.rows.values())
+            )
         assert cut[0] == cut[2] > cut[1] > cut[3] == 0
         session.drain(timeout=30)
         assert sorted(row["w"] for row in session.results("large")) == [1, 2, 3, 4]
@@ -87,4 +89,6 @@ def test_breaks_are_set_and_healed_while_it_runs_and_lose_nothing(forgetful: boo
 
 def rules(bucket: Bucket) -> dict[str, str]:
     """The rules of the operators."""
-    return {state: row.rule for state, row in bucket.engine.dispatch.table.rows.items() if row.pred and row.rule != "FORK"}
+    return {
+        state: row.rule for state, row in bucket.engine.dispatch.table.rows.items() if row.pred and row.rule != "FORK"
+    }

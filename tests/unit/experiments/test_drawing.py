@@ -32,9 +32,15 @@ def test_the_same_numbers_give_the_same_svg(tmp_path: Path) -> None:
 
 
 def test_bars_stand_side_by_side_and_published_values_on_them(tmp_path: Path) -> None:
-    bars = (Series("ours", ((0, 3), (1, 4)), "bars"), Series("theirs", ((0, 2), (1, 5)), "bars"), Series("paper", ((0, 2.9),), "marks", "ours"))
+    bars = (
+        Series("ours", ((0, 3), (1, 4)), "bars"),
+        Series("theirs", ((0, 2), (1, 5)), "bars"),
+        Series("paper", ((0, 2.9),), "marks", "ours"),
+    )
     panel = Panel("Saved", "reach", "%", bars, ticks=("results", "sources"))
     other = Panel("Saved", "reach", "%", bars[:1], ticks=("results", "sources"))
-    one, two = (draw("bars", "Bars", (given,), tmp_path / given.series[-1].name)[1].read_text() for given in (panel, other))
+    one, two = (
+        draw("bars", "Bars", (given,), tmp_path / given.series[-1].name)[1].read_text() for given in (panel, other)
+    )
     assert one != two
     assert "</svg>" in one

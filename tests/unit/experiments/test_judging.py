@@ -9,7 +9,9 @@ def test_a_claim_holds_or_not() -> None:
     assert (claim(True), claim(False)) == ("confirmed", "not confirmed")
 
 
-@pytest.mark.parametrize(("ours", "verdict"), [(109, "confirmed"), (91, "confirmed"), (125, "consistent"), (131, "not confirmed")])
+@pytest.mark.parametrize(
+    ("ours", "verdict"), [(109, "confirmed"), (91, "confirmed"), (125, "consistent"), (131, "not confirmed")]
+)
 def test_a_number_is_near_or_not(ours: float, verdict: str) -> None:
     assert near(ours, 100.0, 0.1) == verdict
 

@@ -47,7 +47,9 @@ class Watched:
 
 
 def test_a_window_closes_in_the_micro_batch_in_which_the_clock_reaches_its_end_and_in_no_other():
-    watched = Watched("CREATE QUERY counts AS SELECT count(*) AS n FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY")
+    watched = Watched(
+        "CREATE QUERY counts AS SELECT count(*) AS n FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
+    )
     watched.punctual()
     watched.until(60)
     assert watched.ran == [4.0], "the end of the window and the greatest skew"
@@ -94,7 +96,9 @@ def test_streams_that_we_stamp_are_asked_when_their_window_ends():
 
 
 def test_bounds_that_were_asked_for_are_counted():
-    watched = Watched("CREATE QUERY counts AS SELECT count(*) AS n FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY")
+    watched = Watched(
+        "CREATE QUERY counts AS SELECT count(*) AS n FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
+    )
     watched.punctual()
     before = watched.session.deployment.delivery.statistics.asked
     watched.until(10)
@@ -103,7 +107,9 @@ def test_bounds_that_were_asked_for_are_counted():
 
 @pytest.mark.parametrize(("mode", "batches"), [("on demand", 1), ("periodic 500 ms", 120), ("none", 0)])
 def test_modes_differ_in_when_and_not_in_what(mode, batches):
-    watched = Watched("CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY")
+    watched = Watched(
+        "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
+    )
     watched.session.execute(f"ALTER SYSTEM SET ets = '{mode}'")
     watched.punctual()
     watched.until(60)
@@ -113,7 +119,10 @@ def test_modes_differ_in_when_and_not_in_what(mode, batches):
     watched.push("slow", 60)
     watched.until(60.5)
     watched.session.drain()
-    assert [(row["n"], (row["window_end"] - EPOCH).total_seconds()) for row in watched.session.results("counts")] == [(2, 1.0), (2, 61.0)]
+    assert [(row["n"], (row["window_end"] - EPOCH).total_seconds()) for row in watched.session.results("counts")] == [
+        (2, 1.0),
+        (2, 61.0),
+    ]
 
 
 def test_a_mode_that_does_not_exist_is_refused_where_it_stands():

@@ -24,7 +24,9 @@ def reading(second, segment, speed=50.0):
 @pytest.fixture
 def session():
     with Session(host="local", buckets=2) as made:
-        made.execute("CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES)
+        made.execute(
+            "CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES
+        )
         yield made
 
 
@@ -35,12 +37,16 @@ def push(session, seconds, segments=range(9)):
 
 
 def segments(session, after=0):
-    return sorted({row["segment"] for row in session.results("speeds") if row["window_end"] > EPOCH + dt.timedelta(seconds=after)})
+    return sorted(
+        {row["segment"] for row in session.results("speeds") if row["window_end"] > EPOCH + dt.timedelta(seconds=after)}
+    )
 
 
 def ended(session, second):
     """The segments of the window that ends then."""
-    return sorted(row["segment"] for row in session.results("speeds") if row["window_end"] == EPOCH + dt.timedelta(seconds=second))
+    return sorted(
+        row["segment"] for row in session.results("speeds") if row["window_end"] == EPOCH + dt.timedelta(seconds=second)
+    )
 
 
 def test_what_is_assumed_is_neither_computed_nor_delivered_and_comes_back_by_itself(session):
@@ -48,7 +54,12 @@ def test_what_is_assumed_is_neither_computed_nor_delivered_and_comes_back_by_its
     session.execute("ASSUME speeds WHERE segment NOT IN (3, 4) FOR 20 SECONDS")
     push(session, range(21, 60))
     session.drain()
-    assert {second: ended(session, second) for second in (20, 30, 50, 60)} == {20: list(range(9)), 30: [3, 4], 50: list(range(9)), 60: list(range(9))}
+    assert {second: ended(session, second) for second in (20, 30, 50, 60)} == {
+        20: list(range(9)),
+        30: [3, 4],
+        50: list(range(9)),
+        60: list(range(9)),
+    }
     needed = [row["n"] for row in session.results("speeds") if row["window_end"] == EPOCH + dt.timedelta(seconds=30)]
     assert needed == [10, 10], "what is needed is whole"
 
@@ -68,7 +79,12 @@ def test_what_is_said_of_several_stretches_of_old_time_all_holds(session):
         times = f"window_end > TIMESTAMP '2026-01-01 00:00:{start:02d}' AND window_end <= TIMESTAMP '2026-01-01 00:00:{start + 10}'"
         session.execute(f"ASSUME speeds WHERE segment <> {start // 10} AND {times}")
     push(session, range(45))
-    assert {second: ended(session, second) for second in (10, 20, 30, 40)} == {10: [0], 20: [1], 30: [2], 40: list(range(9))}
+    assert {second: ended(session, second) for second in (10, 20, 30, 40)} == {
+        10: [0],
+        20: [1],
+        30: [2],
+        40: list(range(9)),
+    }
 
 
 def test_guards_of_hundreds_of_assumptions_end_and_are_forgotten(session):
@@ -153,13 +169,18 @@ def test_columns_that_tell_the_time_do_so(session):
 @pytest.mark.parametrize("reach", ["results", "operator", "sources"])
 def test_how_far_feedback_goes_changes_the_work_and_not_the_results(reach):
     with Session(host="local", buckets=2) as session:
-        session.execute("CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES)
+        session.execute(
+            "CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES
+        )
         session.execute(f"ALTER SYSTEM SET feedback = '{reach}'")
         push(session, range(21))
         session.execute("ASSUME speeds WHERE segment > 0 FOR 20 SECONDS")
         push(session, range(21, 45))
         vertices = session.statistics().vertices
-        work = {kind: sum(seen.tuples_in for name, seen in vertices.items() if name.startswith(kind)) for kind in ("filter", "partialaggregate")}
+        work = {
+            kind: sum(seen.tuples_in for name, seen in vertices.items() if name.startswith(kind))
+            for kind in ("filter", "partialaggregate")
+        }
         session.drain()
         assert segments(session, 45) == list(range(9))
         assert ended(session, 30) == [0]
@@ -177,7 +198,9 @@ def test_row_groups_that_nobody_needs_are_not_read_and_time_goes_on(tmp_path):
 
         def write(number):
             seconds = range(number * 10, number * 10 + 10)
-            rows = [reading(second, segment) for segment in range(9) for second in seconds]  # a group of rows for each segment
+            rows = [
+                reading(second, segment) for segment in range(9) for second in seconds
+            ]  # a group of rows for each segment
             frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "segment": pl.Int32, "speed": pl.Float64})
             frame.write_parquet(data / f"{number}.parquet", row_group_size=10, statistics=True)
             while session.deployment.step():
@@ -192,7 +215,11 @@ def test_row_groups_that_nobody_needs_are_not_read_and_time_goes_on(tmp_path):
         assert seen.skipped == 2 * 80, "seconds 30 to 50; of later ones results come after the time that was named"
         assert seen.skipped_bytes > 0
         session.drain()
-        assert {second: ended(session, second) for second in (10, 40, 70)} == {10: list(range(9)), 40: [3], 70: list(range(9))}
+        assert {second: ended(session, second) for second in (10, 40, 70)} == {
+            10: list(range(9)),
+            40: [3],
+            70: list(range(9)),
+        }
 
 
 @pytest.mark.parametrize(("assumed", "batches"), [(False, 9), (True, 1)])
@@ -209,7 +236,9 @@ def test_a_micro_batch_of_which_most_is_left_out_reads_further(tmp_path, assumed
         while session.deployment.step():
             steps += 1
         session.drain()
-        assert steps == batches, "the limit of 120 is on what is read: two groups of fifty rows, and many that are only looked at"
+        assert steps == batches, (
+            "the limit of 120 is on what is read: two groups of fifty rows, and many that are only looked at"
+        )
         assert [row["n"] for row in session.results("speeds") if row["segment"] == 3] == [10] * 10
 
 
@@ -236,11 +265,15 @@ def test_groups_that_operators_find_reach_the_ingest_by_the_command_log(buckets)
     with Session(host="local", buckets=buckets) as session:
         session.deployment.clock = clock
         session.execute("CREATE STREAM bids (at TIMESTAMP, auction INT) TIMESTAMP BY at FROM MEMORY")
-        session.execute("CREATE QUERY counts AS SELECT auction, count(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY auction INTO MEMORY")
+        session.execute(
+            "CREATE QUERY counts AS SELECT auction, count(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY auction INTO MEMORY"
+        )
         session.execute("ASSUME counts WHERE n >= 5 AND rowtime <= TIMESTAMP '2026-01-01 01:00:00'")
         for second in range(40):
             auctions = range(second % 2, 8, 1 + second % 2)
-            session.push("bids", [{"at": EPOCH + dt.timedelta(seconds=second), "auction": auction} for auction in auctions])
+            session.push(
+                "bids", [{"at": EPOCH + dt.timedelta(seconds=second), "auction": auction} for auction in auctions]
+            )
             session.deployment.step()
             clock.advance(SECOND)
         assert session._running().relays, "the driver has told the ingest"
@@ -253,7 +286,9 @@ def test_groups_that_operators_find_reach_the_ingest_by_the_command_log(buckets)
 
 
 def aggregated(session):
-    return sum(seen.tuples_in for name, seen in session.statistics().vertices.items() if name.startswith("partialaggregate"))
+    return sum(
+        seen.tuples_in for name, seen in session.statistics().vertices.items() if name.startswith("partialaggregate")
+    )
 
 
 def test_a_restarted_deployment_goes_on_with_its_guards(tmp_path):
@@ -262,7 +297,9 @@ def test_a_restarted_deployment_goes_on_with_its_guards(tmp_path):
     with Session(tmp_path, host="local", buckets=2) as session:
         assert isinstance(session.deployment, LocalDeployment)
         session.deployment.forgetful = True
-        session.execute("CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES)
+        session.execute(
+            "CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;" + AVERAGES
+        )
         push(session, range(11))
         session.execute("ASSUME speeds WHERE segment <> 3 FOR 30 SECONDS")
         push(session, range(11, 31))
@@ -308,7 +345,9 @@ def test_histories_of_an_event_that_nobody_needs_are_not_sent_and_the_others_are
         happen(range(10, 30))
         session.drain()
         needed = sorted((row["av"], row["bv"]) for row in session.results("pairs") if row["k"] == 0)
-        others = [row for row in session.results("pairs") if row["k"] > 0 and row["ended"] > EPOCH + dt.timedelta(seconds=11)]
+        others = [
+            row for row in session.results("pairs") if row["k"] > 0 and row["ended"] > EPOCH + dt.timedelta(seconds=11)
+        ]
         met = sum(seen.tuples_in for name, seen in session.statistics().vertices.items() if name.startswith("detect"))
     assert needed == [(second, second) for second in range(30)]
     assert bool(others) == (not assumed)

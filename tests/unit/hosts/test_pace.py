@@ -40,7 +40,9 @@ def saved(session):
 
 
 def test_late_tuples_are_counted_and_what_was_told_is_dropped_and_counted_too(session):
-    session.execute("CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON MAX(ahead.at, behind.at) 1 MINUTE INTO MEMORY")
+    session.execute(
+        "CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON MAX(ahead.at, behind.at) 1 MINUTE INTO MEMORY"
+    )
     push(session, "ahead", (100, 1))
     push(session, "behind", (10, 2), (11, 3))
     push(session, "behind", (50, 4), (69, 5), (70, 6))
@@ -66,7 +68,9 @@ def test_what_a_pace_leaves_out_can_be_queried(session):
     assert [row["k"] for row in session.results("q")] == [1, 4, 6, 8]
     assert [row["k"] for row in session.results("missed")] == [2, 3, 5, 9]
     found = [(row["n"], row["window_end"]) for row in session.results("counts")]
-    assert found == [(3, EPOCH + dt.timedelta(minutes=2)), (1, EPOCH + dt.timedelta(minutes=4))], "each counts when it was found to be late"
+    assert found == [(3, EPOCH + dt.timedelta(minutes=2)), (1, EPOCH + dt.timedelta(minutes=4))], (
+        "each counts when it was found to be late"
+    )
     assert sum(seen.late for name, seen in session.statistics().vertices.items() if name.startswith("pace")) <= 4
 
 
@@ -85,7 +89,9 @@ def test_late_tuples_of_a_query_are_those_of_its_own_pace(session):
 
 def test_work_that_takes_long_is_not_begun_so_late(session):
     """The cut is never nearer to the tolerance than two services."""
-    session.execute("CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE CUT 1 SERVICE 15 SECONDS INTO MEMORY")
+    session.execute(
+        "CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE CUT 1 SERVICE 15 SECONDS INTO MEMORY"
+    )
     push(session, "ahead", (100, 1))
     push(session, "behind", (10, 2))
     push(session, "behind", (69, 3), (70, 4))
@@ -101,7 +107,9 @@ def test_what_reads_a_paced_query_shares_it_and_stays_in_its_bucket(session):
     push(session, "ahead", (1, 1), (2, 1), (3, 2))
     push(session, "behind", (4, 2), (5, 2))
     push(session, "ahead", (31, 3))
-    assert sorted((row["k"], row["n"]) for row in session.results("counts")) == [(1, 2), (2, 3)], "though the other stream lags"
+    assert sorted((row["k"], row["n"]) for row in session.results("counts")) == [(1, 2), (2, 3)], (
+        "though the other stream lags"
+    )
     assert sum(name.startswith("pace") for name in session.statistics().vertices) == 1
     assert not any(name.startswith("exchange") for name in session.statistics().vertices)
 
@@ -141,7 +149,9 @@ def test_an_impatient_join_gets_the_partners_of_what_it_has_before_the_rest(sess
     session.execute("""CREATE QUERY impatient AS SELECT b.k AS k FROM ahead [RANGE 10 SECONDS] AS a
                        IMPATIENT JOIN behind [RANGE 10 SECONDS] AS b ON a.k = b.k INTO MEMORY""")
     push(session, "ahead", (1, 4))
-    push(session, "behind", (1, 1), (2, 1), (3, 4), (3, 4))  # all by hash in one bucket or not: each key is asked for where it is
+    push(
+        session, "behind", (1, 1), (2, 1), (3, 4), (3, 4)
+    )  # all by hash in one bucket or not: each key is asked for where it is
     push(session, "ahead", (3, 1))
     session.drain()
     assert [row["k"] for row in session.results("impatient")] == [4, 4, 1, 1]
@@ -167,7 +177,10 @@ def test_what_will_be_too_late_is_not_imputed(asked):
             CREATE QUERY tidy AS SELECT * FROM whole UNION mended WITH PACE ON MAX(whole.at, mended.at) 1 MINUTE INTO MEMORY""")
 
         def read(*rows):
-            session.push("readings", [{"at": EPOCH + dt.timedelta(seconds=second), "k": k, "speed": speed} for second, k, speed in rows])
+            session.push(
+                "readings",
+                [{"at": EPOCH + dt.timedelta(seconds=second), "k": k, "speed": speed} for second, k, speed in rows],
+            )
             while session.deployment.step():
                 pass
 
@@ -176,7 +189,9 @@ def test_what_will_be_too_late_is_not_imputed(asked):
         asked.clear()
         # within one micro-batch the whole tuples come first: of 300 broken ones in 300 seconds most are too late
         read(*((10 + second, second, None) for second in range(300)), (310, 999, 30.0))
-        assert asked == [*range(64), *range(270, 300)], "the first portion shows that they lag; of the rest only what is younger than the cut"
+        assert asked == [*range(64), *range(270, 300)], (
+            "the first portion shows that they lag; of the rest only what is younger than the cut"
+        )
         found = [(row["k"], row["speed"]) for row in session.results("tidy")]
         assert found == [(0, 30.0), (1, 50.0), (2, 50.0), (999, 30.0), *((k, 50.0) for k in range(270, 300))]
         late = sum(seen.late for seen in session.statistics().vertices.values())
@@ -205,6 +220,10 @@ def test_what_a_pace_tells_goes_through_the_imputation_to_where_streams_are_read
     assert asked == [2]
     push(session, "behind", (20, 3), (69, 4), (71, 5))
     assert asked == [2, 5]
-    dropped = {reader.partition(":")[0].partition("-")[0] for (reader, _), seen in session.statistics().guards.items() if seen.saved}
+    dropped = {
+        reader.partition(":")[0].partition("-")[0]
+        for (reader, _), seen in session.statistics().guards.items()
+        if seen.saved
+    }
     assert dropped == {"tap"}, "before they were sent to a bucket"
     assert [row["k"] for row in session.results("q")] == [1, 50]

@@ -63,12 +63,18 @@ def test_a_stream_declares_columns_time_and_source() -> None:
     assert isinstance(stream, CreateStream)
     assert stream.name.text == "detectors"
     assert stream.columns == Schema.of(id=Type.INT, at=Type.TIMESTAMP, speed=Type.DOUBLE, note=Type.STRING)
-    assert (stream.timing, stream.time_column and stream.time_column.text, stream.skew_us) == ("EXTERNAL", "at", 2 * SECOND)
+    assert (stream.timing, stream.time_column and stream.time_column.text, stream.skew_us) == (
+        "EXTERNAL",
+        "at",
+        2 * SECOND,
+    )
     assert stream.connector.kind == "FILES"
     assert stream.connector.options == {"path": "data/d", "header": True, "size": 3, "ratio": 0.5, "offset": -1}
 
 
-@pytest.mark.parametrize(("written", "timing"), [("", "INTERNAL"), ("TIMESTAMP INTERNAL", "INTERNAL"), ("TIMESTAMP LATENT", "LATENT")])
+@pytest.mark.parametrize(
+    ("written", "timing"), [("", "INTERNAL"), ("TIMESTAMP INTERNAL", "INTERNAL"), ("TIMESTAMP LATENT", "LATENT")]
+)
 def test_time_is_internal_unless_said_otherwise(written: str, timing: str) -> None:
     stream = only(f"CREATE OR REPLACE STREAM IF NOT EXISTS s {written} FROM MEMORY")
     assert isinstance(stream, CreateStream)
@@ -137,7 +143,10 @@ def test_names_may_be_quoted_in_two_ways() -> None:
         ("[ROWS 100 SLIDE 10]", RowsClause(100, 10, (), Span(16, 35))),
         ("[ROWS 100 SLIDE TUPLE]", RowsClause(100, 1, (), Span(16, 38))),
         ("[SESSION 30 SECONDS]", SessionClause(30 * SECOND, Span(16, 36))),
-        ("[LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE]", LandmarkClause(parse_instant("2026-01-01"), MINUTE, Span(16, 59))),
+        (
+            "[LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE]",
+            LandmarkClause(parse_instant("2026-01-01"), MINUTE, Span(16, 59)),
+        ),
         ("[NOW]", NowClause(Span(16, 21))),
         ("[UNBOUNDED]", UnboundedClause(None, Span(16, 27))),
         ("[UNBOUNDED SLIDE 1 MINUTE]", UnboundedClause(MINUTE, Span(16, 42))),
@@ -175,7 +184,11 @@ def test_a_join_may_say_how_its_second_item_follows_the_first(written: str, expe
     clause = following_of(join)
     assert clause is not None
     assert (clause.mode, clause.inclusive) == expected
-    assert text[clause.span.start : clause.span.end].upper().split() == ["FOLLOWING", expected[0].upper(), *["INCLUSIVE"] * expected[1]]
+    assert text[clause.span.start : clause.span.end].upper().split() == [
+        "FOLLOWING",
+        expected[0].upper(),
+        *["INCLUSIVE"] * expected[1],
+    ]
 
 
 def test_following_is_still_a_name_where_nothing_follows() -> None:
@@ -270,7 +283,10 @@ def test_split_makes_a_view_of_each_branch():
     assert [(view.name.text, view.select_text) for view in split.views] == [
         ("the dear", "SELECT * FROM bids.late WHERE price > 10 OR item IN (1, 2)"),
         ("cheap", "SELECT * FROM bids.late WHERE price < 5"),
-        ("rest", "SELECT * FROM bids.late WHERE NOT coalesce(price > 10 OR item IN (1, 2), FALSE) AND NOT coalesce(price < 5, FALSE)"),
+        (
+            "rest",
+            "SELECT * FROM bids.late WHERE NOT coalesce(price > 10 OR item IN (1, 2), FALSE) AND NOT coalesce(price < 5, FALSE)",
+        ),
     ]
     assert [text[view.name.span.start : view.name.span.end] for view in split.views] == ['"the dear"', "cheap", "rest"]
 

@@ -51,11 +51,24 @@ def test_a_value_is_linear_between_points_and_constant_outside() -> None:
     promise = qos_of({"latency": "10 s: 1 s, 60 s: 500 ms, 1 min 40 s: 700 ms"}).latency
     assert promise is not None
     curve = promise.curve
-    assert [curve.at(second * SECOND) / SECOND for second in (0, 10, 35, 60, 80, 100, 1000)] == [1, 1, 0.75, 0.5, 0.6, 0.7, 0.7]
+    assert [curve.at(second * SECOND) / SECOND for second in (0, 10, 35, 60, 80, 100, 1000)] == [
+        1,
+        1,
+        0.75,
+        0.5,
+        0.6,
+        0.7,
+        0.7,
+    ]
     assert (curve.least, curve.most) == (500_000, 1_000_000)
 
 
-@given(st.lists(st.tuples(st.integers(0, 10**9), st.floats(1, 1e9)), min_size=1, max_size=5, unique_by=lambda point: point[0]), st.integers(0, 10**9))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10**9), st.floats(1, 1e9)), min_size=1, max_size=5, unique_by=lambda point: point[0]
+    ),
+    st.integers(0, 10**9),
+)
 @settings(deadline=None)
 def test_a_curve_never_leaves_the_range_of_its_points(points: list[tuple[int, float]], elapsed: int) -> None:
     curve = Curve(tuple(sorted(points)))
@@ -69,7 +82,19 @@ def test_promises_survive_as_json() -> None:
 
 
 def test_promises_are_written_as_they_are_read() -> None:
-    shown = dict(format_qos(qos_of({**ALL, "latency": "0 s: 1 s, 500 s: 200 ms", "shed": "CENTER", "shed.attribute": "v", "shed.center": 1.5})))
+    shown = dict(
+        format_qos(
+            qos_of(
+                {
+                    **ALL,
+                    "latency": "0 s: 1 s, 500 s: 200 ms",
+                    "shed": "CENTER",
+                    "shed.attribute": "v",
+                    "shed.center": 1.5,
+                }
+            )
+        )
+    )
     assert shown == {
         "latency": "'0 s: 1 s, 500 s: 200 ms' MUST",
         "memory": "'64 MB' BEST EFFORT",

@@ -78,7 +78,12 @@ class WindowTools:
     def results(self, elements: Iterable[Element]) -> list[tuple[tuple[str, Any], ...]]:
         """All result rows, in the same form."""
         instant = pl.col("window_start", "window_end").cast(pl.Int64)
-        return [_plain(row) for item in elements if isinstance(item, Page) for row in item.rows.with_columns(instant).to_dicts()]
+        return [
+            _plain(row)
+            for item in elements
+            if isinstance(item, Page)
+            for row in item.rows.with_columns(instant).to_dicts()
+        ]
 
     def run(self, build: Callable[[], Sequence[Operator]], inputs: Iterable[Element | None]) -> list[Element]:
         """Push the inputs through a chain of fresh operators; None restarts it from its state. Checks promises and state on the way."""
@@ -87,7 +92,10 @@ class WindowTools:
             if item is None:
                 saved = [operator.state() for operator in chain]
                 again = [operator.state() for operator in chain]
-                assert all(a.keys() == b.keys() and all(a[name] is b[name] for name in a) for a, b in zip(saved, again, strict=True))
+                assert all(
+                    a.keys() == b.keys() and all(a[name] is b[name] for name in a)
+                    for a, b in zip(saved, again, strict=True)
+                )
                 chain = list(build())
                 for operator, state in zip(chain, saved, strict=True):
                     operator.restore({name: Page.decode(Page(chunk).encode()).rows for name, chunk in state.items()})
@@ -109,7 +117,11 @@ class WindowTools:
 
 
 def _plain(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted((name, round(float(value), 6) if isinstance(value, int | float) else value) for name, value in row.items()))
+    return tuple(
+        sorted(
+            (name, round(float(value), 6) if isinstance(value, int | float) else value) for name, value in row.items()
+        )
+    )
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,9 @@ SEQUENCE = "a SEQUENCE b WITHIN 20 SECONDS WHERE a.k = b.k CONTEXT {}"
 def session():
     with Session(host="local") as made:
         for name in "abc":
-            made.execute(f"CREATE STREAM {name} (at TIMESTAMP, k INT, x DOUBLE, {name}v INT) TIMESTAMP BY at FROM MEMORY")
+            made.execute(
+                f"CREATE STREAM {name} (at TIMESTAMP, k INT, x DOUBLE, {name}v INT) TIMESTAMP BY at FROM MEMORY"
+            )
         yield made
 
 
@@ -42,17 +44,26 @@ def histories() -> dict[str, list[Row]]:
     rng = random.Random(5)
 
     def row(name: str, place: int, at: int) -> Row:
-        values = {"at": at * SECOND, "k": rng.choice((0, 1, 2, None)), "x": rng.choice((0.0, -0.0, 1.0)), f"{name}v": rng.randrange(4)}
+        values = {
+            "at": at * SECOND,
+            "k": rng.choice((0, 1, 2, None)),
+            "x": rng.choice((0.0, -0.0, 1.0)),
+            f"{name}v": rng.randrange(4),
+        }
         return Row(at * SECOND, values, place)
 
-    return {name: [row(name, place, at) for place, at in enumerate(sorted(rng.sample(range(90), 40)))] for name in "abc"}
+    return {
+        name: [row(name, place, at) for place, at in enumerate(sorted(rng.sample(range(90), 40)))] for name in "abc"
+    }
 
 
 def bound(session: Session, text: str) -> Detect:
     (statement,) = parse(f"CREATE EVENT e AS {text}")
     assert isinstance(statement, CreateEvent)
     assert isinstance(statement.body, Detection)
-    return bind_event(statement.body, session.catalog, lambda name: plan_query(session.catalog.find(name), session.catalog))  # type: ignore[arg-type]
+    return bind_event(
+        statement.body, session.catalog, lambda name: plan_query(session.catalog.find(name), session.catalog)
+    )  # type: ignore[arg-type]
 
 
 def detection(plan: Node) -> Detect:
@@ -127,10 +138,15 @@ def test_masks_are_decided_before_tuples_are_sent(session, histories):
 
 
 def test_a_mask_stays_where_another_part_needs_the_same_tuples(session, histories):
-    plan = bound(session, "a AS one SEQUENCE a AS two WITHIN 20 SECONDS WHERE one.k = two.k AND one.av = 1 CONTEXT CHRONICLE")
+    plan = bound(
+        session, "a AS one SEQUENCE a AS two WITHIN 20 SECONDS WHERE one.k = two.k AND one.av = 1 CONTEXT CHRONICLE"
+    )
     better = push_down_filters(plan)
     assert better == plan
-    both = bound(session, "a AS one SEQUENCE a AS two WITHIN 20 SECONDS WHERE one.k = two.k AND one.av = 1 AND two.av > 1 CONTEXT CHRONICLE")
+    both = bound(
+        session,
+        "a AS one SEQUENCE a AS two WITHIN 20 SECONDS WHERE one.k = two.k AND one.av = 1 AND two.av > 1 CONTEXT CHRONICLE",
+    )
     better = push_down_filters(both)
     assert all(isinstance(part, Filter) for part in detection(better).parts)
     assert_same(session, both, better, histories)
@@ -162,6 +178,8 @@ def test_what_tells_when_a_named_event_began_is_sent_although_nobody_shows_it(se
     assert part.start == "event_start"
     assert "event_start" in detection(better).parts[part.port].schema.names
     assert_same(session, plan, better, histories)
-    stand_in = replace(named, parts=tuple(Scan(f"query {i}", part.schema) for i, part in enumerate(named.parts)))  # as before its plan is put in
+    stand_in = replace(
+        named, parts=tuple(Scan(f"query {i}", part.schema) for i, part in enumerate(named.parts))
+    )  # as before its plan is put in
     narrowed = detection(push_down_projections(Project(stand_in, (("cv", Column("cv", Type.INT)),)))).parts[part.port]
     assert set(narrowed.schema.names) == {"k", "event_start"}

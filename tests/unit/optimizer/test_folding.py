@@ -61,10 +61,16 @@ def text(value: str) -> Literal:
         (Call("%", (big(7), big(0)), Type.BIGINT), big(None)),
         (Call("/", (big(1), big(4)), Type.DOUBLE), real(0.25)),
         (Call("/", (big(1), big(0)), Type.DOUBLE), Literal(None, Type.DOUBLE)),
-        (Call("-", (Literal(1, Type.DATE), Literal(SECOND, Type.INTERVAL)), Type.TIMESTAMP), Literal(DAY - SECOND, Type.TIMESTAMP)),
+        (
+            Call("-", (Literal(1, Type.DATE), Literal(SECOND, Type.INTERVAL)), Type.TIMESTAMP),
+            Literal(DAY - SECOND, Type.TIMESTAMP),
+        ),
         (Call("||", (text("a"), text("b")), Type.STRING), text("ab")),
         (Call("length", (text("abc"),), Type.BIGINT), big(3)),
-        (Call("coalesce", (Literal(None, Type.NULL), I, big(1), I), Type.BIGINT), Call("coalesce", (I, big(1)), Type.BIGINT)),
+        (
+            Call("coalesce", (Literal(None, Type.NULL), I, big(1), I), Type.BIGINT),
+            Call("coalesce", (I, big(1)), Type.BIGINT),
+        ),
         (Call("coalesce", (Literal(None, Type.NULL), I), Type.BIGINT), Cast(I, Type.BIGINT)),
         (
             Case(((FALSE, big(1)), (NULL, big(2)), (X, big(3)), (TRUE, big(4)), (X, big(5))), None, Type.BIGINT),

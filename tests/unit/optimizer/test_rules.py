@@ -12,7 +12,20 @@ from headrace.optimizer.optimizer import best, optimize
 from headrace.optimizer.rules.push_down_filters import push_down_filters
 from headrace.optimizer.rules.push_down_projections import push_down_projections
 from headrace.plan.explain import explain
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, JoinKind, Node, Order, Project, Scan, SequenceJoin, SequenceMode, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SequenceJoin,
+    SequenceMode,
+    Union,
+)
 
 S = Scan("s", Schema.of(a=Type.INT, b=Type.INT))
 T = Scan("t", Schema.of(a=Type.INT, b=Type.INT))
@@ -51,7 +64,9 @@ def test_a_filter_on_time_goes_through_union_and_order() -> None:
     ("kind", "above", "within"),
     [("inner", {"a", "c"}, {"a", "c"}), ("left", {"a"}, {"c"}), ("right", {"c"}, {"a"}), ("full", set(), set())],
 )
-def test_a_join_lets_terms_down_only_where_no_padded_row_depends_on_them(kind: JoinKind, above: set[str], within: set[str]) -> None:
+def test_a_join_lets_terms_down_only_where_no_padded_row_depends_on_them(
+    kind: JoinKind, above: set[str], within: set[str]
+) -> None:
     for name in ("a", "c"):
         on_top = push_down_filters(Filter(join(kind), positive(name)))
         assert isinstance(on_top, Join) == (name in above)
@@ -105,10 +120,14 @@ def sequence(mode: SequenceMode, residual: Expr | None = None) -> SequenceJoin:
         ("chronicle", TS, False),
     ],
 )
-def test_a_filter_on_pairs_goes_below_a_sequence_only_if_it_takes_no_partner_from_others(mode: SequenceMode, name: str, goes: bool) -> None:
+def test_a_filter_on_pairs_goes_below_a_sequence_only_if_it_takes_no_partner_from_others(
+    mode: SequenceMode, name: str, goes: bool
+) -> None:
     pushed = push_down_filters(Filter(sequence(mode), positive(name)))
     if goes:
-        assert pushed == SequenceJoin(S, Filter(T, positive(name.replace("d", "b"))), mode, False, ((A, A),), None, 9, ("c", "d"))
+        assert pushed == SequenceJoin(
+            S, Filter(T, positive(name.replace("d", "b"))), mode, False, ((A, A),), None, 9, ("c", "d")
+        )
     else:
         assert pushed == Filter(sequence(mode), positive(name))
 
@@ -117,7 +136,9 @@ def test_a_filter_on_pairs_goes_below_a_sequence_only_if_it_takes_no_partner_fro
 @pytest.mark.parametrize("name", ["a", "c"])
 def test_a_filter_on_a_key_goes_to_both_sides_of_a_sequence(mode: SequenceMode, name: str) -> None:
     pushed = push_down_filters(Filter(sequence(mode), positive(name)))
-    assert pushed == SequenceJoin(Filter(S, positive("a")), Filter(T, positive("a")), mode, False, ((A, A),), None, 9, ("c", "d"))
+    assert pushed == SequenceJoin(
+        Filter(S, positive("a")), Filter(T, positive("a")), mode, False, ((A, A),), None, 9, ("c", "d")
+    )
 
 
 @pytest.mark.parametrize("mode", ["recent", "chronicle"])
@@ -126,13 +147,17 @@ def test_what_a_match_asks_of_one_side_goes_there_but_not_the_pair_s_time_to_the
     timed = Call("<", (Column("b", Type.INT), Column(TS, Type.BIGINT)), Type.BOOLEAN)
     residual = both(both(both(positive("b"), positive("d")), either), timed)
     pushed = push_down_filters(sequence(mode, residual))
-    assert pushed == SequenceJoin(Filter(S, positive("b")), Filter(T, positive("b")), mode, False, ((A, A),), both(either, timed), 9, ("c", "d"))
+    assert pushed == SequenceJoin(
+        Filter(S, positive("b")), Filter(T, positive("b")), mode, False, ((A, A),), both(either, timed), 9, ("c", "d")
+    )
 
 
 def test_equal_floats_are_not_the_same_so_their_filter_stays_above_a_sequence() -> None:
     x = Column("x", Type.DOUBLE)
     s, t = Scan("s", Schema.of(x=Type.DOUBLE)), Scan("t", Schema.of(x=Type.DOUBLE))
-    plan = Filter(SequenceJoin(s, t, "chronicle", False, ((x, x),), None, 9, ("y",)), Call("is_null", (x,), Type.BOOLEAN))
+    plan = Filter(
+        SequenceJoin(s, t, "chronicle", False, ((x, x),), None, 9, ("y",)), Call("is_null", (x,), Type.BOOLEAN)
+    )
     assert push_down_filters(plan) == plan
 
 

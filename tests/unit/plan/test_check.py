@@ -26,7 +26,10 @@ def missing(node: Node = S) -> Filter:
     ("plan", "fault"),
     [
         (missing(), "column 'z' is not among a, b"),
-        (Filter(S, Call("is_null", (Column("a", Type.BIGINT),), Type.BOOLEAN)), "column 'a' is INT, but it is read as BIGINT"),
+        (
+            Filter(S, Call("is_null", (Column("a", Type.BIGINT),), Type.BOOLEAN)),
+            "column 'a' is INT, but it is read as BIGINT",
+        ),
         (Filter(S, A), "the predicate is INT, not BOOLEAN"),
         (Project(S, (("x", A), ("x", A))), "column names are not unique: x, x"),
         (Project(S, (("x", Call("frobnicate", (A,), Type.INT)),)), "there is no function 'frobnicate'"),

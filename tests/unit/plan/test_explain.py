@@ -11,7 +11,19 @@ from headrace.model.time import DAY, MINUTE, SECOND
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.explain import as_json, explain, format_window
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SequenceJoin,
+    TableJoin,
+    Union,
+)
 
 A = Column("a", Type.INT)
 POSITIVE = Call(">", (A, Literal(0, Type.INT)), Type.BOOLEAN)
@@ -47,8 +59,15 @@ def test_a_plan_explains_itself_one_line_a_node() -> None:
 def test_a_sequence_explains_itself_and_comes_back_from_its_json() -> None:
     s, t = Scan("s", Schema.of(a=Type.INT)), Scan("t", Schema.of(a=Type.INT))
     plan = SequenceJoin(s, t, "chronicle", True, ((A, A),), POSITIVE, MINUTE, ("b",))
-    assert explain(plan).splitlines() == ["SequenceJoin chronicle inclusive [RANGE 1 min] ON a = a IF a > 0 AS (b)", "  Scan s (a)", "  Scan t (a)"]
-    assert explain(SequenceJoin(s, t, "recent", False, (), None, None, ("b",))).splitlines()[0] == "SequenceJoin recent [UNBOUNDED] AS (b)"
+    assert explain(plan).splitlines() == [
+        "SequenceJoin chronicle inclusive [RANGE 1 min] ON a = a IF a > 0 AS (b)",
+        "  Scan s (a)",
+        "  Scan t (a)",
+    ]
+    assert (
+        explain(SequenceJoin(s, t, "recent", False, (), None, None, ("b",))).splitlines()[0]
+        == "SequenceJoin recent [UNBOUNDED] AS (b)"
+    )
     assert msgspec.json.decode(as_json(plan), type=Node) == plan
 
 

@@ -6,7 +6,9 @@ from headrace.errors import Refused
 from headrace.session import Session
 
 CALM = "CREATE STREAM calm (k INT) TIMESTAMP INTERNAL FROM GENERATOR (rate 100, rows 1000, col.k 'uniform(1, 100)');"
-WILD = "CREATE STREAM wild (k INT) TIMESTAMP INTERNAL FROM GENERATOR (rate 90000000, rows 1000, col.k 'uniform(1, 100)');"
+WILD = (
+    "CREATE STREAM wild (k INT) TIMESTAMP INTERNAL FROM GENERATOR (rate 90000000, rows 1000, col.k 'uniform(1, 100)');"
+)
 SELECT = "AS SELECT k, count(*) AS n FROM {stream} [RANGE 10 SECONDS] GROUP BY k INTO MEMORY"
 
 
@@ -39,7 +41,9 @@ def test_a_query_that_would_break_anothers_promise_is_refused():
         assert [query.query for query in session._running().queries] == ["q"]
 
 
-@pytest.mark.parametrize("promises", ["force, latency '1 s' MUST", "latency '1 s' BEST EFFORT", "throughput '99999999/s' MUST"])
+@pytest.mark.parametrize(
+    "promises", ["force, latency '1 s' MUST", "latency '1 s' BEST EFFORT", "throughput '99999999/s' MUST"]
+)
 def test_force_and_promises_that_need_not_hold_are_admitted(promises):
     with Session(host="local") as session:
         session.execute(WILD + create("q", "wild", promises))

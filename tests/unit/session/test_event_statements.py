@@ -8,7 +8,19 @@ import pytest
 from headrace.errors import NameFault
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateEvent, Detection
-from headrace.model.events.event import Absent, And, AnyOf, Event, Mode, Or, Plus, Primitive, Retention, Sequence, Within
+from headrace.model.events.event import (
+    Absent,
+    And,
+    AnyOf,
+    Event,
+    Mode,
+    Or,
+    Plus,
+    Primitive,
+    Retention,
+    Sequence,
+    Within,
+)
 from headrace.model.events.text import format_context, format_event
 from headrace.model.time import MINUTE, SECOND
 from headrace.session import Session
@@ -81,7 +93,9 @@ def test_an_event_survives_the_session_that_created_it(tmp_path: Path) -> None:
         session.execute(STREAMS + MISSING)
     with Session(tmp_path / "checkpoint", host="local") as session:
         (listed,) = session.execute("SHOW EVENTS")
-        assert listed == Listing(("event", "is"), (("missing", "NOT (ups) [downs, '5 s'] WHERE ups.host = downs.host"),))
+        assert listed == Listing(
+            ("event", "is"), (("missing", "NOT (ups) [downs, '5 s'] WHERE ups.host = downs.host"),)
+        )
         session.execute("CREATE QUERY q AS SELECT host FROM missing INTO MEMORY")
         session.push("downs", [{"at": NEW_YEAR, "host": "a"}, {"at": NEW_YEAR, "host": "b"}])
         session.push("ups", [{"at": NEW_YEAR + datetime.timedelta(seconds=4), "host": "b"}])
@@ -129,7 +143,11 @@ def test_a_rule_sees_a_named_event_as_its_context_says() -> None:
         session.execute("CREATE EVENT back AS downs SEQUENCE ups; CREATE EVENT foreseen AS alarms SEQUENCE back")
         session.execute("CREATE RULE as_intervals ON foreseen DO INSERT INTO MEMORY")
         session.execute("CREATE RULE as_points ON foreseen CONTEXT RECENT POINT DO INSERT INTO MEMORY")
-        for stream, second, more in (("downs", 1, {"host": "a"}), ("alarms", 2, {"level": 3}), ("ups", 3, {"host": "a"})):
+        for stream, second, more in (
+            ("downs", 1, {"host": "a"}),
+            ("alarms", 2, {"level": 3}),
+            ("ups", 3, {"host": "a"}),
+        ):
             session.push(stream, [{"at": NEW_YEAR + datetime.timedelta(seconds=second), **more}])
         session.drain(60)
         assert session.results("as_intervals") == []
@@ -137,7 +155,9 @@ def test_a_rule_sees_a_named_event_as_its_context_says() -> None:
         assert (row["level"], row["event_start"]) == (3, NEW_YEAR + datetime.timedelta(seconds=1))
 
 
-@pytest.mark.parametrize(("mode", "pairs"), [("UNRESTRICTED", [(0, 2), (0, 3), (1, 2), (1, 3)]), ("CHRONICLE", [(0, 2), (1, 3)])])
+@pytest.mark.parametrize(
+    ("mode", "pairs"), [("UNRESTRICTED", [(0, 2), (0, 3), (1, 2), (1, 3)]), ("CHRONICLE", [(0, 2), (1, 3)])]
+)
 def test_a_mode_that_nothing_bounds_runs_with_a_warning(mode: str, pairs: list[tuple[int, int]]) -> None:
     start = datetime.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
     with Session(host="local") as session:

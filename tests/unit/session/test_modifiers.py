@@ -29,7 +29,13 @@ def answers(query: str, *rows: tuple[int, int, float | None]) -> list[dict[str, 
 
 
 def test_vector_3_7_a_relative_difference_is_negative_when_the_car_slows_down() -> None:
-    found = answers("SELECT RDIFF(speed PSEUDO 0.01) OVER (PARTITION BY id) AS r FROM cars", (1, 7, 60), (2, 8, 1), (3, 7, 40), (4, 7, 60))
+    found = answers(
+        "SELECT RDIFF(speed PSEUDO 0.01) OVER (PARTITION BY id) AS r FROM cars",
+        (1, 7, 60),
+        (2, 8, 1),
+        (3, 7, 40),
+        (4, 7, 60),
+    )
     assert [round(row["r"], 4) for row in found] == [-0.4996, 0.3334]
 
 
@@ -61,7 +67,9 @@ def test_vector_2_4_an_alarm_fires_on_an_idle_stream_after_five_minutes_and_a_pa
             raise AssertionError("micro-batches do not end")
 
         session.execute("CREATE STREAM alarms (at TIMESTAMP, id INT, action STRING) TIMESTAMP BY at FROM MEMORY")
-        session.execute("CREATE QUERY q AS SELECT id FROM alarms [RANGE 9 MINUTES] GROUP BY id HAVING TSUPPRESS(5 MINUTES) INTO MEMORY")
+        session.execute(
+            "CREATE QUERY q AS SELECT id FROM alarms [RANGE 9 MINUTES] GROUP BY id HAVING TSUPPRESS(5 MINUTES) INTO MEMORY"
+        )
         work(0)
         for number in (1, 2):
             session.push("alarms", [{"at": format_instant(clock.now()), "id": number, "action": "new"}])

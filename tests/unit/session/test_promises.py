@@ -130,7 +130,13 @@ def feed(session: Session, rows: int = 2000) -> None:
     start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     for name in ("bids", "asks"):
         row = {"who": "me"} if name == "bids" else {}
-        session.push(name, [{"at": start + datetime.timedelta(milliseconds=10 * i), "item": i % 50, "price": i % 20, **row} for i in range(rows)])
+        session.push(
+            name,
+            [
+                {"at": start + datetime.timedelta(milliseconds=10 * i), "item": i % 50, "price": i % 20, **row}
+                for i in range(rows)
+            ],
+        )
 
 
 def test_explain_capacity_uses_what_was_measured() -> None:
@@ -168,7 +174,10 @@ def test_explain_capacity_takes_a_select_as_if_it_ran() -> None:
 
 def test_explain_capacity_finds_queries_whatever_the_case_and_views_as_well() -> None:
     with Session(host="local") as session:
-        session.execute(FILE + "CREATE VIEW cheap AS SELECT item FROM bids WHERE price < 3; CREATE QUERY query AS SELECT who FROM bids INTO MEMORY;")
+        session.execute(
+            FILE
+            + "CREATE VIEW cheap AS SELECT item FROM bids WHERE price < 3; CREATE QUERY query AS SELECT who FROM bids INTO MEMORY;"
+        )
         assert "dear: latency at most 500 ms MUST" in told(session, "EXPLAIN CAPACITY DEAR")
         assert "cheap" in told(session, "EXPLAIN CAPACITY cheap")
         assert "filter" in told(session, "EXPLAIN CAPACITY SELECT item FROM bids WHERE price < 4")

@@ -36,7 +36,10 @@ def open_session() -> Session:
 def shown(session: Session) -> dict[str, list[object]]:
     """All that can be asked about the catalog."""
     asked = ["SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW AGGREGATES"]
-    asked += [f"DESCRIBE {name}" for name in ("bids", "bids.late", "bids.bad", "items", "named", "dear", '"cheap ones"', "rest", "means", "many")]
+    asked += [
+        f"DESCRIBE {name}"
+        for name in ("bids", "bids.late", "bids.bad", "items", "named", "dear", '"cheap ones"', "rest", "means", "many")
+    ]
     asked += [f"EXPLAIN {name}" for name in ("named", "rest", "means", "many")]
     return {text: list(session.execute(text)) for text in asked}
 
@@ -53,7 +56,14 @@ def test_a_new_session_knows_everything_that_an_earlier_one_defined() -> None:
     assert isinstance(queries, Listing)
     kinds = {row[0]: row[1] for row in queries.rows}
     assert kinds.pop(next(name for name in kinds if name.startswith("select_"))) == "MEMORY"
-    assert kinds == {"means": "MEMORY", "many": "MEMORY, CONSOLE", "named": "view", "dear": "view", "cheap ones": "view", "rest": "view"}
+    assert kinds == {
+        "means": "MEMORY",
+        "many": "MEMORY, CONSOLE",
+        "named": "view",
+        "dear": "view",
+        "cheap ones": "view",
+        "rest": "view",
+    }
 
 
 def test_queries_of_a_new_session_read_what_was_defined_before() -> None:
@@ -63,11 +73,23 @@ def test_queries_of_a_new_session_read_what_was_defined_before() -> None:
         session.execute(
             "CREATE QUERY late_reader AS SELECT name, price FROM named WHERE name = 'pen' UNION ALL SELECT '?', price FROM \"cheap ones\" INTO MEMORY"
         )
-        session.push("bids", [{"at": "1970-01-01 00:00:01", "item": 1, "price": 12.0}, {"at": "1970-01-01 00:00:02", "item": 2, "price": 3.0}])
+        session.push(
+            "bids",
+            [
+                {"at": "1970-01-01 00:00:01", "item": 1, "price": 12.0},
+                {"at": "1970-01-01 00:00:02", "item": 2, "price": 3.0},
+            ],
+        )
         session.drain(timeout=30)
-        assert sorted(session.results("late_reader"), key=str) == [{"name": "?", "price": 3.0}, {"name": "pen", "price": 12.0}]
+        assert sorted(session.results("late_reader"), key=str) == [
+            {"name": "?", "price": 3.0},
+            {"name": "pen", "price": 12.0},
+        ]
         assert session.results("many") == [{"n": 1}]
-        assert sorted((row["name"], round(row["mean"], 6)) for row in session.results("means")) == [("ink", 3.0), ("pen", 12.0)]
+        assert sorted((row["name"], round(row["mean"], 6)) for row in session.results("means")) == [
+            ("ink", 3.0),
+            ("pen", 12.0),
+        ]
 
 
 @pytest.mark.parametrize("reopened", [False, True])
@@ -115,15 +137,22 @@ def test_what_was_dropped_or_replaced_stays_so() -> None:
         assert outcome == Started("dear")
 
 
-def test_a_session_opens_from_elsewhere_and_after_its_files_went(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_opens_from_elsewhere_and_after_its_files_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_session() as session:
-        session.execute(FILE + "CREATE TABLE guessed FROM FILES (path 'items.csv'); CREATE STREAM read (item INT) FROM FILES (path 'items.csv')")
+        session.execute(
+            FILE
+            + "CREATE TABLE guessed FROM FILES (path 'items.csv'); CREATE STREAM read (item INT) FROM FILES (path 'items.csv')"
+        )
         definitions = list(session.catalog)
     (tmp_path / "items.csv").unlink()
     monkeypatch.chdir("/")
     with Session(tmp_path / "state", host="local") as session:
         assert list(session.catalog) == definitions
-        assert session.execute("DESCRIBE guessed") == [Listing(("column", "type"), (("item", "BIGINT"), ("name", "STRING")))]
+        assert session.execute("DESCRIBE guessed") == [
+            Listing(("column", "type"), (("item", "BIGINT"), ("name", "STRING")))
+        ]
         session.execute("DROP TABLE guessed; DROP STREAM read")
 
 

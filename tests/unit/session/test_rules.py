@@ -66,7 +66,10 @@ def test_one_event_is_detected_in_the_context_of_each_rule_and_its_inputs_are_sh
         session.execute(f"CREATE RULE {mode.value.lower()} ON accident CONTEXT {mode.value} DO INSERT INTO MEMORY")
     push_vector(session)
     running = session.deployment.intake.deployments.at(len(expected)).running  # type: ignore[attr-defined]
-    kinds = [vertex.id.partition("-")[0] for vertex in {vertex.id: vertex for query in running.queries for vertex in query.graph}.values()]
+    kinds = [
+        vertex.id.partition("-")[0]
+        for vertex in {vertex.id: vertex for query in running.queries for vertex in query.graph}.values()
+    ]
     assert (kinds.count("scan"), kinds.count("reorder"), kinds.count("detect")) == (2, 2, len(expected))
     session.drain(60)
     assert {mode: pairs(session, mode.value.lower()) for mode in expected} == expected
@@ -114,7 +117,9 @@ def test_masks_give_the_detections_of_rule_conditions_in_unrestricted_mode_and_f
     session.drain(60)
     assert pairs(session, "by_mask") == pairs(session, "by_condition") == pairs(session, "behind") != []
     running = {query.query: query for query in session._running().queries}
-    detecting = {name: next(vertex.id for vertex in running[name].graph if vertex.id.startswith("detect")) for name in running}
+    detecting = {
+        name: next(vertex.id for vertex in running[name].graph if vertex.id.startswith("detect")) for name in running
+    }
     made = {name: session.statistics().vertices[vertex].tuples_out for name, vertex in detecting.items()}
     assert detecting["by_mask"] == detecting["by_condition"]  # the condition has become the mask
     assert made["by_mask"] == len(session.results("by_mask")) < made["behind"] == len(session.results("all_pairs"))
@@ -175,7 +180,10 @@ def test_an_action_that_fails_is_tried_again_and_then_kept_with_its_key(session:
     assert keys == [keys[0]] * 2 + [lost["key"]] * 2
     (shown,) = session.execute("SHOW RULES")
     assert isinstance(shown, Listing)
-    assert dict(zip(shown.columns, shown.rows[0], strict=True)).items() >= {"detections": 2, "called": 1, "waiting": 0, "failed": 1}.items()
+    assert (
+        dict(zip(shown.columns, shown.rows[0], strict=True)).items()
+        >= {"detections": 2, "called": 1, "waiting": 0, "failed": 1}.items()
+    )
 
 
 def test_a_call_that_hangs_is_given_up_and_does_not_stop_the_pipeline(session: Session) -> None:
@@ -280,7 +288,9 @@ def test_calls_that_were_not_made_are_made_by_the_next_session_with_the_same_key
 def test_rules_are_disabled_enabled_replaced_and_dropped_while_they_run(session: Session) -> None:
     deployment = session.deployment
     assert isinstance(deployment, LocalDeployment)
-    session.execute("CREATE RULE seen ON accident DO INSERT INTO MEMORY; CREATE QUERY all_cars AS SELECT * FROM accident INTO MEMORY")
+    session.execute(
+        "CREATE RULE seen ON accident DO INSERT INTO MEMORY; CREATE QUERY all_cars AS SELECT * FROM accident INTO MEMORY"
+    )
 
     def happen(at: int) -> None:
         """An accident of the car that is named after its time; then the clocks of both streams go on."""
@@ -335,7 +345,11 @@ def test_what_a_rule_needs_cannot_be_dropped(session: Session) -> None:
         CREATE SINK kept INTO MEMORY;
         CREATE RULE seen ON accident DO RAISE EVENT alarm(immobile.carId), INSERT INTO kept;
     """)
-    for statement, name in (("DROP EVENT accident", "accident"), ("DROP EVENT alarm", "alarm"), ("DROP SINK kept", "kept")):
+    for statement, name in (
+        ("DROP EVENT accident", "accident"),
+        ("DROP EVENT alarm", "alarm"),
+        ("DROP SINK kept", "kept"),
+    ):
         with pytest.raises(NameFault, match=f"'{name}' is read by seen") as caught:
             session.execute(statement)
         assert caught.value.hint == "first DROP RULE seen"
@@ -345,10 +359,14 @@ def test_what_a_rule_needs_cannot_be_dropped(session: Session) -> None:
     session.execute("DROP RULE worry")
     with pytest.raises(NameFault, match="'seen' is already a rule"):
         session.execute("CREATE QUERY seen AS SELECT * FROM accident INTO MEMORY")
-    session.execute("CREATE QUERY q AS SELECT * FROM slowing INTO MEMORY; CREATE RULE turn ON accident DO START QUERY q")
+    session.execute(
+        "CREATE QUERY q AS SELECT * FROM slowing INTO MEMORY; CREATE RULE turn ON accident DO START QUERY q"
+    )
     with pytest.raises(NameFault, match="'q' is read by turn"):
         session.execute("DROP QUERY q")
-    session.execute("DROP RULE turn; DROP QUERY q; DROP RULE seen; DROP EVENT alarm; DROP SINK kept; DROP RULE IF EXISTS seen; DROP EVENT accident")
+    session.execute(
+        "DROP RULE turn; DROP QUERY q; DROP RULE seen; DROP EVENT alarm; DROP SINK kept; DROP RULE IF EXISTS seen; DROP EVENT accident"
+    )
     assert session.catalog.names() == ["immobile", "slowing"]
 
 
@@ -361,7 +379,13 @@ def test_each_rule_has_a_part_of_its_own_in_a_named_sink(session: Session, tmp_p
     session.push("immobile", [row(at, at) for at in range(5)])
     session.drain(60)
     found = pl.read_parquet(tmp_path / "alarms", hive_partitioning=True)
-    assert sorted(found.select("rule", "carId").rows()) == [("even", 0), ("even", 2), ("even", 4), ("odd", 1), ("odd", 3)]
+    assert sorted(found.select("rule", "carId").rows()) == [
+        ("even", 0),
+        ("even", 2),
+        ("even", 4),
+        ("odd", 1),
+        ("odd", 3),
+    ]
 
 
 def test_raised_events_feed_queries_events_and_other_rules(session: Session) -> None:
@@ -477,10 +501,16 @@ def test_contexts_that_nothing_bounds_are_named(session: Session) -> None:
     assert isinstance(shown, Listing)
     assert shown.rows[-1] == ("warning", warning)
     assert session.explain("EXPLAIN open_ended").endswith(f"warning: {warning}")
-    (told,) = session.execute("CREATE RULE per_car ON open_ended CONTEXT RECENT (immobile BY carId) DO INSERT INTO MEMORY")
-    assert told == Message("rule per_car runs\nwarning: one immobile is kept of each carId, however old; WITHIN or AGE would bound it")
+    (told,) = session.execute(
+        "CREATE RULE per_car ON open_ended CONTEXT RECENT (immobile BY carId) DO INSERT INTO MEMORY"
+    )
+    assert told == Message(
+        "rule per_car runs\nwarning: one immobile is kept of each carId, however old; WITHIN or AGE would bound it"
+    )
     for bounded in ("RECENT", "RECENT (immobile BY carId FOR 1 MINUTE)", "CONTINUOUS (immobile KEEP 3)"):
-        (told,) = session.execute(f"CREATE OR REPLACE RULE bounded ON open_ended CONTEXT {bounded} DO INSERT INTO MEMORY")
+        (told,) = session.execute(
+            f"CREATE OR REPLACE RULE bounded ON open_ended CONTEXT {bounded} DO INSERT INTO MEMORY"
+        )
         assert told == Message("rule bounded runs")
     (told,) = session.execute("CREATE RULE within_limits ON accident CONTEXT CONTINUOUS DO INSERT INTO MEMORY")
     assert told == Message("rule within_limits runs")
@@ -500,7 +530,9 @@ def test_what_is_kept_stays_bounded_where_the_context_bounds_it(context: str, mo
     held = []
     with Session(host="local", limit=10) as session:
         session.execute(STREAMS.replace(" WITHIN 10 MINUTES", ""))
-        session.execute(f"CREATE RULE bounded ON accident CONTEXT {context} WHEN slowing.carId < 0 DO INSERT INTO MEMORY")
+        session.execute(
+            f"CREATE RULE bounded ON accident CONTEXT {context} WHEN slowing.carId < 0 DO INSERT INTO MEMORY"
+        )
         deployment = session.deployment
         assert isinstance(deployment, LocalDeployment)
         (detecting,) = [vertex.id for vertex in session._running().queries[0].graph if vertex.id.startswith("detect")]
@@ -522,7 +554,13 @@ def test_a_rule_is_read_with_all_its_clauses() -> None:
         DO INSERT INTO FILES (path 'out'), CALL PYTHON 'm.n:f' (a.x, b.y + 1), CALL f, CALL webhook('http://h/p'), START QUERY q, RAISE EVENT z()
     """)
     assert isinstance(rule, CreateRule)
-    assert (rule.name.text, rule.event.text, rule.priority, rule.deferred, rule.options) == ("r", "e", 4, True, {"timeout": "2 s", "tries": 5})
+    assert (rule.name.text, rule.event.text, rule.priority, rule.deferred, rule.options) == (
+        "r",
+        "e",
+        4,
+        True,
+        {"timeout": "2 s", "tries": 5},
+    )
     assert rule.action_texts[1] == "CALL PYTHON 'm.n:f' (a.x, b.y + 1)"
     assert [type(action).__name__ for action in rule.actions] == [
         "InsertClause", "CallClause", "CallClause", "WebhookClause", "TurnClause", "RaiseClause",

@@ -33,7 +33,10 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def feed(session: Session, start: int, count: int = 400) -> None:
-    rows = [{"at": START + datetime.timedelta(milliseconds=i), "k": i % 7, "v": float(i * 37 % 1000)} for i in range(start, start + count)]
+    rows = [
+        {"at": START + datetime.timedelta(milliseconds=i), "k": i % 7, "v": float(i * 37 % 1000)}
+        for i in range(start, start + count)
+    ]
     session.push("t", rows)
     assert isinstance(session.deployment, LocalDeployment)
     session.deployment.step()
@@ -54,7 +57,9 @@ def lost(session: Session, query: str) -> int:
     ids=["a scan", "a filter", "a window per tuple", "distinct"],
 )
 def test_what_is_counted_as_dropped_is_what_is_missing(session: Session, select: str) -> None:
-    session.execute(f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY whole AS SELECT at FROM t INTO MEMORY")
+    session.execute(
+        f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY whole AS SELECT at FROM t INTO MEMORY"
+    )
     feed(session, 0)
     session.execute("ALTER QUERY q SET shedding = 0.25")
     for start in range(400, 2000, 400):
@@ -120,16 +125,24 @@ def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(t
 
 
 def test_a_share_above_the_error_is_refused(session: Session) -> None:
-    session.execute("CREATE QUERY q WITH (error 0.1) AS SELECT k FROM t INTO MEMORY; CREATE QUERY strict AS SELECT v FROM t INTO MEMORY")
+    session.execute(
+        "CREATE QUERY q WITH (error 0.1) AS SELECT k FROM t INTO MEMORY; CREATE QUERY strict AS SELECT v FROM t INTO MEMORY"
+    )
     with pytest.raises(QueryError, match=r"bears an error of 0.1, not 0.2"):
         session.execute("ALTER QUERY q SET shedding = 0.2")
     with pytest.raises(QueryError, match="does not say which error it bears"):
         session.execute("ALTER QUERY strict SET shedding = 0.2")
-    session.execute("CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY")
-    with pytest.raises(QueryError, match=r"bears an error of 0.19, not 0.278, which a share of 0.15 of each of 2 inputs makes"):
+    session.execute(
+        "CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"
+    )
+    with pytest.raises(
+        QueryError, match=r"bears an error of 0.19, not 0.278, which a share of 0.15 of each of 2 inputs makes"
+    ):
         session.execute("ALTER QUERY pairs SET shedding = 0.15")
     session.execute("ALTER QUERY pairs SET shedding = 0.1; ALTER QUERY pairs SET shedding = 'auto'")
-    session.execute("ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'")
+    session.execute(
+        "ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'"
+    )
     assert not session._running().shedding[0].share
 
 
@@ -140,12 +153,18 @@ def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(sessi
         CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"""
     )
     running = session._running()
-    facts = Stated({"t": 1000.0}, services={"scan": 1e-5, "filter": 1e-4, "join": 1e-3}, selectivities={"join": 1.0}).facts(session.catalog.streams())
+    facts = Stated(
+        {"t": 1000.0}, services={"scan": 1e-5, "filter": 1e-4, "join": 1e-3}, selectivities={"join": 1.0}
+    ).facts(session.catalog.streams())
     found = shedding_plan(running, facts)
     # read once, filtered once for two queries, and given to both sides of the join
     assert found.load == pytest.approx(0.01 + 0.1 + 2.0, rel=0.02)
-    assert {place.label.split("-")[0] for place in found.places} == {"join"}  # nothing is freed behind the filter that two share
-    assert all(place.error == pytest.approx(0.1) for place in found.places)  # of a pair both must be there: 1 - 0.9 * 0.9
+    assert {place.label.split("-")[0] for place in found.places} == {
+        "join"
+    }  # nothing is freed behind the filter that two share
+    assert all(
+        place.error == pytest.approx(0.1) for place in found.places
+    )  # of a pair both must be there: 1 - 0.9 * 0.9
     plan = decide(ShedPlan(), found.load, found.places)
     assert plan.shortfall > 0
     session.deployment.send(UseShedders(found.shedders(plan, running)))
@@ -190,7 +209,9 @@ def test_what_was_shed_can_be_queried_like_a_stream(session: Session) -> None:
     assert session.results("sums") == [{"query": "q", "dropped": lost(session, "q")}]
 
 
-def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As after a crash between its delivery and its commit."""
     session.execute(
         """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t INTO MEMORY;
@@ -205,7 +226,9 @@ def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(session: 
     monkeypatch.setattr(session.deployment.delivery, "deliver", twice)
     feed(session, 0)
     session.drain()
-    assert lost(session, "q") == 2 * (400 - len(session.results("q")))  # this process has counted it twice, as no restarted one would
+    assert lost(session, "q") == 2 * (
+        400 - len(session.results("q"))
+    )  # this process has counted it twice, as no restarted one would
     assert sum(row["dropped"] for row in session.results("told")) == 400 - len(session.results("q")) > 0
 
 
@@ -255,7 +278,9 @@ def test_shedders_on_every_arc_hold_nobody_up(session: Session, share: float) ->
                 assert isinstance(other.deployment, LocalDeployment)
                 other.deployment.step()
             other.drain(60)
-            found = {name: sorted(str(row) for row in other.results(f"q{number}")) for number, name in enumerate(EVERYWHERE)}
+            found = {
+                name: sorted(str(row) for row in other.results(f"q{number}")) for number, name in enumerate(EVERYWHERE)
+            }
             plain = plain or found
             assert dropped == 0 or other.statistics().shed
     for name in EVERYWHERE:

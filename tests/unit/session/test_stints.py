@@ -108,7 +108,8 @@ def test_a_query_stopped_and_started_at_once_has_two_stints(desk: Desk) -> None:
 
 
 TWO_STAGES = (
-    "SELECT count(*) AS s, 'all' AS item FROM (SELECT item, sum(n) AS n FROM bids [RANGE 10 SECONDS] GROUP BY item) [RANGE 20 SECONDS] INTO MEMORY"
+    "SELECT count(*) AS s, 'all' AS item FROM (SELECT item, sum(n) AS n FROM bids [RANGE 10 SECONDS] GROUP BY item) "
+    "[RANGE 20 SECONDS] INTO MEMORY"
 )
 
 
@@ -126,7 +127,9 @@ def test_what_is_on_its_way_between_buckets_comes_out_too(desk: Desk) -> None:
 
 
 def test_a_query_whose_exchange_is_shared_is_not_stopped_alone(desk: Desk) -> None:
-    desk.do(f"{BIDS} CREATE QUERY q AS {TWO_STAGES}; CREATE QUERY p AS {TWO_STAGES}; CREATE QUERY r START ON bids.late AS {TWO_STAGES}")
+    desk.do(
+        f"{BIDS} CREATE QUERY q AS {TWO_STAGES}; CREATE QUERY p AS {TWO_STAGES}; CREATE QUERY r START ON bids.late AS {TWO_STAGES}"
+    )
     with pytest.raises(NotSupported, match="parts in common"):
         desk.do("STOP QUERY q")
     desk.do("START QUERY r")
@@ -137,7 +140,9 @@ def test_a_query_whose_exchange_is_shared_is_not_stopped_alone(desk: Desk) -> No
 
 def test_a_query_is_on_at_night_by_the_time_of_its_tuples(desk: Desk) -> None:
     desk.clock.advance(20 * HOUR)
-    desk.do(f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] GROUP BY item INTO MEMORY")
+    desk.do(
+        f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] GROUP BY item INTO MEMORY"
+    )
     hours = [21.9, 22.0, 23.5, 29.9, 30.0, 30.1, 45.0, 46.5, 50.0]
     for number, hour in enumerate(hours):
         desk.pass_to(NIGHT + round(hour * HOUR))
@@ -150,7 +155,9 @@ def test_a_query_is_on_at_night_by_the_time_of_its_tuples(desk: Desk) -> None:
 
 def test_a_query_stops_in_its_time_although_nothing_comes(desk: Desk) -> None:
     desk.clock.advance(22 * HOUR)
-    desk.do(f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] GROUP BY item INTO MEMORY")
+    desk.do(
+        f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] GROUP BY item INTO MEMORY"
+    )
     desk.pass_to(NIGHT + 24 * HOUR + SECOND)
     desk.bid((24 * 3600 + 1, "a", 1))
     desk.pass_to(NIGHT + 30 * HOUR - 1)
@@ -192,7 +199,9 @@ def test_an_event_starts_a_query_and_another_stops_it(desk: Desk) -> None:
 
 
 def test_what_a_switch_watches_is_not_dropped(desk: Desk) -> None:
-    desk.do(f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE QUERY q START ON high STOP '06:00' AS {SUMS}")
+    desk.do(
+        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE QUERY q START ON high STOP '06:00' AS {SUMS}"
+    )
     with pytest.raises(NameFault, match="'high' is read by q"):
         desk.do("DROP EVENT high")
     (listing,) = desk.do("DESCRIBE q")
@@ -231,7 +240,10 @@ ONCE = Schedule(22 * HOUR, 30 * HOUR)
 )
 def test_a_schedule_says_which_stint_comes(schedule: Schedule, now: int, first: Any, following: Any) -> None:
     found = [schedule.first(now * HOUR), schedule.following(now * HOUR)]
-    assert [None if stint is None else tuple(instant // HOUR for instant in stint) for stint in found] == [first, following]
+    assert [None if stint is None else tuple(instant // HOUR for instant in stint) for stint in found] == [
+        first,
+        following,
+    ]
 
 
 def test_stints_that_are_over_before_they_could_begin_are_left_out() -> None:
@@ -242,7 +254,9 @@ def test_stints_that_are_over_before_they_could_begin_are_left_out() -> None:
 def test_old_tuples_are_read_by_the_dates_of_a_schedule_also_while_draining(desk: Desk) -> None:
     desk.clock.advance(100 * DAY)
     desk.deployment.intake.limit = 1
-    desk.session.execute(f"{BIDS} CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS}")
+    desk.session.execute(
+        f"{BIDS} CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS}"
+    )
     for minute in range(12):
         desk.session.push("bids", [{"at": format_instant(NIGHT + minute * 60 * SECOND), "item": "a", "n": 2**minute}])
     desk.session.drain()

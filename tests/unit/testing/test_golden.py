@@ -56,10 +56,15 @@ def test_a_wrong_script_comes_back_with_what_came_out():
 
 def test_rows_of_feed_have_the_types_of_the_stream():
     rows = parse_rows("at=1s item='a, b' n=-2, 2s item=-", STREAMS[0])
-    assert rows == [{"at": dt.datetime(1970, 1, 1, 0, 0, 1), "item": "a, b", "n": -2}, {"at": dt.datetime(1970, 1, 1, 0, 0, 2), "item": None}]  # noqa: DTZ001
+    assert rows == [
+        {"at": dt.datetime(1970, 1, 1, 0, 0, 1), "item": "a, b", "n": -2},  # noqa: DTZ001
+        {"at": dt.datetime(1970, 1, 1, 0, 0, 2), "item": None},  # noqa: DTZ001
+    ]
 
 
-@pytest.mark.parametrize(("instant", "text"), [(0, "0s"), (1_500_000, "1500ms"), (7, "7us"), (1_767_225_600_000_000, "2026-01-01T00:00:00")])
+@pytest.mark.parametrize(
+    ("instant", "text"), [(0, "0s"), (1_500_000, "1500ms"), (7, "7us"), (1_767_225_600_000_000, "2026-01-01T00:00:00")]
+)
 def test_times_are_short(instant, text):
     assert print_time(instant) == text
 
@@ -81,6 +86,8 @@ def test_cases_run_together_give_the_same():
 
 
 def test_a_case_marked_local_is_left_alone():
-    script = "> CREATE STREAM a (x INT) FROM MEMORY\n\n# local\n> SHOW STREAMS\n---\nanything\n\n> SELECT x FROM a\n---\n"
+    script = (
+        "> CREATE STREAM a (x INT) FROM MEMORY\n\n# local\n> SHOW STREAMS\n---\nanything\n\n> SELECT x FROM a\n---\n"
+    )
     with Session(host="local") as session:
         assert run_together([script], session) == [script]

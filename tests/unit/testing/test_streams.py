@@ -44,7 +44,14 @@ def test_elements_are_pages_between_punctuations():
     assert isinstance(first, Page)
     assert isinstance(second, Page)
     assert (len(first), mark, len(second), end) == (2, Punctuation(SECOND), 1, Punctuation(END))
-    assert first.rows.schema == {"id": pl.Int32, "speed": pl.Float64, "name": pl.String, "day": pl.Date, TS: pl.Int64, SEQ: pl.Int64}
+    assert first.rows.schema == {
+        "id": pl.Int32,
+        "speed": pl.Float64,
+        "name": pl.String,
+        "day": pl.Date,
+        TS: pl.Int64,
+        SEQ: pl.Int64,
+    }
     assert first.rows["day"].to_list() == [dt.date(1970, 1, 2), None]
 
 
@@ -56,7 +63,14 @@ def test_scripts_name_ports_by_position():
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("7", 7), ("-7", -7), ("1500ms", 1_500_000), ("01:00:00.5", HOUR + SECOND // 2), ("1970-01-02T00:00", DAY), ("2 h", 2 * HOUR)],
+    [
+        ("7", 7),
+        ("-7", -7),
+        ("1500ms", 1_500_000),
+        ("01:00:00.5", HOUR + SECOND // 2),
+        ("1970-01-02T00:00", DAY),
+        ("2 h", 2 * HOUR),
+    ],
 )
 def test_times(text, expected):
     assert parse_time(text) == expected

@@ -27,7 +27,10 @@ def run(*, forgetful, lose_cache=False):
         writes = []
         for store in deployment.stores.values():
             save = store.save
-            store.save = lambda version, changed, removed, save=save: (writes.append(len(taken := list(changed))), save(version, taken, removed))
+            store.save = lambda version, changed, removed, save=save: (
+                writes.append(len(taken := list(changed))),
+                save(version, taken, removed),
+            )
         session.execute(SCRIPT)
         for i in range(36):
             at = START + dt.timedelta(seconds=2 * i)

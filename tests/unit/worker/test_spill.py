@@ -105,11 +105,20 @@ print(json.dumps({"series": series, "right": found.select(columns).sort(columns)
 @pytest.mark.parametrize(("query", "megabytes"), [(JOIN, 90), (COUNT, 60)], ids=["join", "count"])
 def test_a_workers_own_memory_does_not_grow_with_the_state(query: str, megabytes: int) -> None:
     environment = {**os.environ, "PYTHONPATH": str(SRC), "POLARS_MAX_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", DRIVER, query, str(megabytes)], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, query, str(megabytes)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     series = report["series"][:-1]  # the last one closes the streams
-    first, last = (max(own for state, own in series if low <= state <= high) for low, high in ((15, 40), (0.7 * megabytes, megabytes + 10)))
+    first, last = (
+        max(own for state, own in series if low <= state <= high)
+        for low, high in ((15, 40), (0.7 * megabytes, megabytes + 10))
+    )
     grown = series[-1][0] - 25
     assert grown > 30
     assert last - first < 0.6 * grown, series

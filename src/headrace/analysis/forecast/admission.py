@@ -24,7 +24,11 @@ def admit(network: Network, query: str, promise: Qos, others: Mapping[str, Qos])
     """Whether a new query can run beside the others without breaking what MUST hold; `network` is the model with it."""
     seen = forecast(network)
     if not seen.stable:
-        return Verdict(False, (), f"with {query} the processor would be needed {seen.utilisation:.0%}, {seen.excess:.0%} more than there is")
+        return Verdict(
+            False,
+            (),
+            f"with {query} the processor would be needed {seen.utilisation:.0%}, {seen.excess:.0%} more than there is",
+        )
     checks = [check for name, qos in {**others, query: promise}.items() for check in verify(seen, name, qos)]
     broken = tuple(check for check in checks if not check.holds and check.promise.is_must)
     if not broken:

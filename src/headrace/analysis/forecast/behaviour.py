@@ -102,7 +102,14 @@ def behaviour(spec: Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
             span = (reach(spec.event) or 0) / SECOND
             size = STAMP + sum(width(field.type) for field in spec.schema)
             return Behaviour((0.0,) * (ports - 1) + (MATCHES,), size, windows=(span,) * ports)
-        case PartialAggregate() | PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
+        case (
+            PartialAggregate()
+            | PaneAggregate()
+            | SessionAggregate()
+            | SlidingAggregate()
+            | RowsAggregate()
+            | WhileAggregate()
+        ):
             return _aggregate(spec, inputs[0], facts)
 
 
@@ -133,7 +140,9 @@ def _span(extent: Extent | None, origin: Input) -> float:
 
 
 def _aggregate(
-    spec: PartialAggregate | PaneAggregate | SessionAggregate | SlidingAggregate | RowsAggregate | WhileAggregate, origin: Input, facts: Facts
+    spec: PartialAggregate | PaneAggregate | SessionAggregate | SlidingAggregate | RowsAggregate | WhileAggregate,
+    origin: Input,
+    facts: Facts,
 ) -> Behaviour:
     groups = facts.groups if spec.keys else 1.0
     size = 2 * STAMP + sum(width(expr.type) for _, expr in spec.keys) + sum(width(call.type) for call in spec.calls)
@@ -148,7 +157,9 @@ def _aggregate(
         case Session(gap=gap):
             return Behaviour((_timed(groups / (gap / SECOND), origin.rate),), size, "timed", kept=groups)
         case Sliding(size=length):
-            return Behaviour((1.0,), size, windows=((length or 0) / SECOND,), kept=groups if length is None else 0.0, guessed=False)
+            return Behaviour(
+                (1.0,), size, windows=((length or 0) / SECOND,), kept=groups if length is None else 0.0, guessed=False
+            )
         case Rows(size=length, slide=slide, by=by):
             return Behaviour((1.0 / slide,), size, kept=length * (facts.groups if by else 1.0), guessed=bool(spec.keys))
         case While():

@@ -61,7 +61,9 @@ class Facts:
 
     rates: Mapping[str, float] = field(default_factory=dict)  # tuples a second, by stream
     vertices: Mapping[VertexId, VertexFacts] = field(default_factory=dict)
-    services: Mapping[str, float] = field(default_factory=dict)  # seconds a tuple, by kind; they count more than what was measured
+    services: Mapping[str, float] = field(
+        default_factory=dict
+    )  # seconds a tuple, by kind; they count more than what was measured
     selectivities: Mapping[str, float] = field(default_factory=dict)  # outputs a tuple, by kind; they too
     schemas: Mapping[str, Schema] = field(default_factory=dict)  # of streams
     skews: Mapping[str, float] = field(default_factory=dict)  # seconds, of streams

@@ -48,7 +48,9 @@ class _Modelling:
             else:
                 stations.append(self._station(vertex))
         network = Network(self.streams, tuple(stations), queries, elsewhere=self.facts.elsewhere, batched=True)
-        return Model(network, {station.name: kind_of(self.vertices[station.name].spec) for station in stations}, self.assumed)
+        return Model(
+            network, {station.name: kind_of(self.vertices[station.name].spec) for station in stations}, self.assumed
+        )
 
     def _order(self) -> list[Vertex]:
         """A micro-batch runs the ingest first, then the keyed stage."""
@@ -91,7 +93,9 @@ class _Modelling:
         if stream not in self.facts.rates:
             self.assumed[stream] = ("rate",)
         # records that were set aside are few, and so is what the system tells of itself
-        self.streams[stream] = self.facts.rates.get(stream, 0.0 if stream.endswith((".late", ".bad")) or stream.startswith(SYSTEM) else RATE)
+        self.streams[stream] = self.facts.rates.get(
+            stream, 0.0 if stream.endswith((".late", ".bad")) or stream.startswith(SYSTEM) else RATE
+        )
         size = behaviour(vertex.spec, (), self.facts).size
         return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)
 

@@ -98,7 +98,10 @@ def reached(network: Network, query: str) -> tuple[frozenset[str], frozenset[str
 
 def faster(network: Network, speed: float) -> Network:
     """What if the processor were `speed` times as fast? What a round spends elsewhere stays as it is."""
-    stations = tuple(replace(station, service=station.service.faster(speed), setup=station.setup.faster(speed)) for station in network.stations)
+    stations = tuple(
+        replace(station, service=station.service.faster(speed), setup=station.setup.faster(speed))
+        for station in network.stations
+    )
     return replace(network, stations=stations)
 
 
@@ -128,11 +131,17 @@ def _adjusted(station: Station, old: tuple[float, ...], new: tuple[float, ...]) 
         case "pairs":
             ratios = tuple(_ratio(now, was) for was, now in zip(old, new, strict=True))
             others = tuple(ratios[1 - port] for port in range(2)) if len(ratios) == 2 else ratios
-            return tuple(replace(feed, selectivity=feed.selectivity * ratio) for feed, ratio in zip(station.feeds, others, strict=True))
+            return tuple(
+                replace(feed, selectivity=feed.selectivity * ratio)
+                for feed, ratio in zip(station.feeds, others, strict=True)
+            )
         case "timed":
             slower = _ratio(sum(old), sum(new))
             most = [max(1.0, feed.selectivity) for feed in station.feeds]  # no tuple, no result
-            return tuple(replace(feed, selectivity=min(top, feed.selectivity * slower)) for feed, top in zip(station.feeds, most, strict=True))
+            return tuple(
+                replace(feed, selectivity=min(top, feed.selectivity * slower))
+                for feed, top in zip(station.feeds, most, strict=True)
+            )
 
 
 def _ratio(numerator: float, denominator: float) -> float:

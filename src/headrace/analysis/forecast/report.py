@@ -79,7 +79,11 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
     seen = forecast(network)
     names = [only] if only is not None else list(network.queries)
     mine = {station for name in names for station in reached(network, name)[0]}
-    operators = tuple(_operator(model, seen, station.name, station.service.mean) for station in network.stations if station.name in mine)
+    operators = tuple(
+        _operator(model, seen, station.name, station.service.mean)
+        for station in network.stations
+        if station.name in mine
+    )
     queries, lines = [], []
     for name in names:
         qos, found = promises.get(name, Qos()), seen.queries[name]
@@ -88,7 +92,16 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
         for check in verify(seen, name, qos):
             lines.append(_promise(check, Remedy(None, None) if check.holds else remedy(network, check), qos))
     guessed = tuple(name for name in network.streams if name in model.assumed)
-    return CapacityReport(seen.utilisation, seen.round, seen.bottleneck, dict(network.streams), guessed, operators, tuple(queries), tuple(lines))
+    return CapacityReport(
+        seen.utilisation,
+        seen.round,
+        seen.bottleneck,
+        dict(network.streams),
+        guessed,
+        operators,
+        tuple(queries),
+        tuple(lines),
+    )
 
 
 def _operator(model: Model, seen: Forecast, name: str, service: float) -> OperatorLine:
@@ -98,19 +111,39 @@ def _operator(model: Model, seen: Forecast, name: str, service: float) -> Operat
     shares = [feed.selectivity for feed in station.feeds]
     assumed = model.assumed.get(name, ())
     return OperatorLine(
-        name, found.rate, service, sum(shares) / len(shares), found.utilisation, found.wait, found.queued, found.kept, found.bytes, assumed
+        name,
+        found.rate,
+        service,
+        sum(shares) / len(shares),
+        found.utilisation,
+        found.wait,
+        found.queued,
+        found.kept,
+        found.bytes,
+        assumed,
     )
 
 
 def _promise(check: Check, would: Remedy, qos: Qos) -> PromiseLine:
     strictness = check.promise.strictness.value
-    return PromiseLine(check.query, check.measure, strictness, check.promised, check.predicted, check.holds, would.speed, would.shed, qos.error)
+    return PromiseLine(
+        check.query,
+        check.measure,
+        strictness,
+        check.promised,
+        check.predicted,
+        check.holds,
+        would.speed,
+        would.shed,
+        qos.error,
+    )
 
 
 def format_report(found: CapacityReport) -> str:
     """As text: the processor, then a table each of operators, queries and promises."""
     rates = ", ".join(
-        f"{name} {_count(rate)}/s{' (assumed)' if name in found.assumed_streams else ''}" for name, rate in sorted(found.streams.items())
+        f"{name} {_count(rate)}/s{' (assumed)' if name in found.assumed_streams else ''}"
+        for name, rate in sorted(found.streams.items())
     )
     lines = [f"streams: {rates}", _processor(found), ""]
     operators = [
@@ -130,7 +163,14 @@ def format_report(found: CapacityReport) -> str:
     if any(line.assumed for line in found.operators):
         lines.append("* assumed, not measured")
     queries = [
-        (line.query, seconds(line.latency), size(line.memory), f"{_count(line.throughput)}/s", _growth(line.growth), line.bottleneck or "-")
+        (
+            line.query,
+            seconds(line.latency),
+            size(line.memory),
+            f"{_count(line.throughput)}/s",
+            _growth(line.growth),
+            line.bottleneck or "-",
+        )
         for line in found.queries
     ]
     lines += ["", *_table(("query", "latency", "memory", "results", "rates may grow", "bottleneck"), queries)]
@@ -165,7 +205,11 @@ def _processor(found: CapacityReport) -> str:
 
 
 def _sentence(line: PromiseLine) -> str:
-    write: Mapping[Measure, Callable[[float], str]] = {"latency": seconds, "memory": size, "throughput": lambda value: f"{_count(value)}/s"}
+    write: Mapping[Measure, Callable[[float], str]] = {
+        "latency": seconds,
+        "memory": size,
+        "throughput": lambda value: f"{_count(value)}/s",
+    }
     text = write[line.measure]
     bound = "at least" if line.measure == "throughput" else "at most"
     said = f"{line.query}: {line.measure} {bound} {text(line.promised)} {line.strictness}"
@@ -176,7 +220,9 @@ def _sentence(line: PromiseLine) -> str:
         ways.append(f"a processor {line.speed:.3g} times as fast")
     if line.shed is not None:
         allowed = (
-            "" if line.tolerated is None else f" ({'within' if line.shed <= line.tolerated else 'more than'} the tolerated {line.tolerated:.0%})"
+            ""
+            if line.tolerated is None
+            else f" ({'within' if line.shed <= line.tolerated else 'more than'} the tolerated {line.tolerated:.0%})"
         )
         ways.append(f"shedding {line.shed:.1%} of its streams{allowed}")
     would = "; " + " or ".join(ways) + " would do" if ways else "; neither a faster processor nor shedding would help"
@@ -201,4 +247,6 @@ def _count(value: float) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (heads, *rows)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (heads, *rows)
+    ]

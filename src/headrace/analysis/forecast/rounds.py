@@ -53,7 +53,10 @@ def solve_round(network: Network, flow: Flow) -> Round:
     for _ in range(1000):
         setups = sum(station.weight * (1 - empty[station.name]) * station.setup.mean for station in network.stations)
         new = (network.elsewhere + setups / (1 - network.outside)) / (1 - utilisation)
-        visits = {station.name: _visit(station, flow.rate(station.name), new, empty[station.name]) for station in network.stations}
+        visits = {
+            station.name: _visit(station, flow.rate(station.name), new, empty[station.name])
+            for station in network.stations
+        }
         empty = {station.name: _empty(network, station, flow, visits[station.name]) for station in network.stations}
         if abs(new - length) <= 1e-9 * new:
             break
@@ -71,5 +74,7 @@ def _empty(network: Network, station: Station, flow: Flow, visit: Visit) -> floa
     """How often a turn finds nothing; counts of internal tuples are taken as Poisson."""
     if all(feed.origin in network.streams for feed in station.feeds):
         vacation = constant(visit.vacation)
-        return vacation_queue(flow.rate(station.name), station.service, station.setup, vacation, network.discipline).empty
+        return vacation_queue(
+            flow.rate(station.name), station.service, station.setup, vacation, network.discipline
+        ).empty
     return math.exp(-visit.served)

@@ -95,16 +95,22 @@ class _Solving:
         # Paths that meet here weigh by what they put out, (5.2); this needs no list of all paths, which may be long.
         latency = _weighted(latencies, made if sum(made) > 0 else rates)
         queued = total * wait if total else 0.0  # Little; (5.55)
-        kept = station.kept + sum(rate * feed.window for rate, feed in zip(rates, station.feeds, strict=True))  # Const of (5.1)
+        kept = station.kept + sum(
+            rate * feed.window for rate, feed in zip(rates, station.feeds, strict=True)
+        )  # Const of (5.1)
         busy = total * station.service.mean
-        return StationForecast(station.name, total, busy, waits, wait, latency, queued, kept, (queued + kept) * station.size)
+        return StationForecast(
+            station.name, total, busy, waits, wait, latency, queued, kept, (queued + kept) * station.size
+        )
 
     def query(self, name: str, stations: Mapping[str, StationForecast]) -> QueryForecast:
         root = self.network.queries[name]
         mine, _ = reached(self.network, name)
         latency = stations[root].latency + self._delivery(root) if root in stations else 0.0
         throughput = self.tuples.out[root] / max(1.0, self.round.utilisation)
-        return QueryForecast(name, latency, sum(stations[each].bytes for each in mine), throughput, _busiest(stations, mine))
+        return QueryForecast(
+            name, latency, sum(stations[each].bytes for each in mine), throughput, _busiest(stations, mine)
+        )
 
     def _delivery(self, root: str) -> float:
         """How long a result then waits for the end of the micro-batch."""
@@ -127,7 +133,9 @@ class _Solving:
         batches = tuple(self._batch(station, port) for port in internal)
         # first come, first served: the tuples of streams came while others ran, before any batch
         first = rate * self.round.visits[station.name].cycle * station.service.mean
-        for port, wait in zip(internal, batch_waits(batches, station.service.mean, station.setup.mean, before=first), strict=True):
+        for port, wait in zip(
+            internal, batch_waits(batches, station.service.mean, station.setup.mean, before=first), strict=True
+        ):
             # an exchanged tuple waits for the next round, whatever there was left to do in this one
             waits[port] = wait + (self.round.length if station.feeds[port].exchanged else 0.0)
         return tuple(waits)
@@ -148,7 +156,14 @@ class _Solving:
         between = self.before[end] - self.before[start + 1]  # (5.57) restricted
         taken = self.tuples.rate(child.name)
         selectivity = self.tuples.out[child.name] / taken if taken else 0.0
-        return Batch(visit.served, selectivity, child.service.mean, visit.cycle, between, own.cycle / visit.cycle if visit.cycle else 1.0)
+        return Batch(
+            visit.served,
+            selectivity,
+            child.service.mean,
+            visit.cycle,
+            between,
+            own.cycle / visit.cycle if visit.cycle else 1.0,
+        )
 
 
 def _busiest(stations: Mapping[str, StationForecast], among: Mapping[str, object] | frozenset[str]) -> str | None:

@@ -41,7 +41,9 @@ def verify(seen: Forecast, query: str, qos: Qos) -> tuple[Check, ...]:
     """Each promise of a query, at its strictest instant, beside the forecast."""
     predicted = seen.queries[query]
     given = {"latency": qos.latency, "memory": qos.memory, "throughput": qos.throughput}
-    return tuple(check_of(predicted, measure, promise) for measure in MEASURES if (promise := given[measure]) is not None)
+    return tuple(
+        check_of(predicted, measure, promise) for measure in MEASURES if (promise := given[measure]) is not None
+    )
 
 
 def check_of(predicted: QueryForecast, measure: Measure, promise: Promise) -> Check:

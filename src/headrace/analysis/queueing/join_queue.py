@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from headrace.analysis.queueing.queues import Queue
 
 
-def join_service(*, hash_call: float, evaluation: float, output: float, other: float, buckets: float, upkeep: float = 0.0) -> float:
+def join_service(
+    *, hash_call: float, evaluation: float, output: float, other: float, buckets: float, upkeep: float = 0.0
+) -> float:
     """Seconds to serve a tuple of one side, while the `other` side holds so many tuples; `upkeep` is the share of admission and expiry."""
     return (2 * hash_call + output + evaluation * other / buckets) / (1 - upkeep)  # (5.7)
 
@@ -45,7 +47,9 @@ class JoinQueue:
         sojourn = rho / self.rate + self.wait  # (5.23a)
         shares = self.distribution()
         factorial = sum(k * (k - 1) * share for k, share in enumerate(shares))
-        return Queue(rho, number, sojourn, self.wait, factorial + number - number**2, factorial / self.rate**2 - sojourn**2)
+        return Queue(
+            rho, number, sojourn, self.wait, factorial + number - number**2, factorial / self.rate**2 - sojourn**2
+        )
 
     def distribution(self, *, rest: float = 1e-12) -> list[float]:
         """P(N = 0), P(N = 1), ... tuples in the system, until what is left is below `rest`."""
@@ -82,7 +86,11 @@ class JoinQueue:
         """The negative root s0 of (5.28)."""
 
         def value(s: float) -> float:
-            return sum(rate * math.exp(-s * service) for rate, service in zip(self.rates, self.services, strict=True)) - self.rate + s
+            return (
+                sum(rate * math.exp(-s * service) for rate, service in zip(self.rates, self.services, strict=True))
+                - self.rate
+                + s
+            )
 
         if self.utilisation >= 1:
             return 0.0
@@ -101,6 +109,8 @@ class JoinQueue:
             mean = self.rate * service
             if rate > 0:  # in logarithms, since mean**k and k! overflow early
                 found += (
-                    rate / self.rate * math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1)) if mean > 0 else float(k == 0) * rate / self.rate
+                    rate / self.rate * math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1))
+                    if mean > 0
+                    else float(k == 0) * rate / self.rate
                 )
         return found

@@ -31,7 +31,9 @@ class VacationQueue:
         return self.round / (1 - self.empty) if self.empty < 1 else math.inf
 
 
-def vacation_queue(rate: float, service: Moments, setup: Moments, vacation: Moments, discipline: Discipline = "gated") -> VacationQueue:
+def vacation_queue(
+    rate: float, service: Moments, setup: Moments, vacation: Moments, discipline: Discipline = "gated"
+) -> VacationQueue:
     """Solve one operator whose vacations are known."""
     rho = rate * service.mean
     if rho >= 1:

@@ -65,13 +65,20 @@ def allocate(excess: float, places: Iterable[Place]) -> Allocation:
 
 def allocate_by_level(excess: float, ranked: Iterable[Ranked]) -> Allocation:
     """As `allocate`, but without sorting weights: level by level, and within one those first that can drop most."""
-    return _take(excess, [one.place for one in sorted(ranked, key=lambda one: (-one.level, -one.place.error * one.place.rate))])
+    return _take(
+        excess, [one.place for one in sorted(ranked, key=lambda one: (-one.level, -one.place.error * one.place.rate))]
+    )
 
 
 def shares(sheds: Sequence[Shed]) -> Mapping[str, float]:
     """By place, the share to drop of what really comes there, after what was dropped before it on the same path."""
     before = {shed.place.label: shed.share for shed in sheds}
-    return {shed.place.label: min(1.0, shed.share / max(1e-12, 1.0 - sum(before.get(label, 0.0) for label in shed.place.above))) for shed in sheds}
+    return {
+        shed.place.label: min(
+            1.0, shed.share / max(1e-12, 1.0 - sum(before.get(label, 0.0) for label in shed.place.above))
+        )
+        for shed in sheds
+    }
 
 
 def _take(excess: float, places: Sequence[Place]) -> Allocation:

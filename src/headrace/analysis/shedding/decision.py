@@ -24,7 +24,9 @@ class ShedPlan:
     shortfall: float = 0.0
 
 
-def decide(plan: ShedPlan, load: float, places: Iterable[Place], *, limit: float = 1.0, margin: float = MARGIN) -> ShedPlan:
+def decide(
+    plan: ShedPlan, load: float, places: Iterable[Place], *, limit: float = 1.0, margin: float = MARGIN
+) -> ShedPlan:
     """What to shed from now on, given what is shed, the load of all that comes, and the places that there are now."""
     known = {place.label: place for place in places}
     sheds = [_renewed(shed, known[shed.place.label]) for shed in plan.sheds if shed.place.label in known]

@@ -71,11 +71,21 @@ def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Runni
         reader, port = arcs[label]
         reads = [query for query in running.queries if any(vertex.id == reader for vertex in query.graph)]
         strictest = min(reads, key=lambda query: query.qos.error or 0.0)
-        found.append(ShedAt(reader, port, share, fitted(strictest.qos.shed, vertices[reader].inputs[port], vertices), strictest.query))
+        found.append(
+            ShedAt(
+                reader,
+                port,
+                share,
+                fitted(strictest.qos.shed, vertices[reader].inputs[port], vertices),
+                strictest.query,
+            )
+        )
     return tuple(found)
 
 
-def _stages(whole: Graph, facts: Facts, fixed: Mapping[Arc, float], speed: float) -> tuple[dict[str, Stage], dict[str, Arc]]:
+def _stages(
+    whole: Graph, facts: Facts, fixed: Mapping[Arc, float], speed: float
+) -> tuple[dict[str, Stage], dict[str, Arc]]:
     """What each arc's reader does with a tuple that comes by it, by label: that of a scan is its vertex."""
     stations = {station.name: station for station in model(whole, facts).network.stations}
     stages: dict[str, Stage] = {}

@@ -113,7 +113,10 @@ def _trees(paths: Sequence[QueryPath], stages: Mapping[str, Stage], test: float)
 def _measure(node: _Node, stages: Mapping[str, Stage], test: float, rate: float, above: tuple[str, ...]) -> float:
     """Find what comes to a node and what a tuple costs from there on, each operator behind it counted once."""
     stage = stages[node.label]
-    behind = sum(_measure(child, stages, test, rate * stage.selectivity, (*above, node.label)) for child in node.children.values())
+    behind = sum(
+        _measure(child, stages, test, rate * stage.selectivity, (*above, node.label))
+        for child in node.children.values()
+    )
     cost = 1 / stage.capacity + stage.selectivity * behind
     node.place = Place(node.label, rate, cost, test, min(path.error for path in node.paths), len(node.paths), above)
     return cost

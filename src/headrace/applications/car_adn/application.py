@@ -36,7 +36,9 @@ class CarAdn(Application):
         found, left = [], sorted(made.accidents, key=lambda item: item[1])
         for place, at in told:
             minute = (at - START) / dt.timedelta(minutes=1)
-            cause = next((accident for accident in left if accident[0] == place and 0 <= minute - accident[1] <= 10), None)
+            cause = next(
+                (accident for accident in left if accident[0] == place and 0 <= minute - accident[1] <= 10), None
+            )
             if cause is not None:
                 left.remove(cause)
             found.append(cause or (place, int(minute)))

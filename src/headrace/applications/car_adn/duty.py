@@ -10,11 +10,22 @@ from typing import Any
 BOOK = Path("out") / "police.jsonl"
 
 
-def police(exp_way: int, dir: int, lane: int, segment: int, stopped: int, slowed: int, at: datetime, *, key: str) -> None:
+def police(
+    exp_way: int, dir: int, lane: int, segment: int, stopped: int, slowed: int, at: datetime, *, key: str
+) -> None:
     """Write down an accident; rules call at least once, so what is in the book already is not written again."""
     if any(call["key"] == key for call in calls(Path())):
         return
-    call = {"key": key, "exp_way": exp_way, "dir": dir, "lane": lane, "segment": segment, "stopped": stopped, "slowed": slowed, "at": f"{at}"}
+    call = {
+        "key": key,
+        "exp_way": exp_way,
+        "dir": dir,
+        "lane": lane,
+        "segment": segment,
+        "stopped": stopped,
+        "slowed": slowed,
+        "at": f"{at}",
+    }
     BOOK.parent.mkdir(parents=True, exist_ok=True)
     with BOOK.open("a") as book:
         book.write(json.dumps(call) + "\n")

@@ -85,7 +85,9 @@ class Traffic:
 def traffic(seed: int, *, accidents: int = 5, cars: int = 120) -> Traffic:
     """Traffic with so many accidents, and one of each kind of what is none."""
     chance = random.Random(seed)
-    lanes = [Lane(way, 0, lane) for way in range(WAYS) for lane in range(LANES)]  # the other direction is left for one that only looks like it
+    lanes = [
+        Lane(way, 0, lane) for way in range(WAYS) for lane in range(LANES)
+    ]  # the other direction is left for one that only looks like it
     chance.shuffle(lanes)
     staged = _Staged(chance)
     planted = []
@@ -101,9 +103,14 @@ def traffic(seed: int, *, accidents: int = 5, cars: int = 120) -> Traffic:
     for _ in range(cars):
         lane = Lane(chance.randrange(WAYS), chance.randrange(DIRECTIONS), chance.randrange(LANES))
         staged.car(lane, enters=chance.uniform(-30, 80) * 60, mile=0.0)
-    reports = [report for car in staged.cars for report in _drive(car, staged.slow, random.Random(f"{seed}/{car.number}"))]
+    reports = [
+        report for car in staged.cars for report in _drive(car, staged.slow, random.Random(f"{seed}/{car.number}"))
+    ]
     arrival = [(report.at + chance.uniform(0, 4), report) for report in reports]  # the network takes up to four seconds
-    return Traffic(tuple(report for _, report in sorted(arrival)), tuple(sorted((place, int(begin // 60)) for place, begin in planted)))
+    return Traffic(
+        tuple(report for _, report in sorted(arrival)),
+        tuple(sorted((place, int(begin // 60)) for place, begin in planted)),
+    )
 
 
 def write(reports: Sequence[Report], folder: Path, *, parts: int = 3) -> None:
@@ -115,7 +122,15 @@ def write(reports: Sequence[Report], folder: Path, *, parts: int = 3) -> None:
             out = csv.writer(file)
             out.writerow(COLUMNS)
             for at, car, speed, lane, xpos in reports[part * each : (part + 1) * each]:
-                out.writerow((f"{START + dt.timedelta(seconds=at):%Y-%m-%d %H:%M:%S.%f}", car, f"{speed:.1f}", *lane, f"{xpos:.4f}"))
+                out.writerow(
+                    (
+                        f"{START + dt.timedelta(seconds=at):%Y-%m-%d %H:%M:%S.%f}",
+                        car,
+                        f"{speed:.1f}",
+                        *lane,
+                        f"{xpos:.4f}",
+                    )
+                )
 
 
 class _Staged:
@@ -130,7 +145,15 @@ class _Staged:
         """A mile far enough in its segment that cars slow down in the same one, seen from either direction."""
         return SEGMENT * self._chance.choice(segments) + self._chance.uniform(2.5, 4.5)
 
-    def car(self, lane: Lane, *, enters: float, mile: float, stands: tuple[tuple[float, float], ...] = (), towed: bool = True) -> None:
+    def car(
+        self,
+        lane: Lane,
+        *,
+        enters: float,
+        mile: float,
+        stands: tuple[tuple[float, float], ...] = (),
+        towed: bool = True,
+    ) -> None:
         self.cars.append(Car(len(self.cars) + 1, lane, enters, mile, self._chance.uniform(52, 68), stands, towed))
 
     def stop(self, lane: Lane, mile: float, begin: float, minutes: float, *, towed: bool = True) -> None:
@@ -141,7 +164,9 @@ class _Staged:
         """A time in which cars creep, and some that come then."""
         self.slow.append(Slow(lane, mile, begin, end))
         for i in range(arrivals):
-            there = begin + (end - begin) * (i + 0.5) / arrivals  # one mile a minute, so three minutes before it is three miles away
+            there = (
+                begin + (end - begin) * (i + 0.5) / arrivals
+            )  # one mile a minute, so three minutes before it is three miles away
             self.car(lane, enters=there - 180, mile=mile - SIGHT - 3.0)
 
     def accident(self, lane: Lane, mile: float, begin: float, *, vehicles: int) -> None:

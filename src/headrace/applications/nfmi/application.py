@@ -41,17 +41,31 @@ class Nfmi(Application):
         repaired = [cut.ring for cut in made.cuts if cut.end < MINUTES * 60]
         slow = [cut.ring for cut in made.cuts if cut.end - cut.begin > 15 * 60]
         return (
-            Check("cut fibres, one alarm each", sorted(cut.ring for cut in made.cuts), sorted(row["ring"] for row in results["open_fibre"])),
+            Check(
+                "cut fibres, one alarm each",
+                sorted(cut.ring for cut in made.cuts),
+                sorted(row["ring"] for row in results["open_fibre"]),
+            ),
             Check("circuits that failed alone", made.lonely, [row["source"] for row in results["open_isolated"]]),
-            Check("consequences of each cut", [CONSEQUENCES] * len(made.cuts), [row["complaint_count"] for row in results["explain"]]),
+            Check(
+                "consequences of each cut",
+                [CONSEQUENCES] * len(made.cuts),
+                [row["complaint_count"] for row in results["explain"]],
+            ),
             Check("modules that fail again and again", made.repeated, [row["module"] for row in results["failing"]]),
             Check("trunks taken out for too long", made.stuck, [row["module"] for row in results["removed"]]),
             Check("messages that nobody can read", made.broken, len(results["unreadable"])),
             Check("root alarms in the container", len(made.cuts) + len(made.lonely), len(roots)),
             Check("consequences in the container", CONSEQUENCES * len(made.cuts), len(alarms) - len(roots)),
             Check("tickets, all different", len(alarms), len({alarm.ticket for alarm in alarms.values()})),
-            Check("escalated", sorted(slow), sorted(ring for name, ring in rings.items() if roots[name].severity == "CRITICAL")),
-            Check("closed", sorted(repaired), sorted(ring for name, ring in rings.items() if roots[name].status == CLEAR)),
+            Check(
+                "escalated",
+                sorted(slow),
+                sorted(ring for name, ring in rings.items() if roots[name].severity == "CRITICAL"),
+            ),
+            Check(
+                "closed", sorted(repaired), sorted(ring for name, ring in rings.items() if roots[name].status == CLEAR)
+            ),
             Check(
                 "still open",
                 sorted(cut.ring for cut in made.cuts if cut.ring not in repaired),

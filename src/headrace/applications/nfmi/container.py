@@ -18,7 +18,21 @@ from headrace.errors import NameFault, RunError
 
 #: Fields that experts may edit.
 EDITABLE = ("severity", "status", "owner", "note")
-COLUMNS = ("alarm", "version", "ticket", "parent", "domain", "source", "kind", "severity", "status", "owner", "note", "opened", "changed")
+COLUMNS = (
+    "alarm",
+    "version",
+    "ticket",
+    "parent",
+    "domain",
+    "source",
+    "kind",
+    "severity",
+    "status",
+    "owner",
+    "note",
+    "opened",
+    "changed",
+)
 _TYPES = ("TEXT", "INTEGER", "INTEGER", *["TEXT"] * 10)
 _TABLE = ", ".join(f"{name} {type_}" for name, type_ in zip(COLUMNS, _TYPES, strict=True))
 _NAMES = ", ".join(COLUMNS)
@@ -30,7 +44,9 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY)",
     "INSERT INTO counter VALUES ('ticket', 0), ('change', 0) ON CONFLICT DO NOTHING",
 )
-_NEWEST = f"SELECT {_NAMES} FROM alarm AS a WHERE version = (SELECT max(version) FROM alarm AS b WHERE b.alarm = a.alarm)"
+_NEWEST = (
+    f"SELECT {_NAMES} FROM alarm AS a WHERE version = (SELECT max(version) FROM alarm AS b WHERE b.alarm = a.alarm)"
+)
 OPEN, CLEAR = "OPEN", "CLEAR"
 SEVERITIES = ("MINOR", "MAJOR", "CRITICAL")
 
@@ -66,15 +82,29 @@ class Container:
         self._store.prepare(_SCHEMA)
 
     def open(
-        self, alarm: str, *, at: datetime, domain: str, source: str, kind: str, severity: str, parent: str | None = None, key: str | None = None
+        self,
+        alarm: str,
+        *,
+        at: datetime,
+        domain: str,
+        source: str,
+        kind: str,
+        severity: str,
+        parent: str | None = None,
+        key: str | None = None,
     ) -> None:
         """A new alarm gets a ticket; one that is there stays as it is. With a key, the same call again does nothing."""
         with self._once(key) as work:
-            if work is None or work.rows("SELECT 1 FROM alarm WHERE alarm = ? UNION SELECT 1 FROM archive WHERE alarm = ?", alarm, alarm):
+            if work is None or work.rows(
+                "SELECT 1 FROM alarm WHERE alarm = ? UNION SELECT 1 FROM archive WHERE alarm = ?", alarm, alarm
+            ):
                 return
             work.do("UPDATE counter SET value = value + 1 WHERE name = 'ticket'")
             ((ticket,),) = work.rows("SELECT value FROM counter WHERE name = 'ticket'")
-            _put(work, Alarm(alarm, 1, ticket, parent, domain, source, kind, severity, OPEN, None, None, f"{at}", f"{at}"))
+            _put(
+                work,
+                Alarm(alarm, 1, ticket, parent, domain, source, kind, severity, OPEN, None, None, f"{at}", f"{at}"),
+            )
 
     def update(self, alarm: str, *, at: datetime, key: str | None = None, **fields: str) -> None:
         """Append a version with other values, in the name of the system: what an expert is editing is left to the expert."""
@@ -116,7 +146,11 @@ class Container:
         """Archive alarms that have been clear for a lifetime and that nobody edits; say which."""
         with self._change() as work:
             idle = "alarm NOT IN (SELECT alarm FROM lock)"
-            over = work.rows(f"SELECT alarm FROM ({_NEWEST}) AS n WHERE status = ? AND changed < ? AND {idle}", CLEAR, f"{now - lifetime}")
+            over = work.rows(
+                f"SELECT alarm FROM ({_NEWEST}) AS n WHERE status = ? AND changed < ? AND {idle}",
+                CLEAR,
+                f"{now - lifetime}",
+            )
             for (alarm,) in over:
                 work.do(f"INSERT INTO archive SELECT {_NAMES} FROM alarm WHERE alarm = ?", alarm)
                 work.do("DELETE FROM alarm WHERE alarm = ?", alarm)
@@ -144,7 +178,9 @@ class Container:
     def versions(self, alarm: str) -> list[int]:
         """The versions that are kept of an alarm."""
         with self._store.transaction() as work:
-            return [version for (version,) in work.rows("SELECT version FROM alarm WHERE alarm = ? ORDER BY version", alarm)]
+            return [
+                version for (version,) in work.rows("SELECT version FROM alarm WHERE alarm = ? ORDER BY version", alarm)
+            ]
 
     def archived(self) -> list[str]:
         """What was purged."""
@@ -155,7 +191,9 @@ class Container:
     def _change(self) -> Iterator[Work]:
         """A transaction that waits for others that change something."""
         with self._store.transaction() as work:
-            work.do("UPDATE counter SET value = value + 1 WHERE name = 'change'")  # the row is locked until the transaction ends
+            work.do(
+                "UPDATE counter SET value = value + 1 WHERE name = 'change'"
+            )  # the row is locked until the transaction ends
             yield work
 
     @contextmanager
@@ -197,7 +235,11 @@ def _newest(work: Work, alarm: str) -> Alarm:
 def _append(work: Work, alarm: str, at: datetime, fields: Mapping[str, str]) -> None:
     """A new version with other fields; older ones go unless somebody edits a field of theirs."""
     newest = _newest(work, alarm)
-    values = {name: getattr(newest, name) for name in COLUMNS} | dict(fields) | {"version": newest.version + 1, "changed": f"{at}"}
+    values = (
+        {name: getattr(newest, name) for name in COLUMNS}
+        | dict(fields)
+        | {"version": newest.version + 1, "changed": f"{at}"}
+    )
     _put(work, Alarm(**values))
     work.do(
         "DELETE FROM alarm WHERE alarm = ? AND version <= ? AND version NOT IN (SELECT version FROM lock WHERE lock.alarm = ?)",

@@ -7,7 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.applications.nfmi.script import Begin, Constant, End, Find, Jump, Match, Move, Script, Separators, Step, Unit
+from headrace.applications.nfmi.script import (
+    Begin,
+    Constant,
+    End,
+    Find,
+    Jump,
+    Match,
+    Move,
+    Script,
+    Separators,
+    Step,
+    Unit,
+)
 
 BLANKS = " \t"
 #: What lies between fields unless a script says otherwise.

@@ -28,7 +28,16 @@ def opened(alarm: str, domain: str, source: str, kind: str, severity: str, at: d
 
 def attached(alarm: str, domain: str, source: str, kind: str, severity: str, at: datetime, *, key: str) -> None:
     """A consequence of a fault."""
-    container().open(f"{source} at {at:%Y-%m-%d %H:%M:%S}", at=at, domain=domain, source=source, kind=kind, severity=severity, parent=alarm, key=key)
+    container().open(
+        f"{source} at {at:%Y-%m-%d %H:%M:%S}",
+        at=at,
+        domain=domain,
+        source=source,
+        kind=kind,
+        severity=severity,
+        parent=alarm,
+        key=key,
+    )
 
 
 def explained(alarm: str, consequences: int, at: datetime, *, key: str) -> None:

@@ -51,7 +51,11 @@ def network(seed: int, *, repeat: float = 5.0) -> Network:
         made.topology += [(f"VC-{ring}-{i}", "ATM", ring) for i in range(1, CIRCUITS + 1)]
         made.topology += [(f"VPN-{ring}-{i}", "VPN", ring) for i in range(1, NETWORKS + 1)]
     soon, late, never, whole = chance.sample(range(1, RINGS + 1), 4)
-    made.cuts = [Cut(soon, *_times(chance, 8)), Cut(late, *_times(chance, 25)), Cut(never, chance.uniform(40, 43) * 60, float("inf"))]
+    made.cuts = [
+        Cut(soon, *_times(chance, 8)),
+        Cut(late, *_times(chance, 25)),
+        Cut(never, chance.uniform(40, 43) * 60, float("inf")),
+    ]
     for cut in made.cuts:
         _storm(made, chance, cut, repeat)
     made.lonely = [f"VC-{whole}-{chance.randint(1, CIRCUITS)}"]
@@ -89,7 +93,9 @@ def _storm(made: Network, chance: random.Random, cut: Cut, repeat: float) -> Non
     first = chance.choice(nodes)
     for element in order:
         soonest = {"SDH": 0.4, "VC-": 2.0, "VPN": 5.0}[element[:3]]
-        _fail(made, chance, element, cut, repeat, delay=0 if element == first else chance.uniform(soonest, soonest + 20))
+        _fail(
+            made, chance, element, cut, repeat, delay=0 if element == first else chance.uniform(soonest, soonest + 20)
+        )
 
 
 def _fail(made: Network, chance: random.Random, element: str, cut: Cut, repeat: float, *, delay: float) -> None:
@@ -132,7 +138,11 @@ def _statuses(made: Network, chance: random.Random) -> None:
     for at in (chance.uniform(60, 3000) for _ in range(7)):
         made.broken += 1
         stream, message = chance.choice(
-            [("transport", "NE SDH-1-1"), ("circuits", "\x07\x07~~"), ("switches", _report("43,0,ACT", at).replace("SWLVL=", "SW"))]
+            [
+                ("transport", "NE SDH-1-1"),
+                ("circuits", "\x07\x07~~"),
+                ("switches", _report("43,0,ACT", at).replace("SWLVL=", "SW")),
+            ]
         )
         _send(made, chance, stream, at, message)
 
@@ -150,7 +160,9 @@ def _switches(made: Network, chance: random.Random) -> None:
         if number == 0:
             away, made.stuck = 8 * 60, ["12-0"]
         _send(made, chance, "switches", at, f"+++ ARL-C {_clock(at)} 07 TRK\r\nRMV TRK=12-{number} BY=CRAFT")
-        _send(made, chance, "switches", at + away, f"+++ ARL-C {_clock(at + away)} 07 TRK\r\nRST TRK=12-{number} BY=CRAFT")
+        _send(
+            made, chance, "switches", at + away, f"+++ ARL-C {_clock(at + away)} 07 TRK\r\nRST TRK=12-{number} BY=CRAFT"
+        )
 
 
 def _report(module: str, at: float) -> str:
@@ -161,7 +173,9 @@ def _report(module: str, at: float) -> str:
 
 
 def _send(made: Network, chance: random.Random, stream: str, at: float, message: str) -> None:
-    made.messages[stream].append((at + chance.uniform(0, 2), message))  # the way to the operations centre takes up to two seconds
+    made.messages[stream].append(
+        (at + chance.uniform(0, 2), message)
+    )  # the way to the operations centre takes up to two seconds
 
 
 def _every(begin: float, end: float, step: float) -> Iterator[float]:

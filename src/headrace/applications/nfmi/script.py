@@ -114,8 +114,12 @@ class _Token:
     span: Span
 
 
-_TOKEN = re.compile(r'(?P<skip>\s+|--[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<number>\d+)|(?P<name>[A-Za-z_][\w.-]*)|(?P<mark>[][(),=|])')
-_MOVES: dict[str, tuple[Unit, int]] = {f"{way}{unit}": (unit, sign) for way, sign in (("", 1), ("b", -1)) for unit in get_args(Unit)}
+_TOKEN = re.compile(
+    r'(?P<skip>\s+|--[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<number>\d+)|(?P<name>[A-Za-z_][\w.-]*)|(?P<mark>[][(),=|])'
+)
+_MOVES: dict[str, tuple[Unit, int]] = {
+    f"{way}{unit}": (unit, sign) for way, sign in (("", 1), ("b", -1)) for unit in get_args(Unit)
+}
 _KNOWN = (*_MOVES, "bm", "em", "pattern", "find", "begin_field", "end_field", "define_field", "separators")
 
 
@@ -182,7 +186,9 @@ class _Parser:
                 self._mark(")")
                 return (Separators(characters),)
             case word:
-                raise self._error(NameFault(f"no step {word!r}", span=token.span, hint=f"there are {', '.join(_KNOWN)}"))
+                raise self._error(
+                    NameFault(f"no step {word!r}", span=token.span, hint=f"there are {', '.join(_KNOWN)}")
+                )
 
     def _find(self) -> Find:
         self._mark("(")
@@ -191,7 +197,9 @@ class _Parser:
             token = self._take("name", f"a scope: {', '.join(SCOPES)}")
             scope, count = token.text.lower(), self._count()
             if scope not in SCOPES:
-                raise self._error(NameFault(f"no scope {token.text!r}", span=token.span, hint=f"there are {', '.join(SCOPES)}"))
+                raise self._error(
+                    NameFault(f"no scope {token.text!r}", span=token.span, hint=f"there are {', '.join(SCOPES)}")
+                )
         self._mark(")")
         return Find(expression, next(known for known in SCOPES if known == scope), count)
 
@@ -241,7 +249,11 @@ class _Parser:
             try:
                 re.compile(source)
             except re.error as error:
-                self._fail(f"this is no regular expression: {error.msg}", token.span, r"write \ before a character that stands for itself: \+, \.")
+                self._fail(
+                    f"this is no regular expression: {error.msg}",
+                    token.span,
+                    r"write \ before a character that stands for itself: \+, \.",
+                )
             parts.append(f"(?:{source})")
             if not self._accept("|"):
                 return re.compile("|".join(parts))
@@ -288,7 +300,9 @@ def _tokens(text: str) -> Iterator[_Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            error = SyntaxFault("this is no part of a script", span=Span(at, at + 1), hint='text is written in double quotes: "TIME="')
+            error = SyntaxFault(
+                "this is no part of a script", span=Span(at, at + 1), hint='text is written in double quotes: "TIME="'
+            )
             error.text = text
             raise error
         at = found.end()

@@ -47,7 +47,9 @@ class Store:
         try:
             import psycopg
         except ImportError as error:
-            raise RunError("PostgreSQL needs the package psycopg", hint='pip install "psycopg[binary]", or keep alarms in a file') from error
+            raise RunError(
+                "PostgreSQL needs the package psycopg", hint='pip install "psycopg[binary]", or keep alarms in a file'
+            ) from error
         return psycopg.connect(self._place)
 
 

@@ -63,7 +63,10 @@ def warehouse(seed: int, *, lines: int = 3, cases: int = 40) -> Warehouse:
     _seal(made, lines)
     for stream, delay in DELAYS.items():  # arrival is not quite in order
         made.readings[stream] = [
-            reading for _, reading in sorted((reading[0] + chance.uniform(0, delay), reading) for reading in made.readings[stream])
+            reading
+            for _, reading in sorted(
+                (reading[0] + chance.uniform(0, delay), reading) for reading in made.readings[stream]
+            )
         ]
     for stream in COLUMNS.keys() - DELAYS.keys():
         made.readings[stream].sort()
@@ -77,12 +80,17 @@ def write(made: Warehouse, folder: Path) -> None:
         with (folder / f"{stream}.csv").open("w", newline="") as file:
             out: Any = csv.writer(file)
             out.writerow(("at", *COLUMNS[stream]))
-            out.writerows((f"{START + dt.timedelta(seconds=at):%Y-%m-%d %H:%M:%S.%f}", place, what) for at, place, what in readings)
+            out.writerows(
+                (f"{START + dt.timedelta(seconds=at):%Y-%m-%d %H:%M:%S.%f}", place, what)
+                for at, place, what in readings
+            )
 
 
 def _seal(made: Warehouse, lines: int) -> None:
     """Seals are taken from a roll; each closes the first open case of its line."""
-    made.readings["seals"] = [(at, line, f"S-{number:04d}") for number, (at, line, _) in enumerate(sorted(made.readings["seals"]))]
+    made.readings["seals"] = [
+        (at, line, f"S-{number:04d}") for number, (at, line, _) in enumerate(sorted(made.readings["seals"]))
+    ]
     for line in range(1, lines + 1):
         boxes = [box for _, where, box in made.readings["cases"] if where == line]
         seals = [seal for _, where, seal in made.readings["seals"] if where == line]

@@ -39,7 +39,11 @@ class _Look:
 
     def holds(self, now: int, marks: tuple[tuple[int, int, int], ...]) -> bool:
         """Whether a listing would show the same again."""
-        return marks == self.marks and all(self.at - mark[2] >= RACY for mark in self.marks) and 0 <= now - self.at < BELIEVED
+        return (
+            marks == self.marks
+            and all(self.at - mark[2] >= RACY for mark in self.marks)
+            and 0 <= now - self.at < BELIEVED
+        )
 
 
 class FileIndex:
@@ -155,7 +159,11 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
     if os.path.isfile(path):
         return [path], []
     if is_glob(path):
-        return [found for found in glob.iglob(path, recursive=True) if _is_final(os.path.basename(found)) and os.path.isfile(found)], []
+        return [
+            found
+            for found in glob.iglob(path, recursive=True)
+            if _is_final(os.path.basename(found)) and os.path.isfile(found)
+        ], []
     raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
 
 

@@ -22,7 +22,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 class Groups:
     """The row groups of one file, for readers that want `schema` and can do without what matches a pattern of `unneeded`."""
 
-    def __init__(self, path: str, schema: Schema, time_column: str | None, unneeded: Sequence[Pattern], partition: Partition) -> None:
+    def __init__(
+        self, path: str, schema: Schema, time_column: str | None, unneeded: Sequence[Pattern], partition: Partition
+    ) -> None:
         self._partition = partition
         self._metadata = pq.read_metadata(path)
         self._schema, self._time_column, self._unneeded = schema, time_column, unneeded
@@ -34,7 +36,11 @@ class Groups:
         if not self.is_unneeded(number):
             return False
         group = self._metadata.row_group(number)
-        size = sum(group.column(self._places[name]).total_compressed_size for name in self._schema.names if name in self._places)
+        size = sum(
+            group.column(self._places[name]).total_compressed_size
+            for name in self._schema.names
+            if name in self._places
+        )
         newest = self._limits(group, self._time_column, Type.TIMESTAMP) if self._time_column is not None else None
         before = self.skipped or Skipped(0, 0, None)
         told = newest[1] if newest else self._partition.newest(self._time_column)

@@ -38,7 +38,9 @@ class Partition:
         """A chunk with all the columns that are wanted."""
         if not self.columns:
             return chunk
-        own = [column.new_from_index(0, chunk.rows.height) for name, column in self.columns.items() if name in wanted.names]
+        own = [
+            column.new_from_index(0, chunk.rows.height) for name, column in self.columns.items() if name in wanted.names
+        ]
         return Chunk(chunk.rows.with_columns(own).select(wanted.names), chunk.seq, chunk.bad)
 
     def terms(self, wanted: Schema, time_column: str | None) -> list[tuple[Column, Match]]:
@@ -73,7 +75,13 @@ class Partition:
                 return IsNull()
             case dt.datetime() if type_ is Type.TIMESTAMP:
                 return equal(_micros(value))
-            case bool() | int() | float() | str() if type_ in (Type.INT, Type.BIGINT, Type.DOUBLE, Type.BOOLEAN, Type.STRING):
+            case bool() | int() | float() | str() if type_ in (
+                Type.INT,
+                Type.BIGINT,
+                Type.DOUBLE,
+                Type.BOOLEAN,
+                Type.STRING,
+            ):
                 return equal(value)
             case _:
                 return None
@@ -96,7 +104,10 @@ def partition_of(path: str, root: str, schema: Schema) -> Partition:
         text = unquote(value)
         column = convert(pl.Series(name, [None if value == _NULL else text], dtype=pl.String), field.type)
         if column[0] is None and value != _NULL:
-            raise SourceFault(f"{path}: directory {part}: {reason(text, name, field.type)}", hint="rename the directory, or declare the column so")
+            raise SourceFault(
+                f"{path}: directory {part}: {reason(text, name, field.type)}",
+                hint="rename the directory, or declare the column so",
+            )
         found[name] = column
     return Partition(found)
 

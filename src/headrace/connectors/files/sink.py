@@ -49,7 +49,9 @@ def check_files_sink(connector: Connector) -> None:
     if not there.is_dir():
         raise SinkFault(f"{there} is a file, not a directory", hint="choose another path")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise SinkFault(f"no permission to write in {there}", hint="choose another path, or give this user the right to write there")
+        raise SinkFault(
+            f"no permission to write in {there}", hint="choose another path, or give this user the right to write there"
+        )
 
 
 class FilesSink:
@@ -62,7 +64,9 @@ class FilesSink:
         try:
             self._target.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SinkFault(f"{self._target.directory} cannot be made: {error.strerror}", hint="choose another path") from error
+            raise SinkFault(
+                f"{self._target.directory} cannot be made: {error.strerror}", hint="choose another path"
+            ) from error
 
     def stage(self, page: Page, name: str) -> str:
         """Write results from a task, out of sight; hand the returned name to `write` on the driver."""
@@ -106,7 +110,9 @@ class FilesSink:
             os.replace(source, destination)
         except FileNotFoundError:
             if not destination.exists():  # else the driver died after this rename and the batch runs again
-                raise SinkFault(f"the staged file {source} is gone", hint="leave the _staging directory alone while queries run") from None
+                raise SinkFault(
+                    f"the staged file {source} is gone", hint="leave the _staging directory alone while queries run"
+                ) from None
 
     def _put(self, path: Path, rows: pl.DataFrame) -> None:
         replace_file(path, lambda file: self._encode(rows.select(self._schema.names), file))
@@ -115,7 +121,13 @@ class FilesSink:
         if self._target.format == "parquet":
             rows.write_parquet(file)
             return
-        rows = rows.with_columns([column for field in self._schema if (column := as_text(field.name, field.type, self._target.format)) is not None])
+        rows = rows.with_columns(
+            [
+                column
+                for field in self._schema
+                if (column := as_text(field.name, field.type, self._target.format)) is not None
+            ]
+        )
         if self._target.format == "csv":
             rows.write_csv(file)
         else:
@@ -123,7 +135,8 @@ class FilesSink:
 
     def _fault(self, error: OSError) -> SinkFault:
         return SinkFault(
-            f"results cannot be written to {self._target.directory}: {error.strerror}", hint="free space or give the right to write; then start again"
+            f"results cannot be written to {self._target.directory}: {error.strerror}",
+            hint="free space or give the right to write; then start again",
         )
 
 

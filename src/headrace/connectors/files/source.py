@@ -79,9 +79,16 @@ def layout(connector: Connector) -> Layout:
         raise QueryError("FILES needs the option 'format'", hint=f"one of {', '.join(FORMATS)}")
     messages = read_messages(form, options)
     if messages is None and form not in FORMATS:
-        raise NameFault(f"FILES cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")
+        raise NameFault(
+            f"FILES cannot read format {form!r}",
+            hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'",
+        )
     max_rows = whole(options, "max_rows", 0)
-    header, null, pattern = flag(options, "header", True), word(options, "null_value", ""), word(options, "pattern", "*")
+    header, null, pattern = (
+        flag(options, "header", True),
+        word(options, "null_value", ""),
+        word(options, "pattern", "*"),
+    )
     chosen: Format = next((known for known in FORMATS if known == form), "python")
     return Layout(path, chosen, header, delimiter(options), null, pattern, max_rows, messages)
 
@@ -112,7 +119,9 @@ class FilesSource:
         """Look for new files and go about `limit` records on."""
         return self._latest(start, limit, lambda entry: None)
 
-    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+    def latest_without(
+        self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int
+    ) -> Offset:
         """The same; files and groups of Parquet files that nobody needs are looked at, no more."""
         schema = select(self._schema, columns)
         return self._latest(start, limit, lambda entry: self._unneeded(entry, schema, unneeded))
@@ -126,7 +135,9 @@ class FilesSource:
             entry = index[number]
             skip = skipping(entry)
             if not self._layout.is_text:
-                end, taken = self._row_end(entry, position, left, first=[number, position] == (start or [0, 0]), skip=skip)
+                end, taken = self._row_end(
+                    entry, position, left, first=[number, position] == (start or [0, 0]), skip=skip
+                )
             elif skip is not None:
                 end, taken = None, 1
             else:
@@ -158,7 +169,9 @@ class FilesSource:
         for number, path, size, begin, end in split:
             yield from self._read_piece(number, path, size, begin, end, schema)
 
-    def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
+    def read_without(
+        self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
+    ) -> Iterator[Chunk | Skipped]:
         """Leave out files whose directories say that nobody needs their records, and groups of Parquet files whose statistics say so."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
@@ -209,7 +222,14 @@ class FilesSource:
         return Groups(entry.path, schema, self._time_column, unneeded, partition).is_unneeded
 
     def _read_piece(
-        self, number: int, path: str, size: int, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+        self,
+        number: int,
+        path: str,
+        size: int,
+        begin: int,
+        end: int,
+        schema: Schema,
+        skip: Callable[[int], bool] | None = None,
     ) -> Iterator[Chunk]:
         _check_present(path, size)
         partition = self._partition(path)
@@ -220,7 +240,9 @@ class FilesSource:
             chunks = self._read_columns(number, path, begin, end, stored, skip)
         yield from (partition.complete(chunk, schema) for chunk in chunks)
 
-    def _row_end(self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None) -> tuple[int | None, int]:
+    def _row_end(
+        self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None
+    ) -> tuple[int | None, int]:
         """Where to stop in a file (None: at its end) and how many rows that costs: at a group's border, or inside the `first` group."""
         groups = self._groups(entry)
         border, best, taken = 0, position, 0
@@ -256,7 +278,11 @@ class FilesSource:
         filled = 0
         for number, entry, begin, end in pieces:
             while begin < end:
-                cut = end if filled + end - begin <= target * 1.2 else self._cut(entry, begin, end, begin + target - filled)
+                cut = (
+                    end
+                    if filled + end - begin <= target * 1.2
+                    else self._cut(entry, begin, end, begin + target - filled)
+                )
                 shares[-1].append([number, entry.path, entry.size, begin, cut])
                 filled += cut - begin
                 begin = cut
@@ -282,7 +308,9 @@ class FilesSource:
         columnar.check_columns(path, self._layout.format, schema)
         for first, raw in columnar.read_rows(path, self._layout.format, begin, end, schema, skip):
             rows, wrong, reasons = columnar.typed(raw, schema)
-            seq = pl.int_range((number << SHIFT) + first, (number << SHIFT) + first + raw.height, dtype=pl.Int64, eager=True).alias("seq")
+            seq = pl.int_range(
+                (number << SHIFT) + first, (number << SHIFT) + first + raw.height, dtype=pl.Int64, eager=True
+            ).alias("seq")
             if wrong is None:
                 yield Chunk(rows, seq)
                 continue
@@ -316,7 +344,13 @@ class FilesSource:
         if not self._layout.header:
             return text.Csv(self._schema.names, self._layout.delimiter, self._layout.null), mark
         try:
-            names = tuple(name.strip() for name in text.split_csv(head[mark:].decode().rstrip("\r\n"), self._layout.delimiter)) if head else ()
+            names = (
+                tuple(
+                    name.strip() for name in text.split_csv(head[mark:].decode().rstrip("\r\n"), self._layout.delimiter)
+                )
+                if head
+                else ()
+            )
         except ValueError as error:
             raise SourceFault(f"{path}: the header line cannot be read: {error}") from error
         for field in schema if head else ():
@@ -348,7 +382,9 @@ def _check_present(path: str, size: int) -> None:
     try:
         found = os.stat(path).st_size
     except FileNotFoundError:
-        raise SourceFault(f"{path} is gone before it was read", hint="put it back, or start again with a new checkpoint") from None
+        raise SourceFault(
+            f"{path} is gone before it was read", hint="put it back, or start again with a new checkpoint"
+        ) from None
     if found < size:
         raise SourceFault(
             f"{path} had {size} bytes when it was found and has {found} now",

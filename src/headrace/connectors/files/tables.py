@@ -47,13 +47,19 @@ def infer_schema(connector: Connector) -> Schema:
     """The columns of the first file that a FILES connector names."""
     where = _files(connector)
     if where.messages is not None:
-        raise QueryError(f"the columns that {where.messages.target} gives are not known", hint="name the columns and their types in the statement")
+        raise QueryError(
+            f"the columns that {where.messages.target} gives are not known",
+            hint="name the columns and their types in the statement",
+        )
     files = sorted(list_files(where.path, where.pattern))
     if not files:
         raise SourceFault(
-            f"there are no files in {where.path} yet to learn the columns from", hint="name the columns and their types in the statement"
+            f"there are no files in {where.path} yet to learn the columns from",
+            hint="name the columns and their types in the statement",
         )
-    found = _infer_text(files[0], where).schema if where.is_text else pl.Schema(columnar.columns_of(files[0], where.format))
+    found = (
+        _infer_text(files[0], where).schema if where.is_text else pl.Schema(columnar.columns_of(files[0], where.format))
+    )
     said = partition_columns(files[0], where.path)
     own = tuple(Field(name, _type(name, dtype, files[0])) for name, dtype in found.items() if said.find(name) is None)
     return Schema((*own, *said))
@@ -84,13 +90,19 @@ def _infer_text(path: str, where: Layout) -> pl.DataFrame:
         )
         return _dates(frame)
     except pl.exceptions.PolarsError as error:
-        raise SourceFault(f"the columns of {path} cannot be found: {error}", hint="name the columns and their types in the statement") from error
+        raise SourceFault(
+            f"the columns of {path} cannot be found: {error}", hint="name the columns and their types in the statement"
+        ) from error
 
 
 def _dates(frame: pl.DataFrame) -> pl.DataFrame:
     columns = []
     for column in frame:
-        if column.dtype == pl.String and column.null_count() < len(column) and column.str.contains(r"^\d{4}-\d{2}-\d{2}").fill_null(True).all():
+        if (
+            column.dtype == pl.String
+            and column.null_count() < len(column)
+            and column.str.contains(r"^\d{4}-\d{2}-\d{2}").fill_null(True).all()
+        ):
             for type_ in (Type.DATE, Type.TIMESTAMP):
                 tried = convert(column, type_)
                 if tried.null_count() == column.null_count():
@@ -117,5 +129,6 @@ def _type(name: str, dtype: pl.DataType, path: str) -> Type:
         if type_ is not Type.NULL and dtype == type_.polars:
             return type_
     raise NotSupported(
-        f"{path}: column {name!r} is {dtype}, a type that Headrace does not have", hint="declare the columns that you need; the others are left out"
+        f"{path}: column {name!r} is {dtype}, a type that Headrace does not have",
+        hint="declare the columns that you need; the others are left out",
     )

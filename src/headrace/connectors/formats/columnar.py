@@ -127,4 +127,7 @@ class _Naming:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, pa.ArrowException):
-            raise SourceFault(f"{self.path} cannot be read: {error}", hint="write files under another name and rename them when complete") from error
+            raise SourceFault(
+                f"{self.path} cannot be read: {error}",
+                hint="write files under another name and rename them when complete",
+            ) from error

@@ -82,7 +82,10 @@ def read_messages(form: str, options: Mapping[str, Option]) -> Messages | None:
     """The function that a format names, or None if it names none; QueryError if what it says cannot be."""
     if not form.startswith(PREFIX):
         if "terminator" in options:
-            raise QueryError(f"format {form!r} has no terminator", hint="its records are lines; a terminator is for 'python:module:function'")
+            raise QueryError(
+                f"format {form!r} has no terminator",
+                hint="its records are lines; a terminator is for 'python:module:function'",
+            )
         return None
     target = form.removeprefix(PREFIX)
     if not _TARGET.fullmatch(target):
@@ -98,14 +101,20 @@ def _terminator(written: str) -> bytes:
         if letter is None:
             return chr(int(octal, 8) if octal else int(digits, 16))
         if letter not in _LETTERS:
-            raise QueryError(f"the terminator {written!r} has an unknown escape \\{letter}", hint=r"there are \r, \n, \t, \\, \031 and \x19")
+            raise QueryError(
+                f"the terminator {written!r} has an unknown escape \\{letter}",
+                hint=r"there are \r, \n, \t, \\, \031 and \x19",
+            )
         return _LETTERS[letter]
 
     mark = _ESCAPE.sub(plain, written).encode()
     if not mark:
         raise QueryError("the terminator is empty", hint=r"write what stands behind each message, such as '\n'")
     if any(mark.startswith(mark[-length:]) for length in range(1, len(mark))):
-        raise QueryError(f"the terminator {written!r} can begin within itself", hint="then it is not clear where a message ends; take the end of it")
+        raise QueryError(
+            f"the terminator {written!r} can begin within itself",
+            hint="then it is not clear where a message ends; take the end of it",
+        )
     return mark
 
 

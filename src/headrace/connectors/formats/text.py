@@ -71,7 +71,9 @@ class Parsed:
     bad: Sequence[tuple[int, str]]
 
 
-def blocks(file: BinaryIO, begin: int, end: int, *, size: int, first: int = 0, block: int | None = None, mark: bytes = NEWLINE) -> Iterator[Lines]:
+def blocks(
+    file: BinaryIO, begin: int, end: int, *, size: int, first: int = 0, block: int | None = None, mark: bytes = NEWLINE
+) -> Iterator[Lines]:
     """Read the lines that start in [begin, end) of a file of `size` bytes whose first record is at `first`; `mark` ends a line.
 
     A line belongs to the range its first byte is in, so ranges may be cut anywhere, also within a mark. No mark may begin within another.
@@ -232,7 +234,9 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
     returned = last == 0x0D
     if returned.any():
         last = np.where(returned, buffer[lines.ends - 2], last)
-    if not ((buffer[lines.starts] == ord("{")) & (last == ord("}"))).all() or any(word in lines.data for word in _NOT_JSON):
+    if not ((buffer[lines.starts] == ord("{")) & (last == ord("}"))).all() or any(
+        word in lines.data for word in _NOT_JSON
+    ):
         return None
     try:
         lines.data.decode()
@@ -245,7 +249,9 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
             table = pyarrow.json.read_json(
                 pa.BufferReader(lines.data),
                 read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines.data) + 1),
-                parse_options=pyarrow.json.ParseOptions(explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"),
+                parse_options=pyarrow.json.ParseOptions(
+                    explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
+                ),
             )
         except pa.ArrowInvalid:
             if not any(field.type in _MOMENTS for field in schema):
@@ -280,7 +286,10 @@ def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
             bad.append((i, "the line is not UTF-8"))
         except (ValueError, msgspec.MsgspecError) as error:
             bad.append((i, str(error)))
-    columns = [pl.Series(f.name, [r[k] for r in records], dtype=_raw_type(f.type, form), strict=False) for k, f in enumerate(schema)]
+    columns = [
+        pl.Series(f.name, [r[k] for r in records], dtype=_raw_type(f.type, form), strict=False)
+        for k, f in enumerate(schema)
+    ]
     raw = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(good))
     return _typed(lines, raw, np.array(good, dtype=np.int64), bad, schema)
 

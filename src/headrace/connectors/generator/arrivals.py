@@ -143,10 +143,15 @@ def _on_time(process: Bursty, time: int) -> int:
     return whole * process.on + min(rest, process.on)
 
 
-def _flow_counts(process: SelfSimilar, cell: int, rng: np.random.Generator) -> tuple[_Edges, _Edges, npt.NDArray[np.int64]]:
+def _flow_counts(
+    process: SelfSimilar, cell: int, rng: np.random.Generator
+) -> tuple[_Edges, _Edges, npt.NDArray[np.int64]]:
     """The ON periods of all flows within a cell and how many tuples each gives."""
     length = cell_length(process)
-    periods = [_flow(process.seed, flow, process.on, process.off).periods(cell * length, (cell + 1) * length) for flow in range(process.flows)]
+    periods = [
+        _flow(process.seed, flow, process.on, process.off).periods(cell * length, (cell + 1) * length)
+        for flow in range(process.flows)
+    ]
     begins, ends = np.concatenate([p[0] for p in periods]), np.concatenate([p[1] for p in periods])
     rate = process.rate / (process.flows * process.duty)
     return begins, ends, rng.poisson(rate * (ends - begins) / SECOND)

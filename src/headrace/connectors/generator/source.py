@@ -16,7 +16,16 @@ import polars as pl
 from headrace.catalog.definitions import Connector, Stream
 from headrace.connectors.connector import Chunk, Offset, Split
 from headrace.connectors.formats.conversion import select
-from headrace.connectors.generator.arrivals import Bursty, Constant, Poisson, Process, SelfSimilar, cell_length, count, times
+from headrace.connectors.generator.arrivals import (
+    Bursty,
+    Constant,
+    Poisson,
+    Process,
+    SelfSimilar,
+    cell_length,
+    count,
+    times,
+)
 from headrace.connectors.generator.values import Values, default_values, draw, parse_values, seconds
 from headrace.connectors.options import check_names, duration, near, real, text, whole
 from headrace.errors import NameFault, TypeFault
@@ -38,7 +47,11 @@ def process(connector: Connector) -> Process:
         "poisson": lambda: Poisson(rate, seed),
         "bursty": lambda: Bursty(rate, seed, duration(options, "on", "1 s"), duration(options, "off", "1 s")),
         "selfsimilar": lambda: SelfSimilar(
-            rate, seed, whole(options, "flows", 64, least=1), duration(options, "on", "100 ms"), duration(options, "off", "100 ms")
+            rate,
+            seed,
+            whole(options, "flows", 64, least=1),
+            duration(options, "on", "100 ms"),
+            duration(options, "off", "100 ms"),
         ),
     }
     if name not in makers:
@@ -71,7 +84,11 @@ class GeneratorSource:
         left = limit if self._rows is None else min(limit, self._rows - taken)
         while left > 0 and cell * length <= until:
             whole_cell = (cell + 1) * length <= until
-            here = count(self._process, cell) if whole_cell else int(np.searchsorted(times(self._process, cell), until, side="right"))
+            here = (
+                count(self._process, cell)
+                if whole_cell
+                else int(np.searchsorted(times(self._process, cell), until, side="right"))
+            )
             more = max(0, min(here - row, left))
             row, taken, left = row + more, taken + more, left - more
             if not whole_cell or row < here:
@@ -87,7 +104,9 @@ class GeneratorSource:
         if end is None:
             return []
         origin, cell, row, taken = start or [end[0], 0, 0, 0]
-        shares = np.diff(np.linspace(taken, end[3], max(1, min(parallel, (end[3] - taken) // 10_000)) + 1).astype(np.int64))
+        shares = np.diff(
+            np.linspace(taken, end[3], max(1, min(parallel, (end[3] - taken) // 10_000)) + 1).astype(np.int64)
+        )
         splits = []
         for share in (int(s) for s in shares if s):
             splits.append([origin, cell, row, taken, share])
@@ -121,7 +140,9 @@ class GeneratorSource:
     def forget(self, offset: Offset) -> None:
         """Do nothing: nothing is kept."""
 
-    def _cell(self, origin: int, cell: int, row: int, first: int, most: int, columns: tuple[str, ...] | None) -> pl.DataFrame:
+    def _cell(
+        self, origin: int, cell: int, row: int, first: int, most: int, columns: tuple[str, ...] | None
+    ) -> pl.DataFrame:
         """Tuples of one cell from `row` on; the whole cell is drawn, so that its cut does not matter."""
         moments = times(self._process, cell) + (origin if self._start is None else self._start)
         made = []
@@ -129,10 +150,20 @@ class GeneratorSource:
             if columns is not None and field.name not in columns:
                 continue
             if field.name == self._time_column:
-                late = 0 if self._delay is None else seconds(self._delay, np.random.default_rng((self._seed, 5, cell)), len(moments))
+                late = (
+                    0
+                    if self._delay is None
+                    else seconds(self._delay, np.random.default_rng((self._seed, 5, cell)), len(moments))
+                )
                 column = pl.Series(moments - late).cast(pl.Datetime("us")).cast(field.type.polars)
             else:
-                column = draw(self._values[field.name], field.type, np.random.default_rng((self._seed, 4, place, cell)), first - row, moments)
+                column = draw(
+                    self._values[field.name],
+                    field.type,
+                    np.random.default_rng((self._seed, 4, place, cell)),
+                    first - row,
+                    moments,
+                )
             made.append(column.alias(field.name).slice(row, most))
         if not made:
             return pl.DataFrame(height=len(moments[row : row + most]))
@@ -151,4 +182,7 @@ def _start(connector: Connector) -> int | None:
     try:
         return parse_instant(str(given))
     except ValueError:
-        raise TypeFault(f"option 'start' is {given!r}", hint="write an instant such as '2026-01-01', or leave it out to follow the clock") from None
+        raise TypeFault(
+            f"option 'start' is {given!r}",
+            hint="write an instant such as '2026-01-01', or leave it out to follow the clock",
+        ) from None

@@ -100,7 +100,9 @@ def parse_values(text: str, type_: Type) -> Values:
                 return Null(float(share), parse_values(inner.split(",", 1)[1].strip(), type_))
             case _:
                 hint = "the forms are uniform(low, high), normal(mean, deviation), zipf(n, s), choice(a, b), constant(x), sequence, null(share, ...)"
-                raise QueryError(f"{text!r} does not say what to generate", hint=hint if kind in _KINDS else near(kind, _KINDS))
+                raise QueryError(
+                    f"{text!r} does not say what to generate", hint=hint if kind in _KINDS else near(kind, _KINDS)
+                )
     except ValueError as error:
         raise QueryError(f"{text!r} does not say what to generate: {error}") from None
 
@@ -128,7 +130,9 @@ def default_values(type_: Type) -> Values:
             return Null(1, Choice(("",)))
 
 
-def draw(values: Values, type_: Type, rng: np.random.Generator, first: int, moments: npt.NDArray[np.int64]) -> pl.Series:
+def draw(
+    values: Values, type_: Type, rng: np.random.Generator, first: int, moments: npt.NDArray[np.int64]
+) -> pl.Series:
     """One value for each of the tuples numbered from `first` on whose event times are `moments`."""
     count = len(moments)
     match values:
@@ -150,7 +154,9 @@ def seconds(values: Values, rng: np.random.Generator, count: int) -> npt.NDArray
     return micros
 
 
-def _numbers(values: Uniform | Normal | Zipf | Sequence, rng: np.random.Generator, first: int, count: int, *, whole: bool) -> npt.NDArray[Any]:
+def _numbers(
+    values: Uniform | Normal | Zipf | Sequence, rng: np.random.Generator, first: int, count: int, *, whole: bool
+) -> npt.NDArray[Any]:
     match values:
         case Uniform(low, high):
             return rng.integers(int(low), int(high), count, endpoint=True) if whole else rng.uniform(low, high, count)
@@ -166,7 +172,9 @@ def _carry(numbers: npt.NDArray[Any], type_: Type) -> pl.Series:
     """Numbers as a column: rounded for integers, seconds for spans and instants."""
     match type_:
         case Type.INT | Type.BIGINT:
-            return pl.Series(np.rint(numbers).astype(np.int64) if numbers.dtype.kind == "f" else numbers).cast(type_.polars, wrap_numerical=True)
+            return pl.Series(np.rint(numbers).astype(np.int64) if numbers.dtype.kind == "f" else numbers).cast(
+                type_.polars, wrap_numerical=True
+            )
         case Type.INTERVAL | Type.TIMESTAMP:
             return pl.Series((numbers * SECOND).astype(np.int64)).cast(type_.polars)
         case _:

@@ -57,7 +57,10 @@ def place(connector: Connector) -> Place:
     topic = str(require(connector, "topic", "'readings'"))
     for name, value in (("bootstrap", bootstrap), ("topic", topic)):
         if not value.strip():
-            raise QueryError(f"KAFKA: the option {name!r} is empty", hint="write KAFKA (bootstrap 'localhost:9092', topic 'readings')")
+            raise QueryError(
+                f"KAFKA: the option {name!r} is empty",
+                hint="write KAFKA (bootstrap 'localhost:9092', topic 'readings')",
+            )
     settings = {name: str(value) for name, value in connector.options.items() if name.startswith(CLIENT_OPTIONS)}
     return Place(bootstrap, topic, duration(connector.options, "timeout", "30 seconds") / SECOND, settings)
 
@@ -114,7 +117,11 @@ class KafkaTopic:
 
     def partitions(self) -> int:
         asked = self._kafka.TopicCollection([self._there.topic])
-        return len(self._answer(self._admin.describe_topics(asked, request_timeout=self._there.timeout)[self._there.topic]).partitions)
+        return len(
+            self._answer(
+                self._admin.describe_topics(asked, request_timeout=self._there.timeout)[self._there.topic]
+            ).partitions
+        )
 
     def offsets(self, asked: Asked, partitions: Sequence[int]) -> list[int | None]:
         match asked:
@@ -127,7 +134,10 @@ class KafkaTopic:
         return [None if found.offset < 0 else found.offset for found in self._list(spec, partitions)]
 
     def newest(self, partitions: Sequence[int]) -> list[int | None]:
-        return [None if found.offset < 0 else found.timestamp for found in self._list(self._specs.max_timestamp(), partitions)]
+        return [
+            None if found.offset < 0 else found.timestamp
+            for found in self._list(self._specs.max_timestamp(), partitions)
+        ]
 
     def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
         settings = {
@@ -145,14 +155,18 @@ class KafkaTopic:
             patience = time.monotonic() + self._there.timeout
             while begin < end:
                 # what is here, else wait for one: there may be fewer records than numbers, so no count can be waited for
-                found = consumer.consume(PIECE - len(messages), 0) or consumer.consume(1, max(0.0, patience - time.monotonic()))
+                found = consumer.consume(PIECE - len(messages), 0) or consumer.consume(
+                    1, max(0.0, patience - time.monotonic())
+                )
                 before, problem = begin, None
                 for message in found:
                     if message.error() is None:
                         begin = message.offset() + 1
                         messages += [message] if begin <= end else []
                     elif message.error().code() == self._kafka.KafkaError._PARTITION_EOF:
-                        begin = max(begin, message.offset())  # the marks of transactions are not handed out, but have offsets
+                        begin = max(
+                            begin, message.offset()
+                        )  # the marks of transactions are not handed out, but have offsets
                     else:
                         problem = message.error()
                         self._check_present(problem, partition, begin)
@@ -194,7 +208,9 @@ class KafkaTopic:
         try:
             return make()
         except self._kafka.KafkaException as error:
-            raise SourceFault(f"KAFKA: {error.args[0].str()}", hint="look at the options that are handed to the client") from error
+            raise SourceFault(
+                f"KAFKA: {error.args[0].str()}", hint="look at the options that are handed to the client"
+            ) from error
 
     def _fault(self, error: Any) -> SourceFault:
         if error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:

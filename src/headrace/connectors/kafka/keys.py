@@ -52,7 +52,11 @@ def needed_keys(
     """
     found = [match for each in unneeded if (match := _of_key(each, key, covers_time, times)) is not None]
     candidates = _candidates(found, type_)
-    return None if candidates is None else {value for value in candidates if not any(contains(match, value, type_) for match in found)}
+    return (
+        None
+        if candidates is None
+        else {value for value in candidates if not any(contains(match, value, type_) for match in found)}
+    )
 
 
 def _of_key(wanted: Pattern, key: str, covers_time: Callable[[Match], bool], times: tuple[str, ...]) -> Match | None:

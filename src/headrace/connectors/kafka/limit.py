@@ -10,7 +10,14 @@ from collections.abc import Callable, Sequence
 Offsets = list[int]
 
 
-def cut(begins: Sequence[int], ends: Sequence[int], counted: Sequence[bool], limit: int, at: Callable[[int], Offsets], newest: int) -> Offsets:
+def cut(
+    begins: Sequence[int],
+    ends: Sequence[int],
+    counted: Sequence[bool],
+    limit: int,
+    at: Callable[[int], Offsets],
+    newest: int,
+) -> Offsets:
     """New ends at which the `counted` partitions give about `limit` records.
 
     `at` says the offsets of the first records from a moment on, `newest` is a moment after which there is nothing.

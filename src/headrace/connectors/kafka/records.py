@@ -46,7 +46,9 @@ class Reading:
 
     def chunk(self, records: Records, partition: int, counts: Sequence[int], schema: Schema, wanted: Schema) -> Chunk:
         """Rows with the columns `wanted`; `schema` has all columns, and the topic had these `counts` of partitions."""
-        looked_at = Schema(tuple(f for f in schema if f.name != self.time_of_record and (f.name in wanted.names or f.name == self.key)))
+        looked_at = Schema(
+            tuple(f for f in schema if f.name != self.time_of_record and (f.name in wanted.names or f.name == self.key))
+        )
         rows, owner, place, bad = self._rows(records, looked_at)
         if self.time_of_record is not None:
             stamps = pl.Series(self.time_of_record, records.stamps[owner] * 1000, dtype=pl.Int64)
@@ -59,16 +61,22 @@ class Reading:
                 keep[list(wrong)] = False
                 rows, owner, place = rows.filter(pl.Series(keep)), owner[keep], place[keep]
         seq = pl.Series("seq", _numbers(partition, records.offsets[owner], place), dtype=pl.Int64)
-        return Chunk(rows.select(wanted.names) if wanted.names else rows.select([]), seq, self._bad(records, partition, bad))
+        return Chunk(
+            rows.select(wanted.names) if wanted.names else rows.select([]), seq, self._bad(records, partition, bad)
+        )
 
-    def _rows(self, records: Records, schema: Schema) -> tuple[pl.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], dict[int, str]]:
+    def _rows(
+        self, records: Records, schema: Schema
+    ) -> tuple[pl.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], dict[int, str]]:
         """Rows, the record of each, its place there, and why records are bad."""
         if isinstance(self.form, Arrow):
             return _tables(records, schema)
         bad = {i: "the record has no value" for i, value in enumerate(records.values) if value is None}
         if isinstance(self.form, text.Csv):
             bad |= {
-                i: "a record of CSV is one line" for i, value in enumerate(records.values) if value is not None and b"\n" in value.rstrip(b"\r\n")
+                i: "a record of CSV is one line"
+                for i, value in enumerate(records.values)
+                if value is not None and b"\n" in value.rstrip(b"\r\n")
             }
         good = np.array([i for i in range(len(records.values)) if i not in bad], dtype=np.int64)
         values = [value.rstrip(b"\r\n") for i in good if (value := records.values[i]) is not None]
@@ -83,16 +91,25 @@ class Reading:
         at = np.searchsorted(lines.starts, parsed.positions, side="right") - 1
         return parsed.rows, good[at], parsed.positions - lines.starts[at], bad
 
-    def _misplaced(self, records: Records, column: pl.Series, owner: npt.NDArray[np.int64], partition: int, counts: Sequence[int]) -> dict[int, str]:
+    def _misplaced(
+        self, records: Records, column: pl.Series, owner: npt.NDArray[np.int64], partition: int, counts: Sequence[int]
+    ) -> dict[int, str]:
         """Rows whose record is not where its key says: a reader that leaves out partitions would not find them, so nobody does."""
         keys = pl.Series([records.keys[i] for i in owner], dtype=pl.Binary)
         said = keys.cast(pl.String, strict=False)
         differs = ~column.cast(pl.String).eq_missing(said) | column.is_null()
-        wrong = {row: f"its key is {_shown(keys[row])}, but {self.key} is {column[row]!r}" for row in differs.arg_true()}
-        away = [key for key in keys.drop_nulls().unique() if not any(murmur2(key) % count == partition for count in counts)]
+        wrong = {
+            row: f"its key is {_shown(keys[row])}, but {self.key} is {column[row]!r}" for row in differs.arg_true()
+        }
+        away = [
+            key for key in keys.drop_nulls().unique() if not any(murmur2(key) % count == partition for count in counts)
+        ]
         if away:
             for row in keys.is_in(pl.Series(away, dtype=pl.Binary).implode()).arg_true():
-                wrong.setdefault(row, f"its key {_shown(keys[row])} does not belong into partition {partition} of {counts[-1]} (murmur2)")
+                wrong.setdefault(
+                    row,
+                    f"its key {_shown(keys[row])} does not belong into partition {partition} of {counts[-1]} (murmur2)",
+                )
         return wrong
 
     def _bad(self, records: Records, partition: int, bad: dict[int, str]) -> pl.DataFrame | None:
@@ -100,10 +117,14 @@ class Reading:
             return None
         order = sorted(bad)
         values = [(records.values[i] or b"").decode(errors="replace") for i in order]
-        return bad_frame(values, [bad[i] for i in order], [f"{self.topic}:{partition}:{records.offsets[i]}" for i in order])
+        return bad_frame(
+            values, [bad[i] for i in order], [f"{self.topic}:{partition}:{records.offsets[i]}" for i in order]
+        )
 
 
-def _tables(records: Records, schema: Schema) -> tuple[pl.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], dict[int, str]]:
+def _tables(
+    records: Records, schema: Schema
+) -> tuple[pl.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], dict[int, str]]:
     frames: list[pl.DataFrame] = []
     owners: list[int] = []
     bad: dict[int, str] = {}
@@ -120,8 +141,18 @@ def _tables(records: Records, schema: Schema) -> tuple[pl.DataFrame, npt.NDArray
         frames.append(rows)
         owners.append(i)
     heights = [frame.height for frame in frames]
-    place = np.concatenate([np.arange(height, dtype=np.int64) for height in heights]) if frames else np.zeros(0, dtype=np.int64)
-    rows = pl.concat(frames) if frames and schema.names else pl.DataFrame(schema=schema.polars()) if schema.names else pl.DataFrame(height=len(place))
+    place = (
+        np.concatenate([np.arange(height, dtype=np.int64) for height in heights])
+        if frames
+        else np.zeros(0, dtype=np.int64)
+    )
+    rows = (
+        pl.concat(frames)
+        if frames and schema.names
+        else pl.DataFrame(schema=schema.polars())
+        if schema.names
+        else pl.DataFrame(height=len(place))
+    )
     return rows, np.repeat(np.array(owners, dtype=np.int64), heights), place, bad
 
 
@@ -140,13 +171,17 @@ def _table(value: bytes | None, schema: Schema) -> pl.DataFrame:
     assert isinstance(frame, pl.DataFrame)
     for field in schema:
         if not can_convert(frame[field.name].dtype, field.type):
-            raise ValueError(f"column {field.name!r} is {frame[field.name].dtype}, which cannot be read as {field.type.value}")
+            raise ValueError(
+                f"column {field.name!r} is {frame[field.name].dtype}, which cannot be read as {field.type.value}"
+            )
     return frame
 
 
 def _numbers(partition: int, offsets: npt.NDArray[np.int64], place: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     high = np.int64(partition & (1 << _PARTITION_BITS) - 1) << (_OFFSET_BITS + _ROW_BITS)
-    found: npt.NDArray[np.int64] = high | (offsets & ((1 << _OFFSET_BITS) - 1)) << _ROW_BITS | np.minimum(place, (1 << _ROW_BITS) - 1)
+    found: npt.NDArray[np.int64] = (
+        high | (offsets & ((1 << _OFFSET_BITS) - 1)) << _ROW_BITS | np.minimum(place, (1 << _ROW_BITS) - 1)
+    )
     return found
 
 

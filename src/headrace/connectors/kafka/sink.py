@@ -59,9 +59,14 @@ def target(connector: Connector, schema: Schema) -> Target:
         if field is None:
             raise NameFault(f"KAFKA: {option} names no column of the query: {name!r}", hint=near(name, schema.names))
         if field.type not in types:
-            raise TypeFault(f"KAFKA: {option} {name!r} is {field.type.value}", hint=f"it must be {' or '.join(each.value for each in types)}")
+            raise TypeFault(
+                f"KAFKA: {option} {name!r} is {field.type.value}",
+                hint=f"it must be {' or '.join(each.value for each in types)}",
+            )
         if form == "arrow":
-            raise QueryError(f"KAFKA: a record of format 'arrow' has many rows, so no {option}", hint="write format 'json'")
+            raise QueryError(
+                f"KAFKA: a record of format 'arrow' has many rows, so no {option}", hint="write format 'json'"
+            )
         chosen[option] = name
     return Target(there, form, chosen["key"], chosen["record_time"])
 
@@ -95,7 +100,9 @@ class KafkaSink:
             producer.begin_transaction()
             for key, value, time in self._records(pl.concat(frames).select(self._schema.names)):
                 self._send(producer, key, value, time)
-            producer.send_offsets_to_transaction([self._note(batch + 1)], self._group.consumer_group_metadata(), self._target.place.timeout)
+            producer.send_offsets_to_transaction(
+                [self._note(batch + 1)], self._group.consumer_group_metadata(), self._target.place.timeout
+            )
             producer.commit_transaction(self._target.place.timeout)
         except self._kafka.KafkaException as error:
             self.close()  # the next try begins anew: that ends what this one has left open
@@ -117,7 +124,9 @@ class KafkaSink:
             # keys must be where Kafka's own clients, and our source, look for them
             settings = {"transactional.id": self._name, "partitioner": "murmur2_random", "linger.ms": 5}
             producer = self._kafka.Producer(there.client(**settings), logger=_LOG)
-            producer.init_transactions(there.timeout)  # fences off, and ends, what an earlier process of this query began
+            producer.init_transactions(
+                there.timeout
+            )  # fences off, and ends, what an earlier process of this query began
             (note,) = self._group.committed([self._note(0)], there.timeout)
             self._next = max(note.offset, 0)
             self._producer = producer

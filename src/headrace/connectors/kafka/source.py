@@ -63,7 +63,9 @@ def layout(connector: Connector, schema: Schema) -> Layout:
     if key is not None and key == time:
         raise QueryError(f"KAFKA: {key!r} is the key and the time of a record", hint="name two columns")
     form = _form(str(require(connector, "format", "'json'")), options, schema, time)
-    return Layout(there, Reading(there.topic, form, None if time is None else str(time), None if key is None else str(key)), start)
+    return Layout(
+        there, Reading(there.topic, form, None if time is None else str(time), None if key is None else str(key)), start
+    )
 
 
 def check_kafka(stream: Stream) -> None:
@@ -90,7 +92,9 @@ class KafkaSource:
         """Look for new records and partitions, and go about `limit` records on, in all partitions up to the same time."""
         return self._latest(start, limit, lambda *_: True)
 
-    def latest_without(self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int) -> Offset:
+    def latest_without(
+        self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int
+    ) -> Offset:
         """The same, but the limit is on records of partitions that are needed."""
         return self._latest(start, limit, lambda split: not self._is_unneeded(split, unneeded))
 
@@ -100,12 +104,17 @@ class KafkaSource:
         ends = [end or 0 for end in topic.offsets("latest", partitions)]
         self._seen = ends
         if start is None:
-            begins = ends if self._layout.start == "latest" else [begin or 0 for begin in topic.offsets("earliest", partitions)]
+            begins = (
+                ends
+                if self._layout.start == "latest"
+                else [begin or 0 for begin in topic.offsets("earliest", partitions)]
+            )
             return {"from": begins, "at": begins}
         missing = len(ends) - len(start["at"])
         if missing < 0 or any(end < at for end, at in zip(ends, start["at"], strict=False)):
             raise SourceFault(
-                f"{self._layout.place} has less than was read of it already", hint="if it was made anew, start with a new checkpoint too"
+                f"{self._layout.place} has less than was read of it already",
+                hint="if it was made anew, start with a new checkpoint too",
             )
         # records of a partition that is new begin at 0
         begins = [*start["at"], *[0] * missing]
@@ -117,7 +126,10 @@ class KafkaSource:
         newest = max((stamp for stamp in topic.newest(partitions) if stamp is not None), default=0)
 
         def at(moment: int) -> list[int]:
-            return [end if found is None else found for found, end in zip(topic.offsets(moment, partitions), ends, strict=True)]
+            return [
+                end if found is None else found
+                for found, end in zip(topic.offsets(moment, partitions), ends, strict=True)
+            ]
 
         return {"from": start["from"], "at": cut(begins, ends, counted, limit, at, newest)}
 
@@ -142,7 +154,9 @@ class KafkaSource:
         for records in self._open().read(partition, begin, end):
             yield self._layout.reading.chunk(records, partition, counts, self._schema, wanted)
 
-    def read_without(self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]) -> Iterator[Chunk | Skipped]:
+    def read_without(
+        self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
+    ) -> Iterator[Chunk | Skipped]:
         """Leave out a partition into which no key belongs that is needed."""
         if not self._is_unneeded(split, unneeded):
             yield from self.read(split, columns)
@@ -160,7 +174,9 @@ class KafkaSource:
         if self._seen is None:
             topic = self._open()
             self._seen = [end or 0 for end in topic.offsets("latest", range(topic.partitions()))]
-        return len(offset["at"]) >= len(self._seen) and all(at >= end for at, end in zip(offset["at"], self._seen, strict=False))
+        return len(offset["at"]) >= len(self._seen) and all(
+            at >= end for at, end in zip(offset["at"], self._seen, strict=False)
+        )
 
     def forget(self, offset: Offset) -> None:
         """Do nothing: the topic is not ours."""
@@ -176,7 +192,17 @@ class KafkaSource:
         for partition, stop in enumerate(end["at"]):
             begin = begins[partition] if partition < len(begins) else 0
             if begin < stop:
-                found.append([partition, begin, stop, begin, origins[partition] if partition < first else 0, first, len(end["at"])])
+                found.append(
+                    [
+                        partition,
+                        begin,
+                        stop,
+                        begin,
+                        origins[partition] if partition < first else 0,
+                        first,
+                        len(end["at"]),
+                    ]
+                )
         return found
 
     def _is_unneeded(self, split: Split, unneeded: Sequence[Pattern]) -> bool:
@@ -196,7 +222,9 @@ class KafkaSource:
         field = self._schema.find(key)
         assert field is not None
         needed = needed_keys(key, field.type, unneeded, covers_time, () if time is None else (time,))
-        return needed is not None and all(partition not in homes(str(value), range(first, count + 1)) for value in needed)
+        return needed is not None and all(
+            partition not in homes(str(value), range(first, count + 1)) for value in needed
+        )
 
     def _newest_before(self, partition: int, end: int, origin: int) -> int | None:
         """The greatest timestamp of the records before `end`; None if it is of a record that is not of the stream."""
@@ -204,7 +232,11 @@ class KafkaSource:
         (newest,) = topic.newest([partition])
         if newest is None:
             return None
-        low, high, middle = 0, newest + 1, newest  # from `high` on there is no record before the end; mostly the newest of all is before it
+        low, high, middle = (
+            0,
+            newest + 1,
+            newest,
+        )  # from `high` on there is no record before the end; mostly the newest of all is before it
         while high - low > 1:
             (at,) = topic.offsets(middle, [partition])
             low, high = (middle, high) if at is not None and at < end else (low, middle)
@@ -218,7 +250,10 @@ def _check_column(option: str, name: str, schema: Schema, types: Sequence[Type])
     if field is None:
         raise NameFault(f"KAFKA: {option} names no column of the stream: {name!r}", hint=near(name, schema.names))
     if field.type not in types:
-        raise TypeFault(f"KAFKA: {option} {name!r} is {field.type.value}", hint=f"it must be {' or '.join(each.value for each in types)}")
+        raise TypeFault(
+            f"KAFKA: {option} {name!r} is {field.type.value}",
+            hint=f"it must be {' or '.join(each.value for each in types)}",
+        )
 
 
 def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
@@ -236,6 +271,13 @@ def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
             return Arrow()
         case "csv":
             # the record's own time is not in the line
-            return text.Csv(tuple(name for name in schema.names if name != time), delimiter(options), word(options, "null_value", ""))
+            return text.Csv(
+                tuple(name for name in schema.names if name != time),
+                delimiter(options),
+                word(options, "null_value", ""),
+            )
         case _:
-            raise NameFault(f"KAFKA cannot read format {form!r}", hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'")
+            raise NameFault(
+                f"KAFKA cannot read format {form!r}",
+                hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'",
+            )

@@ -31,12 +31,18 @@ def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
     return {None if qos.latency is None else qos.latency.strictness for qos in promises}
 
 
-def budget(promises: Mapping[str, tuple[Qos, int]], machine: Machine, committed: float, buckets: int, *, pressure: float = 0.0) -> int | None:
+def budget(
+    promises: Mapping[str, tuple[Qos, int]], machine: Machine, committed: float, buckets: int, *, pressure: float = 0.0
+) -> int | None:
     """Nanoseconds of work for each bucket on what may wait, if anything may wait for something else.
 
     `committed` are the busy seconds a second of all that may not wait, `pressure` by which share micro-batches took longer than they were meant to.
     """
-    strict = [qos.latency.curve.at(elapsed) for qos, elapsed in promises.values() if qos.latency is not None and is_strict(qos)]
+    strict = [
+        qos.latency.curve.at(elapsed)
+        for qos, elapsed in promises.values()
+        if qos.latency is not None and is_strict(qos)
+    ]
     if not strict or len(classes(qos for qos, _ in promises.values())) < 2:
         return None
     seconds = max(SHARE_OF_PROMISE * min(strict) / SECOND, LEAST * machine.fixed)
@@ -51,5 +57,6 @@ def left_unread(
     return frozenset(
         stream
         for stream, queries in readers.items()
-        if queries <= may_wait and max(waiting.get(query, 0) for query in queries) > (MOST_WAITING / 2 if stream in before else MOST_WAITING)
+        if queries <= may_wait
+        and max(waiting.get(query, 0) for query in queries) > (MOST_WAITING / 2 if stream in before else MOST_WAITING)
     )

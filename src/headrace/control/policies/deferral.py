@@ -26,7 +26,11 @@ def deferrals(running: Running, work: Mapping[VertexId, float], may_wait: frozen
     for vertex in whole:
         if not behind.isdisjoint(vertex.inputs):
             behind.add(vertex.id)
-        elif vertex.id in patient and work.get(vertex.id, 0.0) >= DEAR and (new := deferral_of(whole, vertex.id)) is not None:
+        elif (
+            vertex.id in patient
+            and work.get(vertex.id, 0.0) >= DEAR
+            and (new := deferral_of(whole, vertex.id)) is not None
+        ):
             found.append(new)
             behind.add(vertex.id)
     return tuple(found)

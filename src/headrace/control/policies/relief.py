@@ -33,7 +33,9 @@ class Pressure(Struct, frozen=True):
 
 def target(promises: Iterable[tuple[Qos, int]], fixed: float) -> float | None:
     """How long a micro-batch may take (seconds), given what queries promise and how long they have run; None if no latency must hold."""
-    strict = [qos.latency.curve.at(elapsed) for qos, elapsed in promises if qos.latency is not None and qos.latency.is_must]
+    strict = [
+        qos.latency.curve.at(elapsed) for qos, elapsed in promises if qos.latency is not None and qos.latency.is_must
+    ]
     return max(SHARE_OF_PROMISE * min(strict) / SECOND, LEAST * fixed) if strict else None
 
 

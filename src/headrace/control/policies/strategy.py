@@ -84,13 +84,25 @@ def weigh(found: Iterable[Standing]) -> tuple[Considered, ...]:
     if not broken:
         return ()
     top = min(CLASSES.index(each.strictness) for each in broken)
-    counted = [Considered(each.measure, each.strictness.weight) for each in broken if CLASSES.index(each.strictness) == top]
-    return (*counted, *(Considered(each.measure, _reduced(each)) for each in standing if each.is_kept and CLASSES.index(each.strictness) < top))
+    counted = [
+        Considered(each.measure, each.strictness.weight) for each in broken if CLASSES.index(each.strictness) == top
+    ]
+    return (
+        *counted,
+        *(
+            Considered(each.measure, _reduced(each))
+            for each in standing
+            if each.is_kept and CLASSES.index(each.strictness) < top
+        ),
+    )
 
 
 def scores(considered: Sequence[Considered]) -> dict[str, float]:
     """What each strategy would be worth."""
-    return {name: sum(each.weight * ranks[each.measure] / len(RANKS) for each in considered) for name, ranks in RANKS.items()}  # (10.1)
+    return {
+        name: sum(each.weight * ranks[each.measure] / len(RANKS) for each in considered)
+        for name, ranks in RANKS.items()
+    }  # (10.1)
 
 
 def judge(found: Sequence[Standing], current: str, past: Past, *, shedding: bool) -> Verdict:
@@ -131,8 +143,16 @@ def _noted(past: Past, strategy: str, broken: frozenset[Measure], kept: frozense
 
 def _in_circles(strategy: str, broken: frozenset[Measure], kept: frozenset[Measure], past: Past) -> bool:
     """Whether this would be to come back, once more, though what was broken is kept now and the other way round."""
-    back = [change for change in past.changes if change.strategy == strategy and change.broken <= broken and change.kept <= kept]
-    away = [change for change in past.changes if change.strategy != strategy and change.broken <= kept and change.kept <= broken]
+    back = [
+        change
+        for change in past.changes
+        if change.strategy == strategy and change.broken <= broken and change.kept <= kept
+    ]
+    away = [
+        change
+        for change in past.changes
+        if change.strategy != strategy and change.broken <= kept and change.kept <= broken
+    ]
     return len(back) >= MOST_RETURNS and len(away) >= MOST_RETURNS
 
 

@@ -51,7 +51,8 @@ def in_order(pages: Sequence[Page]) -> pl.DataFrame | None:
 def fire(rule: str, reaction: Reaction, rows: pl.DataFrame) -> Firing:
     """Note what is to be done for these detections."""
     arguments = [
-        _arguments(action.args, rows) if isinstance(action, CallFunction) and action.args is not None else None for action in reaction.actions
+        _arguments(action.args, rows) if isinstance(action, CallFunction) and action.args is not None else None
+        for action in reaction.actions
     ]
     visible = rows.drop(HIDDEN, strict=False)
     return Firing(rule, reaction, Page(visible).encode(), rows[TS].to_list(), list(_keys(rule, rows)), arguments)

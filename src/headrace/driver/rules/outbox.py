@@ -83,7 +83,8 @@ class Outbox:
         """Take calls durably, then wait a little until they have been made."""
         if self.fault is not None:
             raise HostFault(
-                f"rules cannot call any more: {self.fault}", hint="see that the checkpoint can be written; then start again"
+                f"rules cannot call any more: {self.fault}",
+                hint="see that the checkpoint can be written; then start again",
             ) from self.fault
         self._directory.mkdir(parents=True, exist_ok=True)
         data = msgspec.msgpack.encode(list(firings))
@@ -117,7 +118,10 @@ class Outbox:
         """Keep what could not be done in <rule>.failed."""
         if failures:
             frame = pl.DataFrame(failures, schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
-            spool.append(memory_directory(f"{rule}.failed", self._checkpoint), frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))))
+            spool.append(
+                memory_directory(f"{rule}.failed", self._checkpoint),
+                frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))),
+            )
             self._statistics.rules.setdefault(rule, RuleStatistics()).failed += len(failures)
 
     def _begin(self) -> None:
@@ -186,7 +190,12 @@ class Outbox:
                 self._function(target)(*((dict(call.row),) if call.args is None else call.args), key=call.key)
             case CallWebhook(url=url):
                 instant = format_instant(call.firing.instants[call.at])
-                post(url, {"rule": call.firing.rule, "key": call.key, "detected": instant, "detection": call.row}, call.key, seconds)
+                post(
+                    url,
+                    {"rule": call.firing.rule, "key": call.key, "detected": instant, "detection": call.row},
+                    call.key,
+                    seconds,
+                )
 
     def _function(self, target: str) -> Callable[..., Any]:
         if ":" in target:

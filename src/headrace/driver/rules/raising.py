@@ -30,7 +30,9 @@ def feeders(running: Running) -> dict[str, set[str]]:
                 direct.setdefault(action.event, set()).update(stream.name for stream in query.streams)
     found = {event: set(streams) for event, streams in direct.items()}
     while True:
-        wider = {event: streams.union(*(found.get(name, set()) for name in streams)) for event, streams in found.items()}
+        wider = {
+            event: streams.union(*(found.get(name, set()) for name in streams)) for event, streams in found.items()
+        }
         if wider == found:
             return found
         found = wider
@@ -46,4 +48,9 @@ def is_over(event: str, feeders: Mapping[str, set[str]], ended: Mapping[str, boo
         return True
     circle = {name for name in mine if event in feeders.get(name, ())}
     outside = mine - circle
-    return bool(circle) and not progress.unread and not circle & set(progress.raising) and all(ended.get(name, False) for name in outside)
+    return (
+        bool(circle)
+        and not progress.unread
+        and not circle & set(progress.raising)
+        and all(ended.get(name, False) for name in outside)
+    )

@@ -45,7 +45,11 @@ class Reactions:
         firings = [firing for rule in rules if (firing := self._firing(rule, detected.get(rule.query, ()))) is not None]
         self._switch(firings)
         self._raise(batch, firings, {stream.name for query in running.working for stream in query.streams}, ended)
-        calls = [firing for firing in firings if any(isinstance(each, CallFunction | CallWebhook) for each in firing.reaction.actions)]
+        calls = [
+            firing
+            for firing in firings
+            if any(isinstance(each, CallFunction | CallWebhook) for each in firing.reaction.actions)
+        ]
         if calls:
             self.outbox.put(batch, calls)
 
@@ -70,7 +74,9 @@ class Reactions:
                         if self.switch is not None:
                             self.switch(action.query, action.on)
                     except HeadraceError as error:
-                        self.outbox.keep(firing.rule, [failure(firing, 0, number, firing.detections()[0], error.message, 1)])
+                        self.outbox.keep(
+                            firing.rule, [failure(firing, 0, number, firing.detections()[0], error.message, 1)]
+                        )
 
     def _raise(self, batch: int, firings: Sequence[Firing], read: set[str], ended: bool) -> None:
         """Leave raised events for the next micro-batch; those that nobody reads are gone."""
@@ -100,7 +106,11 @@ class Reactions:
         failures = []
         for at, depth in enumerate(made[CASCADE].to_list()):
             if depth > limit or ended:
-                why = f"{depth} rules in a row led to this, and {limit} is the limit" if depth > limit else "all streams are closed"
+                why = (
+                    f"{depth} rules in a row led to this, and {limit} is the limit"
+                    if depth > limit
+                    else "all streams are closed"
+                )
                 failures.append(failure(firing, at, number, rows.row(at, named=True), why, 1))
         self.outbox.keep(firing.rule, failures)
         return made.clear() if ended else made.filter(pl.col(CASCADE) <= limit)

@@ -28,7 +28,9 @@ class Promises:
         self.ends: Collection[VertexId] = ()
         self.asked = 0  # bounds that sources gave on demand
         self.owed: dict[VertexId, int] = {}  # bounds that a tuple on its way makes needless, if it arrives
-        self.signalled: dict[VertexId, None] = {}  # merging vertices whose register was written and that have not run since
+        self.signalled: dict[
+            VertexId, None
+        ] = {}  # merging vertices whose register was written and that have not run since
 
     def hand_on(self, name: VertexId, bound: int, *, with_tuples: bool) -> int | None:
         """Pass on what a merging vertex can promise after what it emitted; returns the bound if it must go as punctuation."""
@@ -70,7 +72,10 @@ class Promises:
         return True
 
     def send_due(
-        self, operators: Mapping[VertexId, Operator], sources: Mapping[VertexId, Sequence[VertexId]], guards: Mapping[VertexId, int]
+        self,
+        operators: Mapping[VertexId, Operator],
+        sources: Mapping[VertexId, Sequence[VertexId]],
+        guards: Mapping[VertexId, int],
     ) -> bool:
         """Let sources say that the time has come which an operator or a guard at its input waits for, such as the end of a window."""
         if self._ets is None:
@@ -102,7 +107,10 @@ class Promises:
         """Whether a bound would raise a register at the end of a vertex's arcs now; as a punctuation it costs steps, so only of one that waits."""
         network = self._network
         arcs = (arc for arc in network.arcs[name] if arc.target in network.registers and network.is_empty(arc.path))
-        return any(network.registers[arc.target].values[arc.port] < bound and (self._registers or network.blocked(arc.target)) for arc in arcs)
+        return any(
+            network.registers[arc.target].values[arc.port] < bound and (self._registers or network.blocked(arc.target))
+            for arc in arcs
+        )
 
     def _known(self, source: VertexId, bound: int) -> bool:
         """Whether a source leads only to registers, and all are as far as a bound already."""

@@ -22,7 +22,9 @@ class EtsArc:
     path: tuple[Arc, ...]
 
 
-def ets_arcs(graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]) -> dict[VertexId, tuple[EtsArc, ...]]:
+def ets_arcs(
+    graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]
+) -> dict[VertexId, tuple[EtsArc, ...]]:
     """The arcs of each source and merging vertex of which every way leads to a register or an end."""
     readers, vertices = graph.readers(), graph.by_id()
     found: dict[VertexId, tuple[EtsArc, ...]] = {}

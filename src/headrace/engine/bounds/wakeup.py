@@ -14,7 +14,11 @@ def upstream_sources(graph: Graph) -> dict[VertexId, tuple[VertexId, ...]]:
     """The sources from which each vertex's input stems; of a source, itself."""
     found: dict[VertexId, tuple[VertexId, ...]] = {}
     for vertex in graph:
-        found[vertex.id] = tuple(dict.fromkeys(source for origin in vertex.inputs for source in found[origin])) if vertex.inputs else (vertex.id,)
+        found[vertex.id] = (
+            tuple(dict.fromkeys(source for origin in vertex.inputs for source in found[origin]))
+            if vertex.inputs
+            else (vertex.id,)
+        )
     return found
 
 
@@ -36,7 +40,11 @@ def waits(
         if not network.blocked(name) or not found.holds:
             continue
         needed = min(head.stamp for head in found.heads if head is not None)
-        holding = [origin for port, origin in enumerate(network.vertices[name].inputs) if found.heads[port] is None and found.values[port] < needed]
+        holding = [
+            origin
+            for port, origin in enumerate(network.vertices[name].inputs)
+            if found.heads[port] is None and found.values[port] < needed
+        ]
         yield tuple(dict.fromkeys(source for origin in holding for source in sources[origin])), needed
     for name, operator in operators.items():
         due = operator.due()
@@ -44,7 +52,9 @@ def waits(
             yield sources[name], due
 
 
-def next_wakeup(waiting: Iterator[tuple[tuple[VertexId, ...], int]], bounds: Mapping[VertexId, int], ets: Ets) -> int | None:
+def next_wakeup(
+    waiting: Iterator[tuple[tuple[VertexId, ...], int]], bounds: Mapping[VertexId, int], ets: Ets
+) -> int | None:
     """The earliest time at which sources alone could release what waits."""
     return min((time for sources, bound in waiting for time in _all_reach(sources, bound, bounds, ets)), default=None)
 

@@ -79,7 +79,9 @@ class Cycle:
         return not self._network.ready.keys().isdisjoint(row.arcs)
 
     def signals(self, row: Row) -> bool:
-        return bool(self._promises.signalled) and any(arc.target in self._promises.signalled for arc in self._network.arcs.get(row.vertex, ()))
+        return bool(self._promises.signalled) and any(
+            arc.target in self._promises.signalled for arc in self._network.arcs.get(row.vertex, ())
+        )
 
     def more(self, row: Row) -> bool:
         return self.runnable(row.vertex)
@@ -133,7 +135,9 @@ class Cycle:
 
     def _enter(self, state: State, *, again: bool) -> Visit:
         row = self.table.rows[state]
-        if not again or (row.batch is not None and self._count >= row.batch):  # before a sink, batches follow each other
+        if not again or (
+            row.batch is not None and self._count >= row.batch
+        ):  # before a sink, batches follow each other
             self._at, self._count = state, 0
             self._room = self._network.unread(row.vertex) if row.rule in _BY_ENTRY else None
         return Visit(row.vertex, None if row.batch is None else row.batch - self._count)
@@ -168,7 +172,10 @@ class Cycle:
         self._sent += 1
         if self.yields(row):
             return row.state
-        return next((arc.target for arc in self._network.arcs.get(row.vertex, ()) if arc.target in self._promises.signalled), None)
+        return next(
+            (arc.target for arc in self._network.arcs.get(row.vertex, ()) if arc.target in self._promises.signalled),
+            None,
+        )
 
     def _stranded(self) -> Visit | None:
         """Who can execute though no rule leads there: in this fragment first, nearest to the output first, then from the sources."""
@@ -177,7 +184,10 @@ class Cycle:
         here = None if self._at is None else self.table.fragments[self._at]
         depth, fragments = self._network.depth, self.table.fragments
         names.sort(key=lambda name: (fragments[name] != here, -depth[name]))
-        for group in ([name for name in names if fragments[name] == here], [name for name in names if fragments[name] != here]):
+        for group in (
+            [name for name in names if fragments[name] == here],
+            [name for name in names if fragments[name] != here],
+        ):
             inner = next((name for name in group if not self._from_source(name) and self.runnable(name)), None)
             if inner is not None:
                 return self._enter(inner, again=False)
@@ -192,7 +202,9 @@ class Cycle:
     def _from_source(self, name: VertexId) -> bool:
         """Whether all its unread input lies in sources' buffers."""
         ports = [port for port in self._network.ports[name] if (name, port) in self._network.ready]
-        return bool(ports) and all(self.table.rows[self._origin(name, port)].rule.startswith("SOURCE") for port in ports)
+        return bool(ports) and all(
+            self.table.rows[self._origin(name, port)].rule.startswith("SOURCE") for port in ports
+        )
 
     def _origin(self, name: VertexId, port: int) -> State:
         state = self.table.rows[name].pred[port]
@@ -219,7 +231,9 @@ class Cycle:
         network = self._network
         while True:
             sent = self._sent
-            for name in sorted((name for name in network.registers if network.blocked(name)), key=lambda name: -network.depth[name]):
+            for name in sorted(
+                (name for name in network.registers if network.blocked(name)), key=lambda name: -network.depth[name]
+            ):
                 found = self._climb(name, set())
                 if found is not None:
                     return found
@@ -252,5 +266,7 @@ class Cycle:
                 if not first and self.runnable(state):
                     return self._enter(state, again=False)
                 # one input holds up a merging operator; what another operator waits for, any of its inputs may bring
-                ports = (self._network.blocking(state),) if state in self._network.registers else self._network.ports[state]
+                ports = (
+                    (self._network.blocking(state),) if state in self._network.registers else self._network.ports[state]
+                )
                 return next((found for port in ports if (found := self._climb(row.pred[port], seen)) is not None), None)

@@ -71,7 +71,12 @@ class Dispatch:
 
     def _arcs(self) -> Iterator[Arc]:
         """Those that can be cut."""
-        return ((vertex.id, port) for vertex in self._graph if vertex.id not in self._ends for port in range(len(vertex.inputs)))
+        return (
+            (vertex.id, port)
+            for vertex in self._graph
+            if vertex.id not in self._ends
+            for port in range(len(vertex.inputs))
+        )
 
     def _rebuild(self) -> None:
         self._cycle.use(build_table(self._graph, self._ends, self._breaks, self._rule))

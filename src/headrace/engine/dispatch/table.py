@@ -41,9 +41,13 @@ class Table:
     def text(self) -> str:
         """The table as people read it."""
         lines = [("state", "pred", "succ", "rule")]
-        lines += [(row.state, ",".join(row.pred) or "-", ",".join(row.succ) or "-", row.rule) for row in self.rows.values()]
+        lines += [
+            (row.state, ",".join(row.pred) or "-", ",".join(row.succ) or "-", row.rule) for row in self.rows.values()
+        ]
         widths = [max(len(line[i]) for line in lines) for i in range(4)]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        )
 
 
 def fork_state(vertex: VertexId) -> State:
@@ -56,10 +60,19 @@ def break_state(arc: Arc) -> State:
     return f"break:{arc[0]}:{arc[1]}"
 
 
-def build_table(graph: Graph, ends: Collection[VertexId], breaks: Collection[Arc], rule: Callable[[VertexId, bool], tuple[str, int | None]]) -> Table:
+def build_table(
+    graph: Graph,
+    ends: Collection[VertexId],
+    breaks: Collection[Arc],
+    rule: Callable[[VertexId, bool], tuple[str, int | None]],
+) -> Table:
     """Make the rows of a graph; `rule(vertex, before_sink)` names an operator's rule and batch."""
     readers = graph.readers()
-    open_arcs = {v.id: tuple(arc for arc in readers[v.id] if arc[0] not in ends and arc not in breaks) for v in graph if v.id not in ends}
+    open_arcs = {
+        v.id: tuple(arc for arc in readers[v.id] if arc[0] not in ends and arc not in breaks)
+        for v in graph
+        if v.id not in ends
+    }
     rows: dict[State, Row] = {}
     sources: list[State] = []
     for vertex in graph:
@@ -85,7 +98,13 @@ def build_table(graph: Graph, ends: Collection[VertexId], breaks: Collection[Arc
     return Table(rows, _fragments(rows), tuple(sources))
 
 
-def _pred(reader: VertexId, port: int, origin: VertexId, breaks: Collection[Arc], open_arcs: Mapping[VertexId, tuple[Arc, ...]]) -> State:
+def _pred(
+    reader: VertexId,
+    port: int,
+    origin: VertexId,
+    breaks: Collection[Arc],
+    open_arcs: Mapping[VertexId, tuple[Arc, ...]],
+) -> State:
     if (reader, port) in breaks:
         return break_state((reader, port))
     return fork_state(origin) if len(open_arcs[origin]) > 1 else origin

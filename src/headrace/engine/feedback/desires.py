@@ -15,7 +15,19 @@ from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.operators.operator import Operator
-from headrace.operators.specs import Exchange, Filter, Impute, Output, Pace, PartialAggregate, Project, Receive, Scan, TableJoin, Union
+from headrace.operators.specs import (
+    Exchange,
+    Filter,
+    Impute,
+    Output,
+    Pace,
+    PartialAggregate,
+    Project,
+    Receive,
+    Scan,
+    TableJoin,
+    Union,
+)
 
 
 class Wish(Struct, frozen=True):
@@ -84,7 +96,10 @@ class Wishes:
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
     """Where tuples may overtake each other: nobody put them in order, and nobody behind takes their order for time."""
-    merging = {*merging, *(vertex.id for vertex in graph if isinstance(vertex.spec, Pace))}  # who comes later may be late
+    merging = {
+        *merging,
+        *(vertex.id for vertex in graph if isinstance(vertex.spec, Pace)),
+    }  # who comes later may be late
     steady = leading_to(graph, merging)
     in_order: set[VertexId] = set()
     free: set[Arc] = set()

@@ -61,7 +61,13 @@ class Guard(Struct):
 class Assumptions:
     """The guards of a running graph, by arc, and what follows from them."""
 
-    def __init__(self, network: Network, operators: Mapping[VertexId, Operator], bounds: Mapping[VertexId, int], answer: Respond = respond) -> None:
+    def __init__(
+        self,
+        network: Network,
+        operators: Mapping[VertexId, Operator],
+        bounds: Mapping[VertexId, int],
+        answer: Respond = respond,
+    ) -> None:
         self._network, self._operators, self._bounds = network, operators, bounds
         self.answer = answer  # how operators respond
         self.by_arc: dict[Arc, list[Guard]] = {}
@@ -147,7 +153,11 @@ class Assumptions:
     def look(self, vertex: VertexId) -> None:
         """Find the groups that match by now and will for ever."""
         facts = self._known(vertex)
-        alive = [wanted for wanted in self.watches[vertex] if (end := until(wanted, facts)) is None or end > self._bounds[vertex]]
+        alive = [
+            wanted
+            for wanted in self.watches[vertex]
+            if (end := until(wanted, facts)) is None or end > self._bounds[vertex]
+        ]
         for wanted in alive:
             for group in self._operators[vertex].settled(wanted):
                 self._take(((vertex, 0),), group, "group")
@@ -202,7 +212,10 @@ class Assumptions:
                 self._put(guard)
         for guard in self.guards():
             if guard.kind != "derived":
-                known = {arc: [one.pattern for one in found if one.kind != "derived" and one is not guard] for arc, found in self.by_arc.items()}
+                known = {
+                    arc: [one.pattern for one in found if one.kind != "derived" and one is not guard]
+                    for arc, found in self.by_arc.items()
+                }
                 self._note(self._spread((guard.arc,), guard.pattern, known))
 
     def _take(self, arcs: Sequence[Arc], wanted: Pattern, kind: Literal["told", "group"]) -> bool:
@@ -260,7 +273,13 @@ class Assumptions:
     def _raise_register(self, reader: VertexId, port: int, wanted: Pattern) -> None:
         """A merging vertex need not wait for what it would drop: if all before a time is assumed, its register is as far as that."""
         found, match = self._network.registers.get(reader), wanted.get(TS)
-        if found is None or len(wanted.terms) > 1 or not isinstance(match, Between) or match.low is not None or match.but:
+        if (
+            found is None
+            or len(wanted.terms) > 1
+            or not isinstance(match, Between)
+            or match.low is not None
+            or match.but
+        ):
             return
         if isinstance(match.high, int):
             found.write(port, match.high + (not match.open_high))
@@ -273,10 +292,14 @@ class Assumptions:
         end = until(wanted, facts)
         return end if end is None or arc[0] not in self._network.registers else end + 1
 
-    def _spread(self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None) -> Spread:
+    def _spread(
+        self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None
+    ) -> Spread:
         if known is None:
             known = {arc: [guard.pattern for guard in guards] for arc, guards in self.by_arc.items()}
-        return spread_from(self._graph, arcs, wanted, known=known, taps=self._taps, facts=self.facts(), answer=self.answer)
+        return spread_from(
+            self._graph, arcs, wanted, known=known, taps=self._taps, facts=self.facts(), answer=self.answer
+        )
 
     def facts(self) -> Mapping[VertexId, Facts]:
         """What is known of every vertex's output."""
@@ -306,7 +329,9 @@ class Assumptions:
         """What sources were told and is over."""
         for source, said in list(self.relayed.items()):
             facts = self._known(source)
-            self.relayed[source] = [one for one in said if (end := until(one.pattern, facts)) is None or end > self._bounds.get(source, end)]
+            self.relayed[source] = [
+                one for one in said if (end := until(one.pattern, facts)) is None or end > self._bounds.get(source, end)
+            ]
 
 
 def guards_of(part: Graph, taps: Collection[VertexId], found: Spread, facts: Mapping[VertexId, Facts]) -> list[Guard]:
@@ -315,4 +340,6 @@ def guards_of(part: Graph, taps: Collection[VertexId], found: Spread, facts: Map
     inner = [(arc, wanted, vertices[arc[0]].inputs[arc[1]]) for arc, wanted in found.guards if arc[0] in vertices]
     guards = [Guard(*arc, wanted, until(wanted, facts[origin]), "derived", True) for arc, wanted, origin in inner]
     tapped = [(name, wanted) for name, wanted in found.unneeded if name in taps]
-    return guards + [Guard(tap_of(name), 0, wanted, until(wanted, facts[name]), "derived", True) for name, wanted in tapped]
+    return guards + [
+        Guard(tap_of(name), 0, wanted, until(wanted, facts[name]), "derived", True) for name, wanted in tapped
+    ]

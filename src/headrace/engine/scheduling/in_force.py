@@ -42,7 +42,9 @@ def shares_of(running: Running, graph: Graph) -> tuple[Share, ...]:
 def fairness_of(running: Running) -> Fairness:
     """Who may have a turn, and what keeps schedulers from starving anybody."""
     said, may = running.fairness, running.eligibility
-    return Fairness(None if said.mode == "none" else float(said.period), said.mode == "dynamic", Eligibility(may.tuples, may.waited))
+    return Fairness(
+        None if said.mode == "none" else float(said.period), said.mode == "dynamic", Eligibility(may.tuples, may.waited)
+    )
 
 
 def standings_of(running: Running) -> dict[VertexId, Standing]:
@@ -63,9 +65,17 @@ def standings_of(running: Running) -> dict[VertexId, Standing]:
 def urgent_in(running: Running) -> frozenset[VertexId]:
     """The vertices of the queries whose latency is meant most strictly, if there are others: a budget is for what those do."""
     for strictness in (Strictness.MUST, Strictness.BEST_EFFORT):
-        urgent = [query for query in running.queries if query.qos.latency is not None and query.qos.latency.strictness is strictness]
+        urgent = [
+            query
+            for query in running.queries
+            if query.qos.latency is not None and query.qos.latency.strictness is strictness
+        ]
         if urgent:
-            return frozenset(vertex.id for query in urgent for vertex in query.graph) if len(urgent) < len(running.queries) else frozenset()
+            return (
+                frozenset(vertex.id for query in urgent for vertex in query.graph)
+                if len(urgent) < len(running.queries)
+                else frozenset()
+            )
     return frozenset()
 
 

@@ -47,7 +47,9 @@ class Turns(Struct, frozen=True):
 class Scheduled:
     """One graph, run by schedulers. `runnable` says whether a vertex can execute, `cost` what a tuple costs there."""
 
-    def __init__(self, network: Network, runnable: Callable[[VertexId], bool], cost: Callable[[VertexId], Cost], turns: Turns) -> None:
+    def __init__(
+        self, network: Network, runnable: Callable[[VertexId], bool], cost: Callable[[VertexId], Cost], turns: Turns
+    ) -> None:
         self._network, self._runnable, self._cost = network, runnable, cost
         self._shares: tuple[Share, ...] = ()
         self._units: dict[str, tuple[Unit, ...]] = {}
@@ -78,7 +80,9 @@ class Scheduled:
         """The next execution; None if no unit can run."""
         while True:
             if self._pass is not None:
-                found = None if self._pass.gated and self._rest() <= 0 else self._pass.next(self._network, self._runnable)
+                found = (
+                    None if self._pass.gated and self._rest() <= 0 else self._pass.next(self._network, self._runnable)
+                )
                 if found is not None:
                     return Visit(found, self._fitting(found))
                 self._pass = None
@@ -176,7 +180,9 @@ class _Pass:
                 self._place += 1
                 self._left = None
             else:
-                self._place = max((place for place, name in enumerate(self._vertices) if runnable(name)), default=len(self._vertices))
+                self._place = max(
+                    (place for place, name in enumerate(self._vertices) if runnable(name)), default=len(self._vertices)
+                )
                 self._left = 1
             if self._place == len(self._vertices):
                 return None

@@ -36,7 +36,9 @@ class Unit:
     selectivity: float = 1.0  # results a tuple
     weight: float = 1.0
     promise: int | None = None  # microseconds from arrival to result
-    counted: frozenset[VertexId] = frozenset()  # those that no earlier unit of its kind has, so that their queues are counted once
+    counted: frozenset[VertexId] = (
+        frozenset()
+    )  # those that no earlier unit of its kind has, so that their queues are counted once
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +62,37 @@ class Part:
 
 def assumed_cost(vertex: Vertex) -> Cost:
     """What a vertex is taken to cost before anybody measured it."""
-    selectivity = PASSING if isinstance(vertex.spec, Filter) else ENDING if isinstance(vertex.spec, SessionAggregate | WhileAggregate) else 1.0
+    selectivity = (
+        PASSING
+        if isinstance(vertex.spec, Filter)
+        else ENDING
+        if isinstance(vertex.spec, SessionAggregate | WhileAggregate)
+        else 1.0
+    )
     return Cost(SERVICE.get(kind_of(vertex.spec), _SERVICE) * 1e9, selectivity, _SIZE, _SIZE)
 
 
-def costs_with_all_behind(graph: Graph, costs: Mapping[VertexId, Cost], ends: Collection[VertexId]) -> dict[VertexId, float]:
+def costs_with_all_behind(
+    graph: Graph, costs: Mapping[VertexId, Cost], ends: Collection[VertexId]
+) -> dict[VertexId, float]:
     """Nanoseconds that a tuple costs at each vertex together with what comes of it up to the ends, which cost nothing."""
     found: dict[VertexId, float] = {}
     readers = graph.readers()
     for vertex in reversed(graph.vertices):
         behind = sum(found[reader] for reader, _ in readers[vertex.id])
-        found[vertex.id] = 0.0 if vertex.id in ends else costs[vertex.id].service_ns + costs[vertex.id].selectivity * behind
+        found[vertex.id] = (
+            0.0 if vertex.id in ends else costs[vertex.id].service_ns + costs[vertex.id].selectivity * behind
+        )
     return found
 
 
 def units_of(kinds: Iterable[UnitKind], part: Part) -> tuple[Unit, ...]:
     """All units of these kinds, in an order that depends on the graph alone."""
-    costs = {vertex.id: part.costs.get(vertex.id) or assumed_cost(vertex) for vertex in part.graph if vertex.id in part.vertices}
+    costs = {
+        vertex.id: part.costs.get(vertex.id) or assumed_cost(vertex)
+        for vertex in part.graph
+        if vertex.id in part.vertices
+    }
     found: list[Unit] = []
     for kind in kinds:
         seen: set[VertexId] = set()
@@ -91,7 +107,10 @@ class _Stages:
 
     def __init__(self, part: Part, costs: Mapping[VertexId, Cost]) -> None:
         readers = part.graph.readers()
-        self.readers = {name: tuple(dict.fromkeys(reader for reader, _ in readers[name] if reader in part.vertices)) for name in part.vertices}
+        self.readers = {
+            name: tuple(dict.fromkeys(reader for reader, _ in readers[name] if reader in part.vertices))
+            for name in part.vertices
+        }
         self.order = [vertex.id for vertex in part.graph if vertex.id in part.vertices]
         self.level: dict[VertexId, int] = {}
         for vertex in part.graph:
@@ -124,20 +143,34 @@ def _units(kind: UnitKind, part: Part, stages: _Stages) -> list[Unit]:
         case "envelope":
             return _envelope(stages)
         case "greedy":
-            return _segments(kind, stages, [(path := stages.path(name), greedy_segments(path)) for name in stages.leaves])
+            return _segments(
+                kind, stages, [(path := stages.path(name), greedy_segments(path)) for name in stages.leaves]
+            )
         case "memory-optimal":
-            return _segments(kind, stages, [(path := stages.path(name), memory_optimal_segments(path)) for name in stages.leaves])
+            return _segments(
+                kind, stages, [(path := stages.path(name), memory_optimal_segments(path)) for name in stages.leaves]
+            )
         case "simplified":
-            return _segments(kind, stages, [(path := stages.path(name), simplified_segments(path)) for name in stages.leaves])
+            return _segments(
+                kind, stages, [(path := stages.path(name), simplified_segments(path)) for name in stages.leaves]
+            )
 
 
 def _operator(stages: _Stages, name: VertexId) -> Unit:
     stage = stages.stage(name)
-    return Unit("operator", (name,), stage.capacity, operator_release(stage, consumers=len(stages.readers[name])), stage.selectivity)
+    return Unit(
+        "operator",
+        (name,),
+        stage.capacity,
+        operator_release(stage, consumers=len(stages.readers[name])),
+        stage.selectivity,
+    )
 
 
 def _path(path: Path) -> Unit:
-    order = tuple(reversed(dict.fromkeys(stage.name for stage in reversed(bottom_up(path)))))  # where two ways meet, behind both
+    order = tuple(
+        reversed(dict.fromkeys(stage.name for stage in reversed(bottom_up(path))))
+    )  # where two ways meet, behind both
     return Unit("path", order, path_capacity(path), path_release(path), _results(path))
 
 
@@ -158,7 +191,9 @@ def _plans(part: Part, stages: _Stages) -> list[Unit]:
         names = [name for name in stages.order if name in plan]
         place = {name: number for number, name in enumerate(names)}
         if names:
-            found.append(Unit("plan", tuple(sorted(names, key=lambda name: (stages.level[name], -place[name]))), 1.0, 1.0))
+            found.append(
+                Unit("plan", tuple(sorted(names, key=lambda name: (stages.level[name], -place[name]))), 1.0, 1.0)
+            )
     return found
 
 
@@ -171,7 +206,11 @@ def _envelope(stages: _Stages) -> list[Unit]:
             rate = segment_rate(path, segment)
             for name in segment:
                 steepest[name] = max(rate, steepest.get(name, rate))
-    return [Unit("envelope", (name,), stages.stage(name).capacity, steepest[name]) for name in stages.order if name in steepest]
+    return [
+        Unit("envelope", (name,), stages.stage(name).capacity, steepest[name])
+        for name in stages.order
+        if name in steepest
+    ]
 
 
 def _segments(kind: UnitKind, stages: _Stages, cut: Iterable[tuple[Path, Iterable[Segment]]]) -> list[Unit]:

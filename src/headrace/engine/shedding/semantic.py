@@ -67,7 +67,9 @@ class SemanticShedder:
                 return np.asarray(-np.abs(values - center))
 
 
-def _below(ranks: NDArray[np.float64], seen: NDArray[np.float64], share: float, coins: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _below(
+    ranks: NDArray[np.float64], seen: NDArray[np.float64], share: float, coins: NDArray[np.float64]
+) -> NDArray[np.bool_]:
     """Which ranks are among the least `share` of those seen; of those just at the border so many, by coin, that it is that share."""
     wanted = share * len(seen)
     if wanted <= 0:

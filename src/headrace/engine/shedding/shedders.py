@@ -55,8 +55,14 @@ class Shedders:
     def use(self, settings: Mapping[Arc, ShedAt]) -> None:
         """Drop this from now on; a shedder that stays as it is goes on with what it remembers."""
         before, self.settings = self.settings, dict(settings)
-        kept = {arc: self._shedders[arc] for arc, setting in settings.items() if arc in self._shedders and before[arc] == setting}
-        self._shedders = {arc: kept.get(arc) or build(setting, self._shedders.get(arc)) for arc, setting in settings.items()}
+        kept = {
+            arc: self._shedders[arc]
+            for arc, setting in settings.items()
+            if arc in self._shedders and before[arc] == setting
+        }
+        self._shedders = {
+            arc: kept.get(arc) or build(setting, self._shedders.get(arc)) for arc, setting in settings.items()
+        }
         self.active = bool(settings)
 
     def begin(self, *seed: object) -> None:
@@ -104,7 +110,11 @@ class Shedders:
 
     def remembered(self) -> list[Remembered]:
         """What must survive a restart."""
-        return [Remembered(*arc, shedder.memory()) for arc, shedder in self._shedders.items() if isinstance(shedder, SemanticShedder)]
+        return [
+            Remembered(*arc, shedder.memory())
+            for arc, shedder in self._shedders.items()
+            if isinstance(shedder, SemanticShedder)
+        ]
 
     def restore(self, remembered: Iterable[Remembered]) -> None:
         """Go on with what was remembered."""

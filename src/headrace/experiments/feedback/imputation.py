@@ -103,7 +103,9 @@ def report(size: Size, trial: Trial) -> Outcome:
         for cut in CUTS:
             trial.progress(f"{service} service, cut {cut}", done, parts)
             seeds = trial.seeds(1 if service == "constant" else size.seeds)
-            seen = [impute(cut, size.tuples, rho=RHO[service], service=draw(service, RHO[service], seed)) for seed in seeds]
+            seen = [
+                impute(cut, size.tuples, rho=RHO[service], service=draw(service, RHO[service], seed)) for seed in seeds
+            ]
             losses[service, cut] = Sample(tuple(one.dropped for one in seen))
             if service == "constant":
                 fixed[cut] = seen[0]
@@ -119,7 +121,11 @@ def report(size: Size, trial: Trial) -> Outcome:
         "two parameters that were fitted to two figures prove nothing about the cut; but of 4,950 pairs none gave both with the cut at the tolerance",
         "hw is the newest timestamp that PACE has seen, tol its tolerance; ours by default is hw - tol / 2",
     )
-    return Outcome((*_claims(fixed, within), *_counts(fixed), *_losses(losses), *_ranking(losses), _vector()), _panels(fixed, losses), notes)
+    return Outcome(
+        (*_claims(fixed, within), *_counts(fixed), *_losses(losses), *_ranking(losses), _vector()),
+        _panels(fixed, losses),
+        notes,
+    )
 
 
 def impute(
@@ -145,7 +151,9 @@ def impute(
     costs = Costs(of={"impute": round(rho * period)}, drawn={} if service is None else {"impute": service})
     trace = Simulation(engine, VirtualClock(), costs).run(_arrivals(plan, tuples, period))
     times = tuple(emission.time for emission in trace.emissions if emission.row["n"] % 2 == 1)
-    purged = sum(guard.saved for guard in (*engine.assumptions.guards(), *engine.assumptions.ended) if guard.reader == "impute")
+    purged = sum(
+        guard.saved for guard in (*engine.assumptions.guards(), *engine.assumptions.ended) if guard.reader == "impute"
+    )
     return Imputed(times, tuples // 2 - len(times) - purged, purged)
 
 
@@ -163,7 +171,13 @@ def draw(service: Service, rho: float, seed: int) -> Callable[[], int] | None:
 
 def split_before(pace: Pace) -> Graph:
     """Clean and dirty tuples come as two streams, so PACE sees a clean one as soon as it has come, as with an operator per thread."""
-    return Graph((Vertex("clean", Scan("clean", ("k", "n"))), Vertex("dirty", Scan("dirty", ("k", "n"))), *_rest(pace, "clean", "dirty")))
+    return Graph(
+        (
+            Vertex("clean", Scan("clean", ("k", "n"))),
+            Vertex("dirty", Scan("dirty", ("k", "n"))),
+            *_rest(pace, "clean", "dirty"),
+        )
+    )
 
 
 def split_within(pace: Pace) -> Graph:
@@ -179,7 +193,11 @@ def split_within(pace: Pace) -> Graph:
 
 def _rest(pace: Pace, clean: str, dirty: str) -> tuple[Vertex, ...]:
     filled = Project((("k", Call("coalesce", (K, Constant(0, Type.INT)), Type.INT)), ("n", N)))
-    return Vertex("impute", filled, (dirty,)), Vertex("pace", pace, (clean, "impute")), Vertex("out", Output("out"), ("pace",))
+    return (
+        Vertex("impute", filled, (dirty,)),
+        Vertex("pace", pace, (clean, "impute")),
+        Vertex("out", Output("out"), ("pace",)),
+    )
 
 
 def _arrivals(plan: Graph, tuples: int, period: int) -> list[Arrival]:
@@ -201,13 +219,17 @@ def _claims(fixed: Mapping[str, Imputed], within: Mapping[str, Imputed]) -> Iter
         yield Finding(what, ours, near(ours, paper, tolerance), paper, DROPPED["constant"][list(CUTS).index(cut)], "%")
     for cut, paper in (("none", PAPER_NONE), ("hw", PAPER_TOLD)):
         ours = within[cut].dropped
-        yield Finding(f"split in the engine, one thread, cut {cut}: dropped", ours, near(ours, paper, 0.03), paper, None, "%")
+        yield Finding(
+            f"split in the engine, one thread, cut {cut}: dropped", ours, near(ours, paper, 0.03), paper, None, "%"
+        )
 
 
 def _counts(fixed: Mapping[str, Imputed]) -> Iterator[Finding]:
     for cut, published in SIMULATOR.items():
         seen = fixed[cut]
-        for what, ours, theirs in zip(("timely", "late", "purged"), (seen.timely, seen.late, seen.purged), published, strict=True):
+        for what, ours, theirs in zip(
+            ("timely", "late", "purged"), (seen.timely, seen.late, seen.purged), published, strict=True
+        ):
             yield Finding(f"constant service, cut {cut}: {what}", float(ours), exact(ours, theirs), None, float(theirs))
 
 
@@ -215,7 +237,9 @@ def _losses(losses: Mapping[tuple[Service, str], Sample]) -> Iterator[Finding]:
     for (service, cut), ours in losses.items():
         if service != "constant":
             published = DROPPED[service][list(CUTS).index(cut)]
-            yield Finding(f"{service} service, cut {cut}: dropped", ours.mean, near(ours, published, 0.03), None, published, "%")
+            yield Finding(
+                f"{service} service, cut {cut}: dropped", ours.mean, near(ours, published, 0.03), None, published, "%"
+            )
 
 
 def _ranking(losses: Mapping[tuple[Service, str], Sample]) -> Iterator[Finding]:
@@ -224,7 +248,9 @@ def _ranking(losses: Mapping[tuple[Service, str], Sample]) -> Iterator[Finding]:
         means = [losses[service, cut].mean for cut in CUTS]
         none, edge, later, half, newest = means
         holds = none >= edge > later > max(half, newest) and abs(half - newest) < 1.5
-        yield Finding(f"{service} service: cuts from worst to best", _order(means), claim(holds), None, _order(published))
+        yield Finding(
+            f"{service} service: cuts from worst to best", _order(means), claim(holds), None, _order(published)
+        )
 
 
 def _measured(losses: Mapping[tuple[Service, str], Sample]) -> list[tuple[Service, tuple[float, ...]]]:
@@ -239,24 +265,55 @@ def _order(losses: list[float] | tuple[float, ...]) -> str:
 def _vector() -> Finding:
     """24 tuples, service 2 periods, tolerance 3."""
     ours = ", ".join(str(impute(cut, 24, period=10, rho=2, tolerance=3).timely) for cut in ("none", "hw - tol", "hw"))
-    return Finding("24 tuples, service 2 periods, tolerance 3: timely with cut none, hw - tol, hw", ours, claim(ours == "6, 6, 8"), None, "6, 6, 8")
+    return Finding(
+        "24 tuples, service 2 periods, tolerance 3: timely with cut none, hw - tol, hw",
+        ours,
+        claim(ours == "6, 6, 8"),
+        None,
+        "6, 6, 8",
+    )
 
 
 def _panels(fixed: Mapping[str, Imputed], losses: Mapping[tuple[Service, str], Sample]) -> tuple[Panel, ...]:
     series = []
     for service, published in _measured(losses):
-        series.append(Series(f"{service} service", tuple((float(place), losses[service, cut].mean) for place, cut in enumerate(CUTS)), "bars"))
+        series.append(
+            Series(
+                f"{service} service",
+                tuple((float(place), losses[service, cut].mean) for place, cut in enumerate(CUTS)),
+                "bars",
+            )
+        )
         marks = tuple((float(place), value) for place, value in enumerate(published))
         series.append(Series(f"{service}, simulator", marks, "marks", f"{service} service"))
-    series += [Series("paper: no feedback", ((0, PAPER_NONE),), "level"), Series("paper: feedback", ((0, PAPER_TOLD),), "level")]
+    series += [
+        Series("paper: no feedback", ((0, PAPER_NONE),), "level"),
+        Series("paper: feedback", ((0, PAPER_TOLD),), "level"),
+    ]
     ticks = ("none", "hw - tol", "+ 2 services", "hw - tol / 2", "hw")
-    dropped = Panel("Imputed in vain or not at all", "what is older is assumed", "dirty tuples dropped, %", tuple(series), ticks=ticks)
-    end = max((seen.times[-1] for seen in fixed.values() if seen.times), default=0)  # the last are in time, as nothing newer comes any more
-    curves = tuple(Series(f"cut {cut}", _running(seen, end)) for cut, seen in fixed.items() if cut != "hw - tol + 2 services")
+    dropped = Panel(
+        "Imputed in vain or not at all",
+        "what is older is assumed",
+        "dirty tuples dropped, %",
+        tuple(series),
+        ticks=ticks,
+    )
+    end = max(
+        (seen.times[-1] for seen in fixed.values() if seen.times), default=0
+    )  # the last are in time, as nothing newer comes any more
+    curves = tuple(
+        Series(f"cut {cut}", _running(seen, end)) for cut, seen in fixed.items() if cut != "hw - tol + 2 services"
+    )
     return dropped, Panel("Imputed tuples in time", "time / period of dirty tuples", "timely tuples so far", curves)
 
 
 def _running(seen: Imputed, end: int) -> tuple[tuple[float, float], ...]:
     """How many had come by then, at some twenty times."""
     times = np.linspace(0, end, 22)
-    return tuple(zip((times / PERIOD).tolist(), np.searchsorted(np.array(seen.times), times, "right").astype(float).tolist(), strict=True))
+    return tuple(
+        zip(
+            (times / PERIOD).tolist(),
+            np.searchsorted(np.array(seen.times), times, "right").astype(float).tolist(),
+            strict=True,
+        )
+    )

@@ -115,7 +115,11 @@ def play(size: Size, trial: Trial) -> Runs:
         for hour in range(size.hours):
             rows = readings(hour, size.detectors, chance)
             for done, (case, one) in enumerate(maps.items()):
-                trial.progress(f"hour {hour}, {case[0]}, every {case[1]} minutes", hour * len(cases) + done, size.hours * len(cases))
+                trial.progress(
+                    f"hour {hour}, {case[0]}, every {case[1]} minutes",
+                    hour * len(cases) + done,
+                    size.hours * len(cases),
+                )
                 one.play(hour, rows)
         return {case: one.finish() for case, one in maps.items()}
 
@@ -160,7 +164,8 @@ class SpeedMap:
         self._session.drain()
         vertices = self._session.statistics().vertices
         filtered, averaged = (
-            sum(seen.tuples_in for name, seen in vertices.items() if name.startswith(kind)) for kind in ("filter", "partialaggregate")
+            sum(seen.tuples_in for name, seen in vertices.items() if name.startswith(kind))
+            for kind in ("filter", "partialaggregate")
         )
         telling = statistics.fmean(self._telling) if self._telling else 0.0
         return Work(filtered, averaged, self._rows, statistics.median(self._hours), telling, frozenset(self._shown))
@@ -202,7 +207,9 @@ def readings(hour: int, detectors: int, chance: np.random.Generator) -> list[dic
 def cost(work: Work, none: Work) -> float:
     """Per cent of F0's time, if operations cost what the paper's figures imply."""
     shares = (ours / theirs for ours, theirs in zip(work.counts, none.counts, strict=True))
-    return COSTS["fixed"] + sum(COSTS[kind] * share for kind, share in zip(("filter", "average", "output"), shares, strict=True))
+    return COSTS["fixed"] + sum(
+        COSTS[kind] * share for kind, share in zip(("filter", "average", "output"), shares, strict=True)
+    )
 
 
 def _claims(runs: Runs) -> Iterator[Finding]:
@@ -210,25 +217,50 @@ def _claims(runs: Runs) -> Iterator[Finding]:
         ours = 100 - cost(runs[name, PERIODS[0]], runs["F0", PERIODS[0]])
         yield Finding(f"{name}, {REACHES[name]}: saved, by cost", ours, near(ours, paper, 0.01), paper, paper, "%")
     spread = max(_spread([cost(runs[name, period], runs["F0", period]) for period in PERIODS]) for name in PAPER)
-    yield Finding("visible segment changes every 2, 4 or 6 min: by cost", spread, claim(spread <= 2), "no visible overhead", "within 2", "points")
+    yield Finding(
+        "visible segment changes every 2, 4 or 6 min: by cost",
+        spread,
+        claim(spread <= 2),
+        "no visible overhead",
+        "within 2",
+        "points",
+    )
 
 
 def _times(runs: Runs) -> Iterator[Finding]:
     """Savings are those of our machine and operators, which no figure of the paper confirms or contradicts."""
     for name, paper in PAPER.items():
         saved = [_saved(runs, name, period) for period in PERIODS]
-        yield Finding(f"{name}: wall time saved", Range(min(saved), max(saved)), "not comparable", paper, WALL[name], "%")
+        yield Finding(
+            f"{name}: wall time saved", Range(min(saved), max(saved)), "not comparable", paper, WALL[name], "%"
+        )
     spread = max(_spread([_saved(runs, name, period) for period in PERIODS]) for name in PAPER)
     verdict = claim(spread <= 2) if noise(runs) <= 2 else "not comparable"
-    yield Finding("changes every 2, 4 or 6 min: wall time of the replay", spread, verdict, "no visible overhead", "within 2", "points")
+    yield Finding(
+        "changes every 2, 4 or 6 min: wall time of the replay",
+        spread,
+        verdict,
+        "no visible overhead",
+        "within 2",
+        "points",
+    )
     live = max(100 * work.telling / (60 * period) for (_, period), work in runs.items())
-    yield Finding("telling, of the time of a stretch that is not replayed", live, claim(live <= 0.1), "no visible overhead", None, "%")
+    yield Finding(
+        "telling, of the time of a stretch that is not replayed",
+        live,
+        claim(live <= 0.1),
+        "no visible overhead",
+        None,
+        "%",
+    )
 
 
 def _counts(runs: Runs, size: Size) -> Iterator[Finding]:
     """The same with every period, or the finding is bad."""
     for name, published in SIMULATOR.items():
-        for place, (what, whole) in enumerate(zip(("tuples filtered", "tuples averaged", "rows put out"), published, strict=True)):
+        for place, (what, whole) in enumerate(
+            zip(("tuples filtered", "tuples averaged", "rows put out"), published, strict=True)
+        ):
             counts, expected = [runs[name, period].counts[place] for period in PERIODS], whole * size.share
             worst = max(counts, key=lambda count: abs(count - expected))
             yield Finding(f"{name}: {what}", float(worst), exact(worst, expected), None, expected)
@@ -256,8 +288,20 @@ def _panels(runs: Runs) -> tuple[Panel, ...]:
     by_cost = [cost(runs[name, PERIODS[0]], runs["F0", PERIODS[0]]) for name in REACHES]
     saved = (
         Series("by cost", _points(by_cost), "bars"),
-        Series("paper", tuple((float(list(REACHES).index(name)), 100 - value) for name, value in PAPER.items()), "marks", "by cost"),
-        *(Series(f"wall time, every {period} min", _points([100 - _saved(runs, name, period) for name in REACHES]), "bars") for period in PERIODS),
+        Series(
+            "paper",
+            tuple((float(list(REACHES).index(name)), 100 - value) for name, value in PAPER.items()),
+            "marks",
+            "by cost",
+        ),
+        *(
+            Series(
+                f"wall time, every {period} min",
+                _points([100 - _saved(runs, name, period) for name in REACHES]),
+                "bars",
+            )
+            for period in PERIODS
+        ),
     )
     none = runs["F0", PERIODS[0]].counts
     kinds = ("filtered", "averaged", "put out")
@@ -266,7 +310,12 @@ def _panels(runs: Runs) -> tuple[Panel, ...]:
         for place, kind in enumerate(kinds)
     )
     marks = tuple(
-        Series(f"{kind}, simulator", _points([100 * one[place] / SIMULATOR["F0"][place] for one in SIMULATOR.values()]), "marks", kind)
+        Series(
+            f"{kind}, simulator",
+            _points([100 * one[place] / SIMULATOR["F0"][place] for one in SIMULATOR.values()]),
+            "marks",
+            kind,
+        )
         for place, kind in enumerate(kinds)
     )
     ticks = tuple(f"{name} {reach or 'none'}" for name, reach in REACHES.items())

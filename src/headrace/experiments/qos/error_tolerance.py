@@ -61,7 +61,9 @@ def report(size: Size, trial: Trial) -> Outcome:
 def simulate(tolerance: float, size: Size, seed: int) -> Watched:
     """One run, beginning with segments."""
     plan = network(RATES, LOAD)
-    return watch(plan, feed(plan, FEED, size.seconds, seed), "segment", Relief(plan, tolerance), every=size.every, seed=seed)
+    return watch(
+        plan, feed(plan, FEED, size.seconds, seed), "segment", Relief(plan, tolerance), every=size.every, seed=seed
+    )
 
 
 class Relief:
@@ -108,19 +110,38 @@ def _findings(seen: Mapping[float, Watched]) -> Iterator[Finding]:
     held = {tolerance: watched.memory() for tolerance, watched in seen.items()}
     whole = seen[0.0]
     for tolerance, watched in seen.items():
-        yield Finding(f"tolerance {100 * tolerance:.0f} %: mean latency", latencies[tolerance], "not comparable", None, None, "s")
+        yield Finding(
+            f"tolerance {100 * tolerance:.0f} %: mean latency", latencies[tolerance], "not comparable", None, None, "s"
+        )
         if tolerance:
             lost = 1 - len(watched.seen.times) / len(whole.seen.times)
-            yield Finding(f"tolerance {100 * tolerance:.0f} %: results lost", 100 * lost, claim(0 < lost <= tolerance), "within it", None, "%")
+            yield Finding(
+                f"tolerance {100 * tolerance:.0f} %: results lost",
+                100 * lost,
+                claim(0 < lost <= tolerance),
+                "within it",
+                None,
+                "%",
+            )
     for what, values in (("mean latency", latencies), ("mean memory", held)):
         falls = list(values.values()) == sorted(values.values(), reverse=True)
         ratio = values[TOLERANCES[-1]] / values[0.0]
-        yield Finding(f"{what}: 30 % to 0 %", ratio, claim(falls and ratio < 1), "the lower, the more may be lost", None, "x")
+        yield Finding(
+            f"{what}: 30 % to 0 %", ratio, claim(falls and ratio < 1), "the lower, the more may be lost", None, "x"
+        )
     first = [name for _, name in whole.strategies]
-    yield Finding("strategies without tolerance", ", then ".join(first), claim(first[1:2] == ["path-capacity"]), "path-capacity first")
+    yield Finding(
+        "strategies without tolerance",
+        ", then ".join(first),
+        claim(first[1:2] == ["path-capacity"]),
+        "path-capacity first",
+    )
     dropped = [watched.seen.dropped for watched in seen.values()]
     yield Finding(
-        "tuples dropped, 0 % and 30 %", f"{dropped[0]:,} and {dropped[-1]:,}", claim(dropped[0] == 0 < dropped[-1]), "none without tolerance"
+        "tuples dropped, 0 % and 30 %",
+        f"{dropped[0]:,} and {dropped[-1]:,}",
+        claim(dropped[0] == 0 < dropped[-1]),
+        "none without tolerance",
     )
 
 

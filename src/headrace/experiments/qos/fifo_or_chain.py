@@ -67,7 +67,10 @@ def run(trial: Trial) -> Outcome:
     for done, name in enumerate(names):
         trial.progress(name, done, len(names))
         seen[name] = simulate(name)
-    notes = ("a unit of time is what a tuple takes at a select; tuples may be cut", "the schedulers are those of the engine, with its units")
+    notes = (
+        "a unit of time is what a tuple takes at a select; tuples may be cut",
+        "the schedulers are those of the engine, with its units",
+    )
     return Outcome(tuple(_findings(seen)), (_panel(seen, "waiting"), _panel(seen, "out")), notes)
 
 
@@ -144,6 +147,13 @@ def _panel(seen: Mapping[str, Rows], what: str) -> Panel:
         ours = seen[name].waiting if what == "waiting" else seen[name].out
         curves.append(Series(name, tuple((float(time), value) for time, value in enumerate(ours, 1))))
         published = table[0] if what == "waiting" else table[1]
-        curves.append(Series(f"{name}, published", tuple((float(time), value) for time, value in enumerate(published, 1)), "marks", name))
+        curves.append(
+            Series(
+                f"{name}, published",
+                tuple((float(time), value) for time, value in enumerate(published, 1)),
+                "marks",
+                name,
+            )
+        )
     title, unit = ("What waits", "tuples") if what == "waiting" else ("What comes out", "tuples in a unit of time")
     return Panel(title, "time", unit, tuple(curves))

@@ -28,7 +28,13 @@ class Printed:
     length: tuple[float, float]
 
 
-def _printed(name: str, rates: tuple[float, float], served: tuple[float, float], delay: tuple[float, float], length: tuple[float, float]) -> Printed:
+def _printed(
+    name: str,
+    rates: tuple[float, float],
+    served: tuple[float, float],
+    delay: tuple[float, float],
+    length: tuple[float, float],
+) -> Printed:
     return Printed(name, JoinQueue(rates, (1 / served[0], 1 / served[1])), delay, length)
 
 
@@ -94,9 +100,24 @@ def _column(printed: Printed, delay: Sample) -> Iterator[Finding]:
     queue, name = printed.queue, printed.name
     length = Sample(tuple(queue.rate * each for each in delay.values))
     yield Finding(f"{name}: delay, by formula", delay.mean, near(delay, queue.wait, 0.03), None, queue.wait, "s")
-    yield Finding(f"{name}: delay, as measured", delay.mean, near(delay, printed.delay[1], 0.1), printed.delay[1], queue.wait, "s")
-    yield Finding(f"{name}: delay, printed theory", queue.wait, near(queue.wait, printed.delay[0], 0.02), printed.delay[0], None, "s")
-    yield Finding(f"{name}: queue, as measured", length.mean, near(length, printed.length[1], 0.06), printed.length[1], queue.rate * queue.wait)
+    yield Finding(
+        f"{name}: delay, as measured", delay.mean, near(delay, printed.delay[1], 0.1), printed.delay[1], queue.wait, "s"
+    )
+    yield Finding(
+        f"{name}: delay, printed theory",
+        queue.wait,
+        near(queue.wait, printed.delay[0], 0.02),
+        printed.delay[0],
+        None,
+        "s",
+    )
+    yield Finding(
+        f"{name}: queue, as measured",
+        length.mean,
+        near(length, printed.length[1], 0.06),
+        printed.length[1],
+        queue.rate * queue.wait,
+    )
     theory = queue.rate * queue.wait
     yield Finding(f"{name}: queue, printed theory", theory, near(theory, printed.length[0], 0.02), printed.length[0])
 
@@ -104,18 +125,36 @@ def _column(printed: Printed, delay: Sample) -> Iterator[Finding]:
 def _claims(delays: Mapping[str, Sample], waits: Mapping[str, Times]) -> Iterator[Finding]:
     high, low = TABLES[2], TABLES[4]
     fall = delays[high.name].mean / delays[low.name].mean
-    yield Finding("windows 2 : 1: delay at 91 % to that at 68 %", fall, claim(fall > 4), "falls steeply", 0.01705 / 0.00365, "x")
+    yield Finding(
+        "windows 2 : 1: delay at 91 % to that at 68 %", fall, claim(fall > 4), "falls steeply", 0.01705 / 0.00365, "x"
+    )
     for printed, dominates in ((high, "the wait does"), (low, "service does")):
         service = printed.queue.utilisation / printed.queue.rate
         ratio = delays[printed.name].mean / service
         holds = ratio > 1 if dominates == "the wait does" else ratio < 1
-        yield Finding(f"{printed.name}: wait to service; which dominates", ratio, claim(holds), dominates, printed.queue.wait / service, "x")
+        yield Finding(
+            f"{printed.name}: wait to service; which dominates",
+            ratio,
+            claim(holds),
+            dominates,
+            printed.queue.wait / service,
+            "x",
+        )
     for printed in (TABLES[0], high):
         off = max(abs(_share(waits[printed.name], t) - printed.queue.waits_at_most(t)) for t in _moments(printed))
-        yield Finding(f"{printed.name}: farthest from the distribution", 100 * off, claim(off < 0.03), "follows it", None, "points")
+        yield Finding(
+            f"{printed.name}: farthest from the distribution",
+            100 * off,
+            claim(off < 0.03),
+            "follows it",
+            None,
+            "points",
+        )
     seen = waits[high.name]
     longest = float(seen.max() / seen.mean())
-    yield Finding(f"{high.name}: longest wait to the mean", longest, claim(longest >= 8), "10 x the mean, rarely", None, "x")
+    yield Finding(
+        f"{high.name}: longest wait to the mean", longest, claim(longest >= 8), "10 x the mean, rarely", None, "x"
+    )
 
 
 def _moments(printed: Printed) -> list[float]:

@@ -35,7 +35,11 @@ class Size:
     loads: tuple[float, ...] = LOADS
 
 
-SIZES: Mapping[Scale, Size] = {"quick": Size(1, 20, 50, (0.7, 0.9, 0.95, 0.99)), "normal": Size(3, 100, 200), "full": Size(6, 3600, 2000)}
+SIZES: Mapping[Scale, Size] = {
+    "quick": Size(1, 20, 50, (0.7, 0.9, 0.95, 0.99)),
+    "normal": Size(3, 100, 200),
+    "full": Size(6, 3600, 2000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +97,42 @@ def _claims(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, f
     first, last = min(means), max(means)
     before, after = ((means[end] - means[start]) / (end - start) for start, end in ((first, KNEE), (KNEE, last)))
     theory = (foreseen[last] - foreseen[KNEE]) / (last - KNEE) / ((foreseen[KNEE] - foreseen[first]) / (KNEE - first))
-    yield Finding("Poisson: growth beyond 95 % to that before", after / before, claim(after > 3 * before), "sharp beyond 95 %", theory, "x")
+    yield Finding(
+        "Poisson: growth beyond 95 % to that before",
+        after / before,
+        claim(after > 3 * before),
+        "sharp beyond 95 %",
+        theory,
+        "x",
+    )
     below = [load for load in means if load < KNEE]
     off = max(similar[load].mean.mean / means[load] for load in below)
-    yield Finding("below 95 %: mean, self-similar to Poisson, at most", off, claim(off < 1.15), "nearly equal", None, "x")
+    yield Finding(
+        "below 95 %: mean, self-similar to Poisson, at most", off, claim(off < 1.15), "nearly equal", None, "x"
+    )
     highest = max(below)
     ratios = {
         "largest": similar[highest].largest.mean / poisson[highest].largest.mean,
         "deviation": similar[highest].spread.mean / poisson[highest].spread.mean,
     }
     for what, ratio in ratios.items():
-        yield Finding(f"at {100 * highest:.0f} %: {what}, self-similar to Poisson", ratio, claim(ratio > 1.5), "much higher", None, "x")
+        yield Finding(
+            f"at {100 * highest:.0f} %: {what}, self-similar to Poisson",
+            ratio,
+            claim(ratio > 1.5),
+            "much higher",
+            None,
+            "x",
+        )
     beyond = similar[last].mean.mean / foreseen[last]
-    yield Finding(f"at {100 * last:.0f} %: self-similar mean to the model", beyond, claim(beyond > 1), "the model is optimistic", None, "x")
+    yield Finding(
+        f"at {100 * last:.0f} %: self-similar mean to the model",
+        beyond,
+        claim(beyond > 1),
+        "the model is optimistic",
+        None,
+        "x",
+    )
 
 
 def _figures(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> Iterator[Finding]:
@@ -115,11 +142,16 @@ def _figures(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, 
 
 
 def _panels(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> tuple[Panel, Panel]:
-    means = [Series(kind, tuple((100 * load, 1000 * each.mean.mean) for load, each in loads.items())) for kind, loads in seen.items()]
+    means = [
+        Series(kind, tuple((100 * load, 1000 * each.mean.mean) for load, each in loads.items()))
+        for kind, loads in seen.items()
+    ]
     means.append(Series("model", tuple((100 * load, 1000 * value) for load, value in foreseen.items()), "dashed"))
     spread = []
     for kind, loads in seen.items():
-        spread.append(Series(f"{kind}, largest", tuple((100 * load, 1000 * each.largest.mean) for load, each in loads.items())))
+        spread.append(
+            Series(f"{kind}, largest", tuple((100 * load, 1000 * each.largest.mean) for load, each in loads.items()))
+        )
         deviation = tuple((100 * load, 1000 * each.spread.mean) for load, each in loads.items())
         spread.append(Series(f"{kind}, deviation", deviation, "dashed", f"{kind}, largest"))
     return (

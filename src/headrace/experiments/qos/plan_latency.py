@@ -86,7 +86,9 @@ def report(size: Size, trial: Trial) -> Outcome:
     lower: dict[float, Compared] = {}
     for done, load in enumerate(LOADS):
         trial.progress(f"load {load:.0%}", 3 + done, parts)
-        lower[load] = compare(at_load(networks["hierarchical"], load), replace(size, seeds=max(2, size.seeds // 2)), trial)
+        lower[load] = compare(
+            at_load(networks["hierarchical"], load), replace(size, seeds=max(2, size.seeds // 2)), trial
+        )
     findings = (*_tables(seen), *_claims(seen, exhaustive, lower))
     notes = (
         f"virtual time: {size.seeds} seeds of {size.rounds:,} rounds ({0.29 * size.rounds * size.seeds / 60:.0f} min; published: 5 to 8 h)",
@@ -94,7 +96,9 @@ def report(size: Size, trial: Trial) -> Outcome:
         "rates of the three streams of the plan are not published; here all five streams have the same",
         "the simulator's column is the forecast of the model, with the misprinted formulas corrected",
     )
-    return Outcome(findings, (*(_panel(name, seen[name]) for name in seen), _load_panel(lower, seen["hierarchical"])), notes)
+    return Outcome(
+        findings, (*(_panel(name, seen[name]) for name in seen), _load_panel(lower, seen["hierarchical"])), notes
+    )
 
 
 def global_order(network: Network) -> Network:
@@ -111,7 +115,9 @@ def global_order(network: Network) -> Network:
 def compare(network: Network, size: Size, trial: Trial) -> Compared:
     """Foresee and simulate one network."""
     expected = forecast(network)
-    foreseen = {name: expected.stations[name].wait for name in TARGET_STATIONS} | {PLAN: expected.queries[TARGET].latency}
+    foreseen = {name: expected.stations[name].wait for name in TARGET_STATIONS} | {
+        PLAN: expected.queries[TARGET].latency
+    }
     runs = [SimulatedRounds(network, size.rounds, seed) for seed in trial.seeds(size.seeds)]
     found = {name: Sample(tuple(each.wait(name) for each in runs)) for name in TARGET_STATIONS}
     return Compared(foreseen, found | {PLAN: Sample(tuple(each.latency(TARGET) for each in runs))})
@@ -123,25 +129,47 @@ def _tables(seen: Mapping[str, Compared]) -> Iterator[Finding]:
             theory, best, worst = PUBLISHED[name][what]
             ours = compared.found[what]
             # the first wait sets how long a round is
-            verdict = "not comparable" if (name, what) == ("hierarchical", "O1") else near(ours, Range(min(theory, best), worst), 0.1)
+            verdict = (
+                "not comparable"
+                if (name, what) == ("hierarchical", "O1")
+                else near(ours, Range(min(theory, best), worst), 0.1)
+            )
             yield Finding(f"{name}: {what}", ours.mean, verdict, Range(best, worst), compared.foreseen[what], "s")
 
 
 def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[float, Compared]) -> Iterator[Finding]:
     for name, compared in seen.items():
         errors = [compared.error(what) for what in WHAT]
-        yield Finding(f"{name}: largest error of the forecast", 100 * max(errors), claim(max(errors) <= ERRORS[name]), 100 * ERRORS[name], None, "%")
+        yield Finding(
+            f"{name}: largest error of the forecast",
+            100 * max(errors),
+            claim(max(errors) <= ERRORS[name]),
+            100 * ERRORS[name],
+            None,
+            "%",
+        )
     every = [compared.error(what) for compared in seen.values() for what in WHAT]
     mean = sum(every) / len(every)
     yield Finding("error of the forecast on average", 100 * mean, claim(mean < 0.095), "below 9.5 %", None, "%")
     for load, each in lower.items():
         off = each.error()
         verdict = _surely(off, 2 * each.found[PLAN].error / each.foreseen[PLAN], 0.03)
-        yield Finding(f"load {100 * load:.0f} %: error of the forecast for the plan", 100 * off, verdict, "below 3 %", None, "%")
+        yield Finding(
+            f"load {100 * load:.0f} %: error of the forecast for the plan", 100 * off, verdict, "below 3 %", None, "%"
+        )
     ratio = seen["global"].foreseen[PLAN] / seen["hierarchical"].foreseen[PLAN]
-    yield Finding("global to hierarchical: forecast for the plan", ratio, near(ratio, 1.63, 0.1), 0.246832 / 0.15111, None, "x")
+    yield Finding(
+        "global to hierarchical: forecast for the plan", ratio, near(ratio, 1.63, 0.1), 0.246832 / 0.15111, None, "x"
+    )
     measured = seen["global"].found[PLAN].mean / seen["hierarchical"].found[PLAN].mean
-    yield Finding("global to hierarchical: the plan", measured, near(measured, Range(1.485, 1.703), 0.1), Range(1.485, 1.703), ratio, "x")
+    yield Finding(
+        "global to hierarchical: the plan",
+        measured,
+        near(measured, Range(1.485, 1.703), 0.1),
+        Range(1.485, 1.703),
+        ratio,
+        "x",
+    )
     saved = exhaustive.found[PLAN].mean / seen["hierarchical"].found[PLAN].mean
     foreseen = exhaustive.foreseen[PLAN] / seen["hierarchical"].foreseen[PLAN]
     gated = seen["hierarchical"].found[PLAN]
@@ -158,18 +186,39 @@ def _surely(value: float, noise: float, limit: float) -> Verdict:
 
 def _panel(name: str, compared: Compared) -> Panel:
     series = [
-        Series("ours", tuple((float(place), 1000 * compared.found[what].mean) for place, what in enumerate(WHAT)), "bars"),
-        Series("forecast", tuple((float(place), 1000 * compared.foreseen[what]) for place, what in enumerate(WHAT)), "bars"),
-        Series("published, best run", tuple((float(place), 1000 * PUBLISHED[name][what][1]) for place, what in enumerate(WHAT)), "marks", "ours"),
-        Series("published, theory", tuple((float(place), 1000 * PUBLISHED[name][what][0]) for place, what in enumerate(WHAT)), "marks", "forecast"),
+        Series(
+            "ours", tuple((float(place), 1000 * compared.found[what].mean) for place, what in enumerate(WHAT)), "bars"
+        ),
+        Series(
+            "forecast", tuple((float(place), 1000 * compared.foreseen[what]) for place, what in enumerate(WHAT)), "bars"
+        ),
+        Series(
+            "published, best run",
+            tuple((float(place), 1000 * PUBLISHED[name][what][1]) for place, what in enumerate(WHAT)),
+            "marks",
+            "ours",
+        ),
+        Series(
+            "published, theory",
+            tuple((float(place), 1000 * PUBLISHED[name][what][0]) for place, what in enumerate(WHAT)),
+            "marks",
+            "forecast",
+        ),
     ]
-    return Panel(f"{name.capitalize()} rounds at 90 %", "operator", "ms", tuple(series), log_y=name == "hierarchical", ticks=WHAT)
+    return Panel(
+        f"{name.capitalize()} rounds at 90 %", "operator", "ms", tuple(series), log_y=name == "hierarchical", ticks=WHAT
+    )
 
 
 def _load_panel(lower: Mapping[float, Compared], high: Compared) -> Panel:
     every = {**lower, 0.9: high}
     series = (
         Series("ours", tuple((100 * load, 1000 * compared.found[PLAN].mean) for load, compared in every.items())),
-        Series("forecast", tuple((100 * load, 1000 * compared.foreseen[PLAN]) for load, compared in every.items()), "dashed", "ours"),
+        Series(
+            "forecast",
+            tuple((100 * load, 1000 * compared.foreseen[PLAN]) for load, compared in every.items()),
+            "dashed",
+            "ours",
+        ),
     )
     return Panel("Latency of the plan by load", "load, %", "ms", series)

@@ -24,7 +24,19 @@ from headrace.testing.simulation.stations import Dispatch, Processor, Seen
 
 PC = "path-capacity"
 STRATEGIES: Mapping[str, Scheduler] = {
-    **{name: SCHEDULERS[name] for name in (PC, "fifo", "round-robin", "segment", "memory-optimal", "chain", "simplified", "path-capacity-output")},
+    **{
+        name: SCHEDULERS[name]
+        for name in (
+            PC,
+            "fifo",
+            "round-robin",
+            "segment",
+            "memory-optimal",
+            "chain",
+            "simplified",
+            "path-capacity-output",
+        )
+    },
     "round robin of paths": RoundRobin(("path",)),
 }
 #: Latency of results and most memory, both to those of path capacity.
@@ -121,18 +133,37 @@ def _findings(seen: Mapping[str, list[Seen]]) -> Iterator[Finding]:
         what = f"time in the system of all tuples: {name}; {PC} is better in"
         yield Finding(what, f"{wins} of {plans}", claim(wins == plans), "least of all", "8 of 8")
     found = [abs(one.peak / other.peak - 1) for one, other in zip(seen["memory-optimal"], seen["chain"], strict=True)]
-    yield Finding("most memory: memory-optimal and chain differ by", 100 * max(found), claim(max(found) < 0.02), None, "0.2 %", "%")
-    same = all(len(one.times) == len(other.times) for runs in seen.values() for one, other in zip(runs, seen[PC], strict=True))
+    yield Finding(
+        "most memory: memory-optimal and chain differ by",
+        100 * max(found),
+        claim(max(found) < 0.02),
+        None,
+        "0.2 %",
+        "%",
+    )
+    same = all(
+        len(one.times) == len(other.times) for runs in seen.values() for one, other in zip(runs, seen[PC], strict=True)
+    )
     yield Finding("results", float(sum(len(one.times) for one in seen[PC])), claim(same), "equal for all strategies")
     for name, (latency, memory) in SIMULATOR.items():
         for what, published in (("latency", latency), ("memory", memory)):
             values = ratios(seen, name, what)
             ours = Range(min(values), max(values))
-            yield Finding(f"{'most ' if what == 'memory' else ''}{what}: {name}", ours, within(ours, published, 0.15), None, published, "x")
+            yield Finding(
+                f"{'most ' if what == 'memory' else ''}{what}: {name}",
+                ours,
+                within(ours, published, 0.15),
+                None,
+                published,
+                "x",
+            )
 
 
 def _panel(seen: Mapping[str, list[Seen]], what: str) -> Panel:
     names = [name for name in STRATEGIES if name != PC]
-    curves = tuple(Series(name, tuple((float(plan + 1), ratio) for plan, ratio in enumerate(ratios(seen, name, what)))) for name in names)
+    curves = tuple(
+        Series(name, tuple((float(plan + 1), ratio) for plan, ratio in enumerate(ratios(seen, name, what))))
+        for name in names
+    )
     title = "Latency of results" if what == "latency" else "Most memory"
     return Panel(title, "plan", f"to {PC}", (*curves, Series(PC, ((0, 1.0),), "level")), log_y=True)

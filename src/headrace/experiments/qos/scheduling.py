@@ -24,7 +24,14 @@ from headrace.experiments.sample import Sample
 from headrace.model.time import SECOND
 from headrace.testing.simulation.stations import Dispatch, Processor, Seen
 
-PC, SS, MOS, CHAIN, SEGMENT, THRESHOLD = "path-capacity", "simplified", "memory-optimal", "chain", "segment", "threshold"
+PC, SS, MOS, CHAIN, SEGMENT, THRESHOLD = (
+    "path-capacity",
+    "simplified",
+    "memory-optimal",
+    "chain",
+    "segment",
+    "threshold",
+)
 STRATEGIES = (PC, SS, MOS, CHAIN, THRESHOLD, SEGMENT, "fifo", "round-robin", "path-capacity-output")
 FACTORS = (2.0, 1.0, 0.25)
 #: How much the standard load, 90 %, grows from one round of phases to the next.
@@ -74,7 +81,9 @@ def report(size: Size, trial: Trial) -> Outcome:
         trial.progress(f"{name}, seed {seed}", done, len(parts))
         network = workload(seed)
         room = MEMORY * seen[PC][-1].peak if name == THRESHOLD else None
-        seen[name].append(measure(network, arrivals(network, size, seed), scheduler_of(name, room), DISPATCH, seed, size.seconds))
+        seen[name].append(
+            measure(network, arrivals(network, size, seed), scheduler_of(name, room), DISPATCH, seed, size.seconds)
+        )
     seconds = size.rounds * len(FACTORS) * size.seconds
     notes = (
         f"virtual time, {size.seeds} seed(s), with queries of their own: {seconds:g} s in phases of {size.seconds:g} s (published: 20 min; 24 h)",
@@ -97,7 +106,9 @@ def scheduler_of(name: str, memory: float | None = None) -> Scheduler:
     return SCHEDULERS[name] if memory is None else Threshold(memory)
 
 
-def measure(network: Network, streams: Mapping[str, Times], scheduler: Scheduler, dispatch: Dispatch, seed: int, phase: float) -> Measured:
+def measure(
+    network: Network, streams: Mapping[str, Times], scheduler: Scheduler, dispatch: Dispatch, seed: int, phase: float
+) -> Measured:
     """Run one strategy until everything is done."""
     seen = Processor(network, streams, scheduler, dispatch, seed=seed).run()
     counts, latencies = per_second(seen)
@@ -124,7 +135,11 @@ def per_second(seen: Seen) -> tuple[Times, Times]:
 
 
 def _findings(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
-    yield from _orders(seen, "latency", ((PC, SS), (SS, CHAIN), (PC, MOS), (SS, MOS), (MOS, CHAIN), (PC, CHAIN), (PC, SEGMENT), (SEGMENT, CHAIN)))
+    yield from _orders(
+        seen,
+        "latency",
+        ((PC, SS), (SS, CHAIN), (PC, MOS), (SS, MOS), (MOS, CHAIN), (PC, CHAIN), (PC, SEGMENT), (SEGMENT, CHAIN)),
+    )
     yield _between(seen, "latency")
     yield from _orders(seen, "peak", ((MOS, CHAIN), (CHAIN, SEGMENT), (SEGMENT, SS), (CHAIN, SS), (SS, PC), (MOS, PC)))
     yield _between(seen, "peak")
@@ -136,12 +151,16 @@ def _findings(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
     yield from _own(seen)
 
 
-def _orders(seen: Mapping[str, Sequence[Measured]], measure: str, pairs: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def _orders(
+    seen: Mapping[str, Sequence[Measured]], measure: str, pairs: Sequence[tuple[str, str]]
+) -> Iterator[Finding]:
     names = {"latency": "latency", "peak": "most memory", "roughness": "roughness", "choices": "switches"}
     for less, more in pairs:
         ratios = _ratios(seen, measure, less, more)
         # an order of what is nearly the same says "no more than"
-        yield Finding(f"{names[measure]}: {less} to {more}", ratios.mean, _judged(ratios, measure), f"{less} has less", None, "x")
+        yield Finding(
+            f"{names[measure]}: {less} to {more}", ratios.mean, _judged(ratios, measure), f"{less} has less", None, "x"
+        )
 
 
 def _judged(ratios: Sample, measure: str) -> Verdict:
@@ -154,7 +173,11 @@ def _ratios(seen: Mapping[str, Sequence[Measured]], measure: str, one: str, othe
 
 def _between(seen: Mapping[str, Sequence[Measured]], measure: str) -> Finding:
     ratios = _ratios(seen, measure, THRESHOLD, PC), _ratios(seen, measure, THRESHOLD, MOS)
-    holds = ratios[0].mean >= 0.98 and ratios[1].mean <= 1.02 if measure == "latency" else ratios[0].mean <= 1.02 and ratios[1].mean >= 0.98
+    holds = (
+        ratios[0].mean >= 0.98 and ratios[1].mean <= 1.02
+        if measure == "latency"
+        else ratios[0].mean <= 1.02 and ratios[1].mean >= 0.98
+    )
     what = "latency" if measure == "latency" else "most memory"
     said = f"{ratios[0].mean:.2f} x {PC}, {ratios[1].mean:.2f} x {MOS}"
     return Finding(f"{what}: {THRESHOLD}", said, claim(holds), f"between {PC} and {MOS}")
@@ -164,9 +187,18 @@ def _own(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
     """What was not published, or is said of something else."""
     for name in ("fifo", "round-robin"):
         ratios = _ratios(seen, "wait", PC, name)
-        yield Finding(f"time in the system of all tuples: {PC} to {name}", ratios.mean, below(ratios), f"{PC} has the least", None, "x")
+        yield Finding(
+            f"time in the system of all tuples: {PC} to {name}",
+            ratios.mean,
+            below(ratios),
+            f"{PC} has the least",
+            None,
+            "x",
+        )
     ratios = _ratios(seen, "wait", PC, MOS)
-    yield Finding(f"time in the system of all tuples: {PC} to {MOS}", ratios.mean, below(ratios), f"{PC} has the least", None, "x")
+    yield Finding(
+        f"time in the system of all tuples: {PC} to {MOS}", ratios.mean, below(ratios), f"{PC} has the least", None, "x"
+    )
     ratios = _ratios(seen, "latency", "path-capacity-output", PC)
     yield Finding("latency: path-capacity-output to path-capacity", ratios.mean, below(ratios), None, "less", "x")
 
@@ -182,7 +214,14 @@ def _panels(seen: Mapping[str, Measured]) -> tuple[Panel, ...]:
     for key, title, unit in kinds:
         scale = 1000 if key == "bytes" else 1
         curves = tuple(
-            Series(name, tuple((float(time), float(value) / scale) for time, value in enumerate(seen[name].by_second[key]) if not np.isnan(value)))
+            Series(
+                name,
+                tuple(
+                    (float(time), float(value) / scale)
+                    for time, value in enumerate(seen[name].by_second[key])
+                    if not np.isnan(value)
+                ),
+            )
             for name in shown
         )
         found.append(Panel(title, "time, s", unit, curves))

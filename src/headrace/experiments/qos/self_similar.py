@@ -44,16 +44,24 @@ def self_similar_times(rate: float, seconds: float, chance: np.random.Generator,
     worked = np.cumsum(spans)
     if not len(worked) or worked[-1] <= 0:
         return poisson_times(rate, seconds, chance)
-    places = np.sort(chance.random(chance.poisson(rate * seconds)) * worked[-1])  # Poisson in the time that flows are ON
+    places = np.sort(
+        chance.random(chance.poisson(rate * seconds)) * worked[-1]
+    )  # Poisson in the time that flows are ON
     period = np.minimum(np.searchsorted(worked, places, "right"), len(spans) - 1)
     return np.sort(ends[period] - (worked[period] - places))
 
 
-def phased(factors: Sequence[float], rate: float, seconds: float, chance: np.random.Generator, flows: Flows | None = FLOWS) -> Times:
+def phased(
+    factors: Sequence[float], rate: float, seconds: float, chance: np.random.Generator, flows: Flows | None = FLOWS
+) -> Times:
     """Phases of so many seconds, each with a factor of the rate; self-similar within a phase, Poisson if there are no flows."""
     found = []
     for number, factor in enumerate(factors):
-        times = poisson_times(rate * factor, seconds, chance) if flows is None else self_similar_times(rate * factor, seconds, chance, flows)
+        times = (
+            poisson_times(rate * factor, seconds, chance)
+            if flows is None
+            else self_similar_times(rate * factor, seconds, chance, flows)
+        )
         found.append(number * seconds + times)
     return np.concatenate(found)
 

@@ -139,22 +139,43 @@ def _worst(size: Size, trial: Trial, tolerance: float, shedder: Callable[[float]
 
 
 def _findings(
-    random: Mapping[float, Sample], shares: Mapping[tuple[str, float], Sample], bands: Mapping[tuple[str, float], Sample]
+    random: Mapping[float, Sample],
+    shares: Mapping[tuple[str, float], Sample],
+    bands: Mapping[tuple[str, float], Sample],
 ) -> Iterator[Finding]:
     for tolerance, found in random.items():
         what = f"at random, tolerance {100 * tolerance:.0f} %: error of the average"
         yield Finding(what, 100 * found.mean, claim(found.high < tolerance / 5), "well below the tolerance", None, "%")
     top = TOLERANCES[-1]
     for tolerance in (0.1, top):
-        center, ends = bands["CENTER", tolerance].mean, max(bands["LARGEST", tolerance].mean, bands["SMALLEST", tolerance].mean)
-        yield Finding(
-            f"bands of {100 * tolerance:.0f} %: center first to the worse end", center / ends, _clearly(center / ends), "clearly worst", None, "x"
+        center, ends = (
+            bands["CENTER", tolerance].mean,
+            max(bands["LARGEST", tolerance].mean, bands["SMALLEST", tolerance].mean),
         )
-        yield Finding(f"bands of {100 * tolerance:.0f} %: the worse end", 100 * ends, claim(ends < 0.02), "very small", None, "%")
+        yield Finding(
+            f"bands of {100 * tolerance:.0f} %: center first to the worse end",
+            center / ends,
+            _clearly(center / ends),
+            "clearly worst",
+            None,
+            "x",
+        )
+        yield Finding(
+            f"bands of {100 * tolerance:.0f} %: the worse end", 100 * ends, claim(ends < 0.02), "very small", None, "%"
+        )
     ends = max(shares["LARGEST", top].mean, shares["SMALLEST", top].mean)
     ratio = shares["CENTER", top].mean / ends
-    yield Finding(f"shares of {100 * top:.0f} %: center first to the worse end", ratio, _clearly(ratio), "clearly worst", None, "x")
-    yield Finding(f"shares of {100 * top:.0f} %: the worse end", 100 * ends, claim(ends < top), "below the tolerance", None, "%")
+    yield Finding(
+        f"shares of {100 * top:.0f} %: center first to the worse end",
+        ratio,
+        _clearly(ratio),
+        "clearly worst",
+        None,
+        "x",
+    )
+    yield Finding(
+        f"shares of {100 * top:.0f} %: the worse end", 100 * ends, claim(ends < top), "below the tolerance", None, "%"
+    )
 
 
 def _clearly(ratio: float) -> Verdict:
@@ -163,7 +184,9 @@ def _clearly(ratio: float) -> Verdict:
 
 
 def _panels(
-    random: Mapping[float, Sample], shares: Mapping[tuple[str, float], Sample], bands: Mapping[tuple[str, float], Sample]
+    random: Mapping[float, Sample],
+    shares: Mapping[tuple[str, float], Sample],
+    bands: Mapping[tuple[str, float], Sample],
 ) -> tuple[Panel, ...]:
     def series(name: str, values: Mapping[float, Sample]) -> Series:
         return Series(name, tuple((100 * tolerance, 100 * found.mean) for tolerance, found in values.items()))
@@ -175,4 +198,6 @@ def _panels(
     ours = (chance, *(series(f"{kind.lower()} first", by(kind, shares)) for kind in KINDS))
     theirs = (chance, *(series(f"{name} first", by(kind, bands)) for kind, name in BANDS.items()))
     axes = "tolerance, %", "% of the average, worst window"
-    return Panel("A share of the tuples, as the engine sheds", *axes, ours), Panel("A band of the range, as published", *axes, theirs)
+    return Panel("A share of the tuples, as the engine sheds", *axes, ours), Panel(
+        "A band of the range, as published", *axes, theirs
+    )

@@ -27,7 +27,13 @@ from headrace.model.schema import TS
 from headrace.model.types import Type
 from headrace.operators.specs import Filter, Output, Scan
 
-DESIGNS = {"a": "an operator that drops", "b": "a test in the select", "c": "a thread that drops", "d": "a test where tuples are stored", "e": "none"}
+DESIGNS = {
+    "a": "an operator that drops",
+    "b": "a test in the select",
+    "c": "a thread that drops",
+    "d": "a test where tuples are stored",
+    "e": "none",
+}
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 #: Tuples a page: as the book counts, and as the engine works.
 PAGES = (1, 1000)
@@ -85,7 +91,9 @@ def build(design: str, share: float) -> Engine:
     return engine
 
 
-def feed(engine: Engine, design: str, rows: pl.DataFrame, pages: int, share: float, chance: np.random.Generator) -> None:
+def feed(
+    engine: Engine, design: str, rows: pl.DataFrame, pages: int, share: float, chance: np.random.Generator
+) -> None:
     """Let so many pages come and work on them."""
     match design:
         case "a" | "b":
@@ -151,14 +159,23 @@ def _findings(speed: Mapping[tuple[int, str, float], float]) -> Iterator[Finding
         name = "tuple by tuple" if page == 1 else f"pages of {page}"
         for design in "abc":
             ratio = at["d"] / at[design]
-            yield Finding(f"{name}: speed of d to {design} at {100 * top:.0f} %", ratio, claim(ratio > 1.2), "far above the rest", None, "x")
+            yield Finding(
+                f"{name}: speed of d to {design} at {100 * top:.0f} %",
+                ratio,
+                claim(ratio > 1.2),
+                "far above the rest",
+                None,
+                "x",
+            )
         growth = {design: speed[page, design, top] / speed[page, design, SHARES[1]] for design in "abcd"}
         fastest = max(growth, key=lambda design: growth[design])
         yield Finding(f"{name}: rises fastest with the share", fastest, claim(fastest == "d"), "d")
         flat = max(speed[page, "e", share] for share in SHARES) / min(speed[page, "e", share] for share in SHARES)
         yield Finding(f"{name}: e, most to least", flat, claim(flat < 1.25), "flat", None, "x")
         idle = speed[page, "d", 0.0] / speed[page, "e", 0.0]
-        yield Finding(f"{name}: d that drops nothing, to none", idle, claim(idle > 0.9), "costs a boolean test", None, "x")
+        yield Finding(
+            f"{name}: d that drops nothing, to none", idle, claim(idle > 0.9), "costs a boolean test", None, "x"
+        )
         for design in "abc":
             cost = speed[page, "e", 0.0] / speed[page, design, 0.0] - 1
             what = f"{name}: cost of shedder {design} at 0 %, to that of the select"

@@ -106,7 +106,9 @@ def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: i
         spent = processor.seen.choices * dispatch.choice + processor.seen.switches * dispatch.switch
         overhead = (spent - before[1]) / max(1e-9, processor.clock - before[0])
         before = processor.clock, spent
-        rates = {stream: _came(times, moment - window, moment) / min(window, moment) for stream, times in arrivals.items()}
+        rates = {
+            stream: _came(times, moment - window, moment) / min(window, moment) for stream, times in arrivals.items()
+        }
         paths = paths_of(network, rates)
         phi = load([(path.labels, path.rate) for path in paths], stages)
         if sheds:
@@ -123,14 +125,21 @@ def stages_of(network: Network) -> dict[str, Stage]:
     """The stations as operators of paths; of a join, the mean selectivity of its sides."""
     tuples = flow(network)
     return {
-        station.name: Stage(station.name, 1 / station.service.mean, tuples.out[station.name] / tuples.rate(station.name))
+        station.name: Stage(
+            station.name, 1 / station.service.mean, tuples.out[station.name] / tuples.rate(station.name)
+        )
         for station in network.stations
     }
 
 
 def paths_of(network: Network, rates: Mapping[str, float]) -> list[QueryPath]:
     """From every leaf to the results, with the rate of its stream now and what its query may lose."""
-    above = {feed.origin: station.name for station in network.stations for feed in station.feeds if feed.origin not in network.streams}
+    above = {
+        feed.origin: station.name
+        for station in network.stations
+        for feed in station.feeds
+        if feed.origin not in network.streams
+    }
     places = {root: place for place, root in enumerate(network.queries.values())}
     names = list(network.queries)
     found = []
@@ -153,7 +162,16 @@ def _came(times: Times, since: float, until: float) -> int:
 
 def worst(seen: Seen, group: int, queries: int) -> float:
     """The largest latency of a group's results."""
-    return max((float(late.max()) for query in range(queries) if group_of(query) == group for late in (seen.of(query)[1],) if len(late)), default=0.0)
+    return max(
+        (
+            float(late.max())
+            for query in range(queries)
+            if group_of(query) == group
+            for late in (seen.of(query)[1],)
+            if len(late)
+        ),
+        default=0.0,
+    )
 
 
 def late_share(seen: Seen, group: int, queries: int) -> float:
@@ -181,41 +199,100 @@ def congested(seen: Seen, least: float) -> float:
 
 
 def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> Iterator[Finding]:
-    pc, pc_shed, edf, edf_shed = ([ran.seen for ran in runs[name, sheds]] for name in SCHEDULES for sheds in (False, True))
+    pc, pc_shed, edf, edf_shed = (
+        [ran.seen for ran in runs[name, sheds]] for name in SCHEDULES for sheds in (False, True)
+    )
     first = _each(pc_shed, lambda seen: worst(seen, 0, queries))
-    yield Finding("path-capacity, 0.6 s: largest latency with shedding", first.mean, claim(first.high > 0.6), "exceeds 0.6 s at times", None, "s")
-    yield _less("path-capacity, 0.6 s: largest latency, with shedding to without", pc_shed, pc, lambda seen: worst(seen, 0, queries), "lower")
+    yield Finding(
+        "path-capacity, 0.6 s: largest latency with shedding",
+        first.mean,
+        claim(first.high > 0.6),
+        "exceeds 0.6 s at times",
+        None,
+        "s",
+    )
+    yield _less(
+        "path-capacity, 0.6 s: largest latency, with shedding to without",
+        pc_shed,
+        pc,
+        lambda seen: worst(seen, 0, queries),
+        "lower",
+    )
     third = _each(pc_shed, lambda seen: worst(seen, 2, queries))
-    yield Finding("path-capacity, 1.5 s: largest latency with shedding", third.mean, claim(third.high <= 1.5), "stays under 1.5 s", None, "s")
+    yield Finding(
+        "path-capacity, 1.5 s: largest latency with shedding",
+        third.mean,
+        claim(third.high <= 1.5),
+        "stays under 1.5 s",
+        None,
+        "s",
+    )
     late = _each(pc_shed, lambda seen: 100 * late_share(seen, 2, queries))
     yield Finding("path-capacity, 1.5 s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
     query = _suffering(pc[0], queries)
     peak = "path-capacity, a 0.6 s query: peak of the moving mean, with shedding to without"
-    yield _less(peak, pc_shed, pc, lambda seen: max((value for _, value in smoothed(seen, query)), default=0.0), "reduced")
-    yield _less("path-capacity: largest queues, with shedding to without", pc_shed, pc, lambda seen: seen.peak, "reduced")
+    yield _less(
+        peak, pc_shed, pc, lambda seen: max((value for _, value in smoothed(seen, query)), default=0.0), "reduced"
+    )
+    yield _less(
+        "path-capacity: largest queues, with shedding to without", pc_shed, pc, lambda seen: seen.peak, "reduced"
+    )
     kept = _each(edf_shed, lambda seen: worst(seen, 0, queries))
-    yield Finding("edf, 0.6 s: largest latency with shedding", kept.mean, claim(kept.high <= 0.6), "never above 0.6 s", None, "s")
+    yield Finding(
+        "edf, 0.6 s: largest latency with shedding", kept.mean, claim(kept.high <= 0.6), "never above 0.6 s", None, "s"
+    )
     for group, (promise, _) in enumerate(GROUPS):
         late = _each(edf_shed, lambda seen, group=group: 100 * late_share(seen, group, queries))  # type: ignore[misc]
         yield Finding(f"edf, {promise:g} s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
-    yield _less("edf, 0.6 s: largest latency, with shedding to without", edf_shed, edf, lambda seen: worst(seen, 0, queries), "lower")
+    yield _less(
+        "edf, 0.6 s: largest latency, with shedding to without",
+        edf_shed,
+        edf,
+        lambda seen: worst(seen, 0, queries),
+        "lower",
+    )
     yield _less("edf: largest queues, with shedding to without", edf_shed, edf, lambda seen: seen.peak, "reduced")
-    starts = Sample(tuple(congested(b, 0.25 * a.peak) / max(1.0, congested(a, 0.25 * a.peak)) for a, b in zip(pc, edf, strict=True)))
-    yield Finding("congestion begins: edf to path-capacity, without shedding", starts.mean, below(starts, 1.0001), "earlier under edf", None, "x")
+    starts = Sample(
+        tuple(congested(b, 0.25 * a.peak) / max(1.0, congested(a, 0.25 * a.peak)) for a, b in zip(pc, edf, strict=True))
+    )
+    yield Finding(
+        "congestion begins: edf to path-capacity, without shedding",
+        starts.mean,
+        below(starts, 1.0001),
+        "earlier under edf",
+        None,
+        "x",
+    )
     for name in SCHEDULES:
         pairs = [(shed.seen, whole.seen) for shed, whole in zip(runs[name, True], runs[name, False], strict=True)]
         for group, (promise, bears) in enumerate(GROUPS):
             share = _lost_of(pairs, queries, group)
-            yield Finding(f"{name}, {promise:g} s: results lost", 100 * share, claim(share <= bears), f"at most {100 * bears:g} %", None, "%")
+            yield Finding(
+                f"{name}, {promise:g} s: results lost",
+                100 * share,
+                claim(share <= bears),
+                f"at most {100 * bears:g} %",
+                None,
+                "%",
+            )
         over = _beyond(pairs, queries)
-        yield Finding(f"{name}: a query lost more than it bears and chance explains, by", 100 * over, claim(over <= 0), "none", None, "points")
+        yield Finding(
+            f"{name}: a query lost more than it bears and chance explains, by",
+            100 * over,
+            claim(over <= 0),
+            "none",
+            None,
+            "points",
+        )
 
 
 def _each(seen: Sequence[Seen], value: Callable[[Seen], float]) -> Sample:
     return Sample(tuple(value(one) for one in seen))
 
 
-def _less(what: str, shed: Sequence[Seen], whole: Sequence[Seen], value: Callable[[Seen], float], paper: str) -> Finding:
+def _less(
+    what: str, shed: Sequence[Seen], whole: Sequence[Seen], value: Callable[[Seen], float], paper: str
+) -> Finding:
     ratios = Sample(tuple(value(one) / max(1e-12, value(other)) for one, other in zip(shed, whole, strict=True)))
     return Finding(what, ratios.mean, below(ratios), paper, None, "x")
 

@@ -105,7 +105,9 @@ class _Judge:
     def __call__(self, processor: Processor, moment: float, observed: QueryObservation) -> str | None:
         elapsed = round(moment * SECOND)
         self._past = self._past.at(stretch(self._qos, elapsed))
-        verdict = judge(standings(self._qos, observed, elapsed, self._lookahead), self._current, self._past, shedding=False)
+        verdict = judge(
+            standings(self._qos, observed, elapsed, self._lookahead), self._current, self._past, shedding=False
+        )
         if not isinstance(verdict, Switch):
             return None
         self._current, self._past = verdict.strategy, verdict.past
@@ -116,7 +118,10 @@ def broken(watched: Watched, case: Case, size: Size, measure: str) -> float:
     """The share of looks at which a promise did not hold."""
     qos = promises(case, size)
     found = [
-        each.is_kept for moment, observed in watched.looks for each in standings(qos, observed, round(moment * SECOND)) if each.measure == measure
+        each.is_kept
+        for moment, observed in watched.looks
+        for each in standings(qos, observed, round(moment * SECOND))
+        if each.measure == measure
     ]
     return 1 - sum(found) / len(found) if found else 0.0
 
@@ -127,7 +132,10 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
     runs = seen[latency.name]
     names = [name for _, name in runs[CHOSEN].strategies]
     yield Finding(
-        "latency alone: strategies, in turn", ", then ".join(names), claim(names == ["segment", "path-capacity"]), "segment, then path-capacity"
+        "latency alone: strategies, in turn",
+        ", then ".join(names),
+        claim(names == ["segment", "path-capacity"]),
+        "segment, then path-capacity",
     )
     after = runs[CHOSEN].strategies[-1][0] + size.seconds
     ratio = runs[CHOSEN].latency(after) / runs["path-capacity"].latency(after)
@@ -137,27 +145,45 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
 
     runs = seen[careless.name]
     names = [name for _, name in runs[CHOSEN].strategies[1:]]
-    yield Finding("memory is not cared for: chosen", ", then ".join(names) or "nothing", claim(set(names) <= {"path-capacity"}), "path-capacity only")
+    yield Finding(
+        "memory is not cared for: chosen",
+        ", then ".join(names) or "nothing",
+        claim(set(names) <= {"path-capacity"}),
+        "path-capacity only",
+    )
     changes = [at for at, _ in runs[CHOSEN].strategies if at > half]
-    yield Finding("memory is not cared for: changes when its promise falls", float(len(changes)), claim(not changes), "none")
+    yield Finding(
+        "memory is not cared for: changes when its promise falls", float(len(changes)), claim(not changes), "none"
+    )
 
     runs = seen[both.name]
     names = [name for _, name in runs[CHOSEN].strategies]
     first = names[1] if len(names) > 1 else "none"
-    yield Finding("both must hold: first choice", first, claim(first == "path-capacity"), "path-capacity, as memory is loose")
+    yield Finding(
+        "both must hold: first choice", first, claim(first == "path-capacity"), "path-capacity, as memory is loose"
+    )
     later = [(at, name) for at, name in runs[CHOSEN].strategies if at >= half]
     saving = [name for _, name in later if name in ("segment", "simplified")]
     said = ", ".join(f"{name} at {at:.3g} s" for at, name in later[:4]) or "none"
-    yield Finding(f"both must hold: once memory is tight ({half:g} s)", said, claim(bool(saving)), "segment or simplified")
+    yield Finding(
+        f"both must hold: once memory is tight ({half:g} s)", said, claim(bool(saving)), "segment or simplified"
+    )
     ratio = runs[CHOSEN].memory(half) / max(1.0, runs["path-capacity"].memory(half))
-    yield Finding("both must hold: memory then, to fixed path-capacity", ratio, claim(ratio < 0.9), "drops visibly", None, "x")
-    shares = {name: (broken(each, both, size, "latency"), broken(each, both, size, "memory")) for name, each in runs.items()}
+    yield Finding(
+        "both must hold: memory then, to fixed path-capacity", ratio, claim(ratio < 0.9), "drops visibly", None, "x"
+    )
+    shares = {
+        name: (broken(each, both, size, "latency"), broken(each, both, size, "memory")) for name, each in runs.items()
+    }
     for place, measure in enumerate(("latency", "memory")):
         ours = shares[CHOSEN][place]
         others = {name: shares[name][place] for name in FIXED}
         said = f"{ours:.1%}; " + ", ".join(f"{name} {share:.1%}" for name, share in others.items())
         yield Finding(
-            f"both must hold: looks at which {measure} is broken", said, claim(ours <= min(others.values())), "less than any fixed strategy"
+            f"both must hold: looks at which {measure} is broken",
+            said,
+            claim(ours <= min(others.values())),
+            "less than any fixed strategy",
         )
     sums = {name: sum(pair) for name, pair in shares.items()}
     least = min(sums, key=lambda name: sums[name])
@@ -171,7 +197,14 @@ def _panels(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Pane
             Series(name, tuple((at, each.latency) for at, each in watched.looks if each.latency is not None))
             for name, watched in seen[case.name].items()
         ]
-        found.append(Panel(f"{case.name.capitalize()}: latency", "time, s", "s", (*curves, Series("promised", ((0, case.latency[0]),), "level"))))
+        found.append(
+            Panel(
+                f"{case.name.capitalize()}: latency",
+                "time, s",
+                "s",
+                (*curves, Series("promised", ((0, case.latency[0]),), "level")),
+            )
+        )
     case = CASES[-1]
     held = [
         Series(name, tuple((at, each.memory / MB) for at, each in watched.looks if each.memory and each.memory > 1e4))

@@ -79,16 +79,22 @@ class Watched:
 Control = Callable[[Processor, float, QueryObservation], str | None]
 
 
-def watch(plan: Network, arrivals: Mapping[str, Times], strategy: str, control: Control | None, *, every: float, seed: int) -> Watched:
+def watch(
+    plan: Network, arrivals: Mapping[str, Times], strategy: str, control: Control | None, *, every: float, seed: int
+) -> Watched:
     """Run to the end; look every so many seconds, and let control change what it wants. It returns the strategy to go on with, if another."""
     processor = Processor(plan, arrivals, SCHEDULERS[strategy], DISPATCH, seed=seed)
     watched = Watched(processor.seen, strategies=[(0.0, strategy)])
     end, moment, known = max(float(times[-1]) for times in arrivals.values()), every, 0
     while moment < end:
         processor.run(moment)
-        late = [time - born for time, born in zip(processor.seen.times[known:], processor.seen.born[known:], strict=True)]
+        late = [
+            time - born for time, born in zip(processor.seen.times[known:], processor.seen.born[known:], strict=True)
+        ]
         known = len(processor.seen.times)
-        observed = QueryObservation(QUERY, float(np.mean(late)) if late else None, processor.waiting(), len(late) / every)
+        observed = QueryObservation(
+            QUERY, float(np.mean(late)) if late else None, processor.waiting(), len(late) / every
+        )
         watched.looks.append((moment, observed))
         chosen = None if control is None else control(processor, moment, observed)
         if chosen is not None:

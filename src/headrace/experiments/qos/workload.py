@@ -28,7 +28,11 @@ TARGET_STATIONS = ("O1", "O2", "O3", "O4", "O5")
 SIZE = 28.0
 #: Operators before a join on each of its sides, and behind the last join; one side is a query without a join.
 _SHAPES = (*(((6,), 0),) * 5, *(((3, 3), 1),) * 6, *(((2, 2, 2), 0),) * 3, ((2, 2, 2), 1))
-_KINDS = {"select": ((20e3, 45e3), (1e-5, 5e-5)), "project": ((30e3, 60e3), (1e-5, 3e-5)), "join": ((4.5e3, 7e3), (6e-4, 8e-4))}
+_KINDS = {
+    "select": ((20e3, 45e3), (1e-5, 5e-5)),
+    "project": ((30e3, 60e3), (1e-5, 3e-5)),
+    "join": ((4.5e3, 7e3), (6e-4, 8e-4)),
+}
 
 
 def workload(seed: int = 1, *, load: float = 0.9, others: int = QUERIES - 1) -> Network:
@@ -74,7 +78,11 @@ def _target() -> Network:
     """The published plan, on the first three streams."""
     plan, names = reference_plan(), {"s4": "s3"}
     stations = tuple(
-        replace(station, feeds=tuple(replace(feed, origin=names.get(feed.origin, feed.origin)) for feed in station.feeds), size=SIZE)
+        replace(
+            station,
+            feeds=tuple(replace(feed, origin=names.get(feed.origin, feed.origin)) for feed in station.feeds),
+            size=SIZE,
+        )
         for station in plan.stations
     )
     return replace(plan, stations=stations)
@@ -89,7 +97,9 @@ def _calibrated(network: Network) -> Network:
     return replace(
         network,
         stations=tuple(
-            station if station in target else replace(station, service=station.service.faster(service), setup=station.setup.faster(setups))
+            station
+            if station in target
+            else replace(station, service=station.service.faster(service), setup=station.setup.faster(setups))
             for station in network.stations
         ),
     )
@@ -134,4 +144,6 @@ class _Drawing:
 
     def _station(self, name: str, kind: str, feeds: tuple[Feed, ...], size: float) -> Station:
         served, setup = _KINDS[kind]
-        return Station(name, feeds, constant(1 / self._chance.uniform(*served)), constant(self._chance.uniform(*setup)), size=size)
+        return Station(
+            name, feeds, constant(1 / self._chance.uniform(*served)), constant(self._chance.uniform(*setup)), size=size
+        )

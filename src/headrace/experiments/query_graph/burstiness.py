@@ -30,7 +30,13 @@ from headrace.testing.simulation.engine import Arrival, Costs, Simulation
 RATE, BIN, SHARE = 1000.0, 0.02, 0.95
 SLIDES = (1, 10, 50, 100, 500)
 #: Without bounds, and with bounds on demand.
-SIMULATOR: Mapping[int, tuple[float, float]] = {1: (0.93, 0.92), 10: (1.88, 1.21), 50: (4.02, 1.30), 100: (6.94, 1.32), 500: (28.8, 1.33)}
+SIMULATOR: Mapping[int, tuple[float, float]] = {
+    1: (0.93, 0.92),
+    10: (1.88, 1.21),
+    50: (4.02, 1.30),
+    100: (6.94, 1.32),
+    500: (28.8, 1.33),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,9 @@ def report(size: Size, trial: Trial) -> Outcome:
     points = [(slide, demand) for slide in SLIDES for demand in (False, True)]
     for done, (slide, demand) in enumerate(points):
         trial.progress(f"slide {slide}, {'bounds on demand' if demand else 'no bounds'}", done, len(points))
-        seen[slide, demand] = sample(lambda seed, k=slide, d=demand: measure(k, size.seconds, seed, on_demand=d), trial.seeds(size.seeds))  # type: ignore[misc]
+        seen[slide, demand] = sample(
+            lambda seed, k=slide, d=demand: measure(k, size.seconds, seed, on_demand=d), trial.seeds(size.seeds)
+        )  # type: ignore[misc]
     bins = round(size.seconds / BIN)
     noise = floor(bins, RATE * SHARE * BIN, trial.seed)
     notes = (
@@ -68,11 +76,16 @@ def report(size: Size, trial: Trial) -> Outcome:
 
 def measure(slide: int, seconds: float, seed: int, *, on_demand: bool) -> float:
     """The burstiness of the union's results."""
-    counts, _ = np.histogram(np.array(times(slide, seconds, seed, on_demand=on_demand)) / SECOND, np.linspace(0, seconds, round(seconds / BIN) + 1))
+    counts, _ = np.histogram(
+        np.array(times(slide, seconds, seed, on_demand=on_demand)) / SECOND,
+        np.linspace(0, seconds, round(seconds / BIN) + 1),
+    )
     return float((counts.max() - counts.min()) / counts.mean()) if counts.any() else math.nan
 
 
-def times(slide: int, seconds: float, seed: int, *, on_demand: bool, aggregate: RowsAggregate | None = None) -> list[int]:
+def times(
+    slide: int, seconds: float, seed: int, *, on_demand: bool, aggregate: RowsAggregate | None = None
+) -> list[int]:
     """When the results come. To select every k-th tuple is when and how an `aggregate` over ROWS k SLIDE k speaks, and much faster."""
     chance, clock = np.random.default_rng(seed), VirtualClock()
     arrivals = poisson("S1", RATE, seconds, chance) + _counted(poisson("S2", RATE, seconds, chance), slide)
@@ -91,7 +104,9 @@ def graph(slide: RowsAggregate | Filter) -> Graph:
 def _counted(arrivals: list[Arrival], slide: int) -> list[Arrival]:
     """The same tuples, x = 0 for each that completes a slide."""
     numbers = np.arange(len(arrivals))
-    frame = pl.DataFrame({"x": np.where(numbers % slide == slide - 1, 0.0, 1.0), TS: [arrival.time for arrival in arrivals]})
+    frame = pl.DataFrame(
+        {"x": np.where(numbers % slide == slide - 1, 0.0, 1.0), TS: [arrival.time for arrival in arrivals]}
+    )
     return [replace(arrival, element=Page(frame[row : row + 1])) for row, arrival in enumerate(arrivals)]
 
 
@@ -104,11 +119,25 @@ def floor(bins: int, mean: float, seed: int) -> float:
 def _claims(seen: Mapping[tuple[int, bool], Sample], noise: float) -> Iterator[Finding]:
     none, demand = ([seen[slide, on].mean for slide in SLIDES] for on in (False, True))
     growth = none[-1] / none[0]
-    yield Finding("no bounds: slide 500 to slide 1", growth, claim(none == sorted(none) and growth > 5), "grows with the slide", 28.8 / 0.93, "x")
+    yield Finding(
+        "no bounds: slide 500 to slide 1",
+        growth,
+        claim(none == sorted(none) and growth > 5),
+        "grows with the slide",
+        28.8 / 0.93,
+        "x",
+    )
     # from 10 on: at slide 1 the aggregate's own results double the rate, and so lessen the noise
     spread = max(demand[1:]) / min(demand[1:])
     yield Finding("bounds on demand: slides 10 to 500", spread, claim(spread < 1.5), "flat", 1.33 / 1.21, "x")
-    yield Finding("bounds on demand, slide 500, to noise alone", demand[-1] / noise, near(demand[-1] / noise, 1.0, 0.2), None, 1.33 / 1.36, "x")
+    yield Finding(
+        "bounds on demand, slide 500, to noise alone",
+        demand[-1] / noise,
+        near(demand[-1] / noise, 1.0, 0.2),
+        None,
+        1.33 / 1.36,
+        "x",
+    )
 
 
 def _figures(seen: Mapping[tuple[int, bool], Sample], size: Size) -> Iterator[Finding]:
@@ -117,13 +146,26 @@ def _figures(seen: Mapping[tuple[int, bool], Sample], size: Size) -> Iterator[Fi
         for on, value in zip((False, True), published, strict=True):
             ours, wanted = seen[slide, on], ranges[on] if slide == 500 else value
             verdict = near(ours, wanted, 0.15)
-            yield Finding(f"slide {slide}, {'bounds on demand' if on else 'no bounds'}", ours.mean, verdict, None, wanted)
+            yield Finding(
+                f"slide {slide}, {'bounds on demand' if on else 'no bounds'}", ours.mean, verdict, None, wanted
+            )
 
 
 def _panel(seen: Mapping[tuple[int, bool], Sample], noise: float) -> Panel:
     curves = []
     for on, name in ((False, "no bounds"), (True, "bounds on demand")):
         curves.append(Series(name, tuple((float(slide), seen[slide, on].mean) for slide in SLIDES)))
-        curves.append(Series(f"{name}, simulator", tuple((float(k), values[on]) for k, values in SIMULATOR.items()), "marks", name))
+        curves.append(
+            Series(
+                f"{name}, simulator", tuple((float(k), values[on]) for k, values in SIMULATOR.items()), "marks", name
+            )
+        )
     curves.append(Series("noise alone", ((0, noise),), "level"))
-    return Panel("Burstiness of the results", "slide, tuples", "(max - min) / mean per 0.02 s", tuple(curves), log_x=True, log_y=True)
+    return Panel(
+        "Burstiness of the results",
+        "slide, tuples",
+        "(max - min) / mean per 0.02 s",
+        tuple(curves),
+        log_x=True,
+        log_y=True,
+    )

@@ -56,7 +56,11 @@ class Size:
     drawn: int
 
 
-SIZES: Mapping[Scale, Size] = {"quick": Size(2, 0.5, 4, 10), "normal": Size(3, 3, 16, 30), "full": Size(6, 60, 200, 400)}
+SIZES: Mapping[Scale, Size] = {
+    "quick": Size(2, 0.5, 4, 10),
+    "normal": Size(3, 3, 16, 30),
+    "full": Size(6, 60, 200, 400),
+}
 
 
 def run(trial: Trial) -> Outcome:
@@ -68,17 +72,32 @@ def report(size: Size, trial: Trial) -> Outcome:
     """Measure the path, then the union."""
     parts = 2 + len(SIMULATOR) + 2
     trial.progress("a path, exact", 0, parts)
-    path = {(strategy, n): mean_emission(strategy, n) for strategy in STRATEGIES for n in BURSTS if n % _batch(strategy) == 0}
+    path = {
+        (strategy, n): mean_emission(strategy, n)
+        for strategy in STRATEGIES
+        for n in BURSTS
+        if n % _batch(strategy) == 0
+    }
     trial.progress("a path that drops tuples", 1, parts)
     selective = {strategy: _selective(strategy, size.drawn, trial.seed) for strategy in ("dfs", "bfs")}
     demand, none = dict[tuple[str, int], Sample](), dict[str, Sample]()
     for done, (strategy, n) in enumerate(SIMULATOR):
         trial.progress(f"{strategy}, bursts of {n}, bounds on demand", 2 + done, parts)
-        demand[strategy, n] = sample(lambda seed, s=strategy, n=n: latency(s, n, "punctuation", size.demand, seed), trial.seeds(size.seeds))  # type: ignore[misc]
+        demand[strategy, n] = sample(
+            lambda seed, s=strategy, n=n: latency(s, n, "punctuation", size.demand, seed), trial.seeds(size.seeds)
+        )  # type: ignore[misc]
     for done, strategy in enumerate(("dfs", "bfs")):
         trial.progress(f"{strategy}, no bounds", 2 + len(SIMULATOR) + done, parts)
-        none[strategy] = sample(lambda seed, s=strategy: latency(s, 10, "none", size.none, seed), trial.seeds(size.seeds))  # type: ignore[misc]
-    findings = (*_claims(path, demand, none), *_closed(path), *_emissions(), *_selectivity(selective), *_figures(demand, none, size))
+        none[strategy] = sample(
+            lambda seed, s=strategy: latency(s, 10, "none", size.none, seed), trial.seeds(size.seeds)
+        )  # type: ignore[misc]
+    findings = (
+        *_claims(path, demand, none),
+        *_closed(path),
+        *_emissions(),
+        *_selectivity(selective),
+        *_figures(demand, none, size),
+    )
     notes = (
         f"virtual time, {size.seeds} seeds: {size.demand:g} s with bounds, {size.none:g} s without; {size.drawn} bursts of selectivity 0.95",
         "the paper's closed forms suppose selectivity 1, an idle system when a burst begins, and selection of the next operator at no cost",
@@ -121,7 +140,11 @@ def _batch(strategy: str) -> int:
 
 
 def _path(strategy: str, n: int, share: float, chance: np.random.Generator) -> list[int]:
-    scan, first, second = Vertex("S", Scan("S", ("x",))), Vertex("q1", keep(share), ("S",)), Vertex("q2", keep(1.0), ("q1",))
+    scan, first, second = (
+        Vertex("S", Scan("S", ("x",))),
+        Vertex("q1", keep(share), ("S",)),
+        Vertex("q2", keep(1.0), ("q1",)),
+    )
     engine = Engine(Graph((scan, first, second, Vertex("out", Output("out"), ("q2",)))), strategy)
     return Simulation(engine, VirtualClock(), Costs(1)).run(at_times("S", np.zeros(n), chance)).times()
 
@@ -131,16 +154,27 @@ def _selective(strategy: str, drawn: int, seed: int) -> Sample:
     return Sample(tuple(sum(times) / len(times) for times in means))
 
 
-def _claims(path: Mapping[tuple[str, int], float], demand: Mapping[tuple[str, int], Sample], none: Mapping[str, Sample]) -> Iterator[Finding]:
+def _claims(
+    path: Mapping[tuple[str, int], float], demand: Mapping[tuple[str, int], Sample], none: Mapping[str, Sample]
+) -> Iterator[Finding]:
     slower = none["bfs"].mean / none["dfs"].mean
     yield Finding("no bounds: BFS to DFS", slower, near(slower, 1.0, 0.05), "similar", 1.0, "x")
     far = min(none[strategy].mean / demand[strategy, 10].mean for strategy in none)
-    yield Finding("no bounds to bounds on demand", far, claim(far >= 100), "far lower with bounds", 2.12 / 0.000359, "x")
+    yield Finding(
+        "no bounds to bounds on demand", far, claim(far >= 100), "far lower with bounds", 2.12 / 0.000359, "x"
+    )
     sizes = [n for strategy, n in demand if strategy == "dfs"]
     for strategy in ("dfs", "bfs"):
         means = [demand[strategy, n].mean for n in sizes]
         growth = means[-1] / means[0]
-        yield Finding(f"{strategy}: bursts of 100 to 1", growth, claim(means == sorted(means) and growth > 2), "grows with n", _growth(strategy), "x")
+        yield Finding(
+            f"{strategy}: bursts of 100 to 1",
+            growth,
+            claim(means == sorted(means) and growth > 2),
+            "grows with n",
+            _growth(strategy),
+            "x",
+        )
     faster = (demand["bfs", 100].mean - demand["bfs", 1].mean) / (demand["dfs", 100].mean - demand["dfs", 1].mean)
     yield Finding("growth of BFS to that of DFS", faster, claim(faster > 1.1), "BFS grows faster", 2.987 / 1.981, "x")
 
@@ -159,7 +193,9 @@ def _closed(path: Mapping[tuple[str, int], float]) -> Iterator[Finding]:
 def _emissions() -> Iterator[Finding]:
     for strategy, published in SIX.items():
         ours = tuple(emissions(strategy, 6))
-        yield Finding(f"emission times: {strategy}, n = 6", _list(ours), claim(ours == published), None, _list(published))
+        yield Finding(
+            f"emission times: {strategy}, n = 6", _list(ours), claim(ours == published), None, _list(published)
+        )
 
 
 def _list(times: tuple[int, ...]) -> str:
@@ -169,12 +205,26 @@ def _list(times: tuple[int, ...]) -> str:
 def _selectivity(selective: Mapping[str, Sample]) -> Iterator[Finding]:
     for strategy, published in (("dfs", 98.525), ("bfs", 148.025)):
         ours = selective[strategy]
-        yield Finding(f"selectivity 0.95: {strategy}, n = 100", ours.mean, near(ours, closed_form(strategy, 100, 0.95), 0.005), None, published, "c")
+        yield Finding(
+            f"selectivity 0.95: {strategy}, n = 100",
+            ours.mean,
+            near(ours, closed_form(strategy, 100, 0.95), 0.005),
+            None,
+            published,
+            "c",
+        )
 
 
 def _figures(demand: Mapping[tuple[str, int], Sample], none: Mapping[str, Sample], size: Size) -> Iterator[Finding]:
     for key, ours in demand.items():
-        yield Finding(f"on demand: {key[0]}, bursts of {key[1]}", ours.mean, near(ours, SIMULATOR[key], 0.1), None, SIMULATOR[key], "s")
+        yield Finding(
+            f"on demand: {key[0]}, bursts of {key[1]}",
+            ours.mean,
+            near(ours, SIMULATOR[key], 0.1),
+            None,
+            SIMULATOR[key],
+            "s",
+        )
     few = 1.5 / (size.none * size.seeds * SLOW) ** 0.5  # so many slow tuples decide the mean
     for strategy, ours in none.items():
         yield Finding(f"no bounds: {strategy}", ours.mean, near(ours, 2.12, max(0.1, few)), None, 2.12, "s")
@@ -185,19 +235,37 @@ def _path_panel(path: Mapping[tuple[str, int], float]) -> Panel:
     for strategy in STRATEGIES:
         curves.append(Series(strategy, tuple((float(n), ours) for (name, n), ours in path.items() if name == strategy)))
     for strategy in ("dfs", "bfs"):
-        curves.append(Series(f"{strategy}, paper", tuple((float(n), closed_form(strategy, n)) for n in BURSTS), "marks", strategy))
-    return Panel("Latent timestamps, two operators", "tuples in a burst", "mean latency / cost of a tuple", tuple(curves), log_x=True, log_y=True)
+        curves.append(
+            Series(f"{strategy}, paper", tuple((float(n), closed_form(strategy, n)) for n in BURSTS), "marks", strategy)
+        )
+    return Panel(
+        "Latent timestamps, two operators",
+        "tuples in a burst",
+        "mean latency / cost of a tuple",
+        tuple(curves),
+        log_x=True,
+        log_y=True,
+    )
 
 
 def _demand_panel(demand: Mapping[tuple[str, int], Sample]) -> Panel:
     curves = []
     for strategy in ("dfs", "bfs"):
-        curves.append(Series(strategy, tuple((float(n), 1000 * ours.mean) for (name, n), ours in demand.items() if name == strategy)))
+        curves.append(
+            Series(
+                strategy, tuple((float(n), 1000 * ours.mean) for (name, n), ours in demand.items() if name == strategy)
+            )
+        )
         published = tuple((float(n), 1000 * value) for (name, n), value in SIMULATOR.items() if name == strategy)
         curves.append(Series(f"{strategy}, simulator", published, "marks", strategy))
-    return Panel("Union with bounds on demand", "tuples in a burst", "mean latency, ms", tuple(curves), log_x=True, log_y=True)
+    return Panel(
+        "Union with bounds on demand", "tuples in a burst", "mean latency, ms", tuple(curves), log_x=True, log_y=True
+    )
 
 
 def _six_panel() -> Panel:
-    curves = tuple(Series(strategy, tuple((float(time), float(n + 1)) for n, time in enumerate(emissions(strategy, 6)))) for strategy in SIX)
+    curves = tuple(
+        Series(strategy, tuple((float(time), float(n + 1)) for n, time in enumerate(emissions(strategy, 6))))
+        for strategy in SIX
+    )
     return Panel("A burst of six", "time / cost of a tuple", "tuples out", curves)

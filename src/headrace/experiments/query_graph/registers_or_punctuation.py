@@ -86,7 +86,9 @@ def report(size: Size, trial: Trial) -> Outcome:
     for done, (who, price, m) in enumerate(points):
         trial.progress(f"punctuation at {price:g} tuples, {who} pay, m = {m}", len(LENGTHS) + done, parts)
         measured = [latency("punctuation", m, size.seconds, seed, price=price, who=who) for seed in seeds]
-        ratios[who, price, m] = Sample(tuple(one / other for one, other in zip(measured, registers[m].values, strict=True)))
+        ratios[who, price, m] = Sample(
+            tuple(one / other for one, other in zip(measured, registers[m].values, strict=True))
+        )
     trial.progress("no bounds", parts - 1, parts)
     none = sample(lambda seed: latency("none", 1, 10 * size.seconds, seed), seeds)
     findings = (*_claims(ratios), *_figures(ratios), _waiting(none))
@@ -105,7 +107,10 @@ def latency(bounds: Bounds, m: int, seconds: float, seed: int, *, price: float =
     ets = None if bounds == "none" else ClockEts(clock, dict.fromkeys(RATES))
     engine = Engine(graph(m), ets=ets, registers=bounds == "registers", absorb=bounds == "registers")
     costs = Costs(COST, punctuation=round(COST * price), ets=2, test=1, free=UNIONS if who == "not unions" else ())
-    return Simulation(engine, clock, costs).run(_arrivals(m, seconds, chance), round(seconds * SECOND)).mean_latency() / SECOND
+    return (
+        Simulation(engine, clock, costs).run(_arrivals(m, seconds, chance), round(seconds * SECOND)).mean_latency()
+        / SECOND
+    )
 
 
 def graph(m: int) -> Graph:
@@ -129,24 +134,50 @@ def graph(m: int) -> Graph:
 
 def _arrivals(m: int, seconds: float, chance: np.random.Generator) -> list[Arrival]:
     entry = {"S1": 0, "S2": 0, "S3": m, "S4": 2 * m}
-    return [arrival for name, rate in RATES.items() for arrival in poisson(name, rate, seconds, chance, below=SHARE ** entry[name])]
+    return [
+        arrival
+        for name, rate in RATES.items()
+        for arrival in poisson(name, rate, seconds, chance, below=SHARE ** entry[name])
+    ]
 
 
 def _claims(ratios: Mapping[tuple[Payers, float, int], Sample]) -> Iterator[Finding]:
     least = min(ratios.items(), key=lambda item: item[1].mean)
-    yield Finding("punctuation to registers, least of all settings", least[1].mean, claim(least[1].mean > 1), "more latency", 1.05, "x")
+    yield Finding(
+        "punctuation to registers, least of all settings",
+        least[1].mean,
+        claim(least[1].mean > 1),
+        "more latency",
+        1.05,
+        "x",
+    )
     close = [key for key, ratio in ratios.items() if abs(ratio.mean - 1.14) <= 0.03]
     named = "; ".join(f"{who} pay {price:g}, m = {m}" for who, price, m in close) or "no setting"
-    yield Finding("settings within 3 % of 14 % more", named, "not comparable", "14 % more", "0.1 if not unions pay, 0.05 if all")
+    yield Finding(
+        "settings within 3 % of 14 % more", named, "not comparable", "14 % more", "0.1 if not unions pay, 0.05 if all"
+    )
     for who, word in (("all", "flat, 2.89 to 2.97 x"), ("not unions", "grows, 1.05 to 2.59 x")):
         first, last = ratios[who, 1.0, 0].mean, ratios[who, 1.0, 4].mean  # type: ignore[index]
-        yield Finding(f"from m = 0 to 4 if {who} pay", f"{first:.3g} to {last:.3g} x", claim(last > 1.25 * first), "grows with m", word)
+        yield Finding(
+            f"from m = 0 to 4 if {who} pay",
+            f"{first:.3g} to {last:.3g} x",
+            claim(last > 1.25 * first),
+            "grows with m",
+            word,
+        )
 
 
 def _figures(ratios: Mapping[tuple[Payers, float, int], Sample]) -> Iterator[Finding]:
     for key, published in SIMULATOR.items():
         who, price, m = key
-        yield Finding(f"ratio: {who} pay {price:g}, m = {m}", ratios[key].mean, near(ratios[key], published, 0.05), None, published, "x")
+        yield Finding(
+            f"ratio: {who} pay {price:g}, m = {m}",
+            ratios[key].mean,
+            near(ratios[key], published, 0.05),
+            None,
+            published,
+            "x",
+        )
 
 
 def _waiting(none: Sample) -> Finding:
@@ -158,7 +189,9 @@ def _panel(who: Payers, ratios: Mapping[tuple[Payers, float, int], Sample]) -> P
     for price in PRICES:
         name = f"punctuation costs {price:g}"
         curves.append(Series(name, tuple((float(m), ratios[who, price, m].mean) for m in LENGTHS)))
-        published = tuple((float(m), value) for (payers, cost, m), value in SIMULATOR.items() if (payers, cost) == (who, price))
+        published = tuple(
+            (float(m), value) for (payers, cost, m), value in SIMULATOR.items() if (payers, cost) == (who, price)
+        )
         if published:
             curves.append(Series(f"{price:g}, simulator", published, "marks", name))
     curves.append(Series("paper, setting unknown", ((0, 1.14),), "level"))

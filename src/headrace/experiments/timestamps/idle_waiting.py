@@ -61,14 +61,19 @@ def run(trial: Trial) -> Outcome:
 
 def report(size: Size, trial: Trial) -> Outcome:
     """Measure all cases and judge."""
-    by_cost = [Case(f"{case.name}, c = {cost} us", case.bounds, cost=cost) for cost in COSTS for case in (DEMAND, LATENT)]
+    by_cost = [
+        Case(f"{case.name}, c = {cost} us", case.bounds, cost=cost) for cost in COSTS for case in (DEMAND, LATENT)
+    ]
     cases = [*SIMULATOR, ABSORBED, BEHIND, BEHIND_ABSORBED, *by_cost]
     seen: dict[Case, Measured] = {}
     for done, case in enumerate(cases):
         trial.progress(case.name, done, len(cases))
         seconds = size.costs if case in by_cost else _seconds(case, size)
         seen[case] = measure(case, seconds, trial.seeds(size.seeds))
-    gaps = {cost: _gap(seen[one].latency, seen[other].latency) for cost, one, other in zip(COSTS, by_cost[::2], by_cost[1::2], strict=True)}
+    gaps = {
+        cost: _gap(seen[one].latency, seen[other].latency)
+        for cost, one, other in zip(COSTS, by_cost[::2], by_cost[1::2], strict=True)
+    }
     idle = {cost: seen[one].held.mean for cost, one in zip(COSTS, by_cost[::2], strict=True)}
     findings = (*_claims(seen), *_gap_findings(gaps, idle), *_absorption(seen), *_figures(seen))
     return Outcome(findings, (_latencies(seen), _shares(seen), _peaks(seen), _gaps(gaps)), tuple(_notes(seen, size)))
@@ -106,30 +111,61 @@ def _claims(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
         "rises, 3.46 x",
         "x",
     )
-    yield Finding("B: best latency to C's", best / demand.latency.mean, claim(best > demand.latency.mean), "never reaches C", 0.746 / 0.0861, "x")
+    yield Finding(
+        "B: best latency to C's",
+        best / demand.latency.mean,
+        claim(best > demand.latency.mean),
+        "never reaches C",
+        0.746 / 0.0861,
+        "x",
+    )
     orders = math.log10(none.latency.mean / demand.latency.mean)
     yield Finding("A to C", orders, claim(orders >= 3), "several orders", math.log10(19.4 / 0.0000861), "orders")
     yield Finding("C less D (hangs on the cost of a tuple)", gap, "not comparable", 0.0001, 0.0000451, "s")
     above = math.log10(none.latency.mean / gap)
-    yield Finding("A to the gap between C and D", above, claim(4 <= above < 5), "four orders", math.log10(19.4 / 0.0000451), "orders")
+    yield Finding(
+        "A to the gap between C and D",
+        above,
+        claim(4 <= above < 5),
+        "four orders",
+        math.log10(19.4 / 0.0000451),
+        "orders",
+    )
     yield Finding("A: idle share", 100 * none.idle.mean, near(_percent(none.idle), 99.0, 0.01), 99.0, 99.90, "%")
     ours = Range(100 * seen[periodic(150)].idle.mean, 100 * seen[periodic(100)].idle.mean)
-    yield Finding("B: idle share at 150/s and 100/s", ours, between(15.0, ours.low, ours.high), "15 % at 100/s or more", Range(14.1, 20.1), "%")
+    yield Finding(
+        "B: idle share at 150/s and 100/s",
+        ours,
+        between(15.0, ours.low, ours.high),
+        "15 % at 100/s or more",
+        Range(14.1, 20.1),
+        "%",
+    )
     for case, found, reference in ((DEMAND, demand, 0.21), (REGISTERS, registers, 0.024)):
         share = 100 * found.idle.mean
         yield Finding(f"{case.name}: idle", share, claim(share < 0.1), "below 0.1 %", reference, "%")
     yield Finding("A: peak queue", none.peak.mean, claim(none.peak.mean >= 1000), "thousands", Range(4418, 4527))
     smaller = math.log10(none.peak.mean / demand.peak.mean)
-    yield Finding("C: peak queue less than A's", smaller, claim(smaller >= 2), "two orders", math.log10(4470 / 3.5), "orders")
+    yield Finding(
+        "C: peak queue less than A's", smaller, claim(smaller >= 2), "two orders", math.log10(4470 / 3.5), "orders"
+    )
     peaks = [found.peak.mean for found in beats]
     turn = peaks.index(min(peaks))
-    u_shaped = 0 < turn < len(peaks) - 1 and peaks[:turn] == sorted(peaks[:turn], reverse=True) and peaks[turn:] == sorted(peaks[turn:])
-    yield Finding("B: peak queue by rate", f"least at {PERIODIC[turn]:g}/s", claim(u_shaped), "U-shaped", "least at 50/s")
+    u_shaped = (
+        0 < turn < len(peaks) - 1
+        and peaks[:turn] == sorted(peaks[:turn], reverse=True)
+        and peaks[turn:] == sorted(peaks[turn:])
+    )
+    yield Finding(
+        "B: peak queue by rate", f"least at {PERIODIC[turn]:g}/s", claim(u_shaped), "U-shaped", "least at 50/s"
+    )
 
 
 def _gap_findings(gaps: Mapping[int, Sample], idle: Mapping[int, float]) -> Iterator[Finding]:
     for cost, gap in gaps.items():
-        yield Finding(f"C less D at c = {cost} us", gap.mean, near(gap, GAPS[cost] / 1e6, 0.15), None, GAPS[cost] / 1e6, "s")
+        yield Finding(
+            f"C less D at c = {cost} us", gap.mean, near(gap, GAPS[cost] / 1e6, 0.15), None, GAPS[cost] / 1e6, "s"
+        )
     both = [cost for cost in gaps if gaps[cost].mean >= 0.00009 and 100 * idle[cost] < 0.1]
     yield Finding(
         "C: a cost at which C - D is 0.1 ms and idle below 0.1 %",
@@ -139,24 +175,32 @@ def _gap_findings(gaps: Mapping[int, Sample], idle: Mapping[int, float]) -> Iter
         "none",
     )
     for cost, share in idle.items():
-        yield Finding(f"C: tuples held, c = {cost} us", 100 * share, near(100 * share, IDLE[cost], 0.15), None, IDLE[cost], "%")
+        yield Finding(
+            f"C: tuples held, c = {cost} us", 100 * share, near(100 * share, IDLE[cost], 0.15), None, IDLE[cost], "%"
+        )
 
 
 def _absorption(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
     found = seen[ABSORBED]
-    yield Finding(f"{ABSORBED.name}: latency", found.latency.mean, near(found.latency, 0.000151, 0.15), None, 0.000151, "s")
+    yield Finding(
+        f"{ABSORBED.name}: latency", found.latency.mean, near(found.latency, 0.000151, 0.15), None, 0.000151, "s"
+    )
     # the longest of many gaps decides the queue of the one, a single gap that of the other: their lengths depend on the run's
     literal, absorbed = seen[BEHIND].peak.mean, seen[BEHIND_ABSORBED].peak.mean
     yield Finding(f"{BEHIND.name}: peak queue", literal, "not comparable", None, 905.0)
     yield Finding(f"{BEHIND_ABSORBED.name}: peak queue", absorbed, "not comparable", None, 71.0)
-    yield Finding("absorption: peak queue is smaller by", literal / absorbed, claim(literal / absorbed >= 2), None, 905 / 71, "x")
+    yield Finding(
+        "absorption: peak queue is smaller by", literal / absorbed, claim(literal / absorbed >= 2), None, 905 / 71, "x"
+    )
 
 
 def _figures(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
     verdict: Verdict
     for case, published in SIMULATOR.items():
         found = seen[case]
-        if case.bounds == "none" and case.rate < 1:  # few slow tuples: the mean is known as well as 1/sqrt(n) of them allows
+        if (
+            case.bounds == "none" and case.rate < 1
+        ):  # few slow tuples: the mean is known as well as 1/sqrt(n) of them allows
             expected = found.seconds * len(found.latency.values) * (SLOW + case.rate)
             verdict = near(found.latency, published.latency, max(0.1, 1.5 / math.sqrt(expected)))
         else:
@@ -166,7 +210,9 @@ def _figures(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
         share = _percent(seen[case].held if case.bounds == "punctuation" else seen[case].idle)
         wanted = 100 * published.idle
         if 0 < wanted < 1 and case.rate and SLOW * seen[case].seconds * len(share.values) < 5:
-            verdict = "not comparable"  # so small a share is decided by slow tuples, which wait for a busy one: too few came
+            verdict = (
+                "not comparable"  # so small a share is decided by slow tuples, which wait for a busy one: too few came
+            )
         else:
             verdict = near(share, wanted, 0.15) if wanted else claim(share.mean == 0)
         word = "tuples held" if case.bounds == "punctuation" else "idle share"
@@ -185,7 +231,9 @@ def _percent(share: Sample) -> Sample:
 def _latencies(seen: Mapping[Case, Measured]) -> Panel:
     ours = tuple((rate, 1000 * seen[periodic(rate)].latency.mean) for rate in PERIODIC)
     published = tuple((rate, 1000 * SIMULATOR[periodic(rate)].latency) for rate in PERIODIC)
-    levels = tuple(Series(case.name, ((0, 1000 * seen[case].latency.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT))
+    levels = tuple(
+        Series(case.name, ((0, 1000 * seen[case].latency.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT)
+    )
     curves = (Series("B periodic", ours), Series("B, simulator", published, "marks", "B periodic"), *levels)
     return Panel("Latency", "periodic bounds per second", "mean latency, ms", curves, log_x=True, log_y=True)
 
@@ -202,13 +250,22 @@ def _shares(seen: Mapping[Case, Measured]) -> Panel:
         *levels,
         Series("B, paper", ((100, 15.0),), "marks"),
     )
-    return Panel("Time the union waits idly", "periodic bounds per second", "share of the time, %", curves, log_x=True, log_y=True)
+    return Panel(
+        "Time the union waits idly",
+        "periodic bounds per second",
+        "share of the time, %",
+        curves,
+        log_x=True,
+        log_y=True,
+    )
 
 
 def _peaks(seen: Mapping[Case, Measured]) -> Panel:
     ours = tuple((rate, seen[periodic(rate)].peak.mean) for rate in PERIODIC)
     published = tuple((rate, SIMULATOR[periodic(rate)].peak.high) for rate in PERIODIC)
-    levels = tuple(Series(case.name, ((0, seen[case].peak.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT))
+    levels = tuple(
+        Series(case.name, ((0, seen[case].peak.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT)
+    )
     curves = (Series("B periodic", ours), Series("B, simulator", published, "marks", "B periodic"), *levels)
     return Panel("Peak queue", "periodic bounds per second", "elements in buffers", curves, log_x=True, log_y=True)
 

@@ -34,7 +34,10 @@ def report(found: Sequence[Watched]) -> Outcome:
     findings = tuple(finding for watched in found for finding in _findings(watched))
     notes = (
         "the paper's engine decides per tuple, Spark per micro-batch: two micro-batches are the floor, so its orders of magnitude cannot be reached",
-        *(f"{watched.case.name}: our micro-batch takes {watched.batch:.2f} s, {watched.seconds:.0f} s were written" for watched in found),
+        *(
+            f"{watched.case.name}: our micro-batch takes {watched.batch:.2f} s, {watched.seconds:.0f} s were written"
+            for watched in found
+        ),
         "plain Spark: the same files, withWatermark on both, union, count by window, append mode",
     )
     return Outcome(findings, tuple(_panel(watched) for watched in found), notes)
@@ -44,9 +47,23 @@ def _findings(found: Watched) -> Iterator[Finding]:
     name, limit = found.case.name, found.case.age + 2 * found.batch
     ours, spark = found.median(found.ours), found.median(found.spark)
     # half the time between slow tuples is what a union that waits for them loses, by the median
-    yield Finding(f"{name}: delay, plain Spark", spark, claim(spark >= found.case.every / 4), "waits for the silent input", None, "s")
+    yield Finding(
+        f"{name}: delay, plain Spark",
+        spark,
+        claim(spark >= found.case.every / 4),
+        "waits for the silent input",
+        None,
+        "s",
+    )
     yield Finding(f"{name}: delay, ours", ours, claim(ours <= limit), f"does not wait (limit {limit:.2f} s)", None, "s")
-    yield Finding(f"{name}: plain Spark to ours", spark / ours, "consistent" if spark > ours else "not confirmed", "several orders", None, "x")
+    yield Finding(
+        f"{name}: plain Spark to ours",
+        spark / ours,
+        "consistent" if spark > ours else "not confirmed",
+        "several orders",
+        None,
+        "x",
+    )
     counted, due = found.counted(found.ours)
     yield Finding(f"{name}: tuples counted", f"{counted} of {due}", claim(counted == due), "none is lost")
 
@@ -57,4 +74,10 @@ def _panel(found: Watched) -> Panel:
         Series("plain Spark", tuple(found.delays(found.spark).items())),
         Series("age and two micro-batches", ((0, found.case.age + 2 * found.batch),), "level"),
     )
-    return Panel(found.case.name.capitalize(), "end of the window, s since the start", "delay of its count, s", curves, log_y=True)
+    return Panel(
+        found.case.name.capitalize(),
+        "end of the window, s since the start",
+        "delay of its count, s",
+        curves,
+        log_y=True,
+    )

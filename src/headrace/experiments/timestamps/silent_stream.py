@@ -61,7 +61,9 @@ def late(every: float, age: int) -> Case:
 
 def late_alone(every: float, age: int) -> Case:
     """The same, but each stream allows for what is its own: the fast one for a second."""
-    return Case(f"slow stream every {every:g} s, {age} s old, fast within 1 s", every, float(age), {"fast": 1, "slow": age})
+    return Case(
+        f"slow stream every {every:g} s, {age} s old, fast within 1 s", every, float(age), {"fast": 1, "slow": age}
+    )
 
 
 @dataclass(slots=True)
@@ -140,13 +142,18 @@ class Watched:
             return sum(seen.counts.values()), len(self.written) + 2
         # whole windows only: from the first full second to the end of the last window that came out
         first, last = math.ceil(self.written[0]) + 1, max(seen.counts, default=0.0)
-        return sum(n for end, n in seen.counts.items() if end > first), sum(1 for stamp in self.written if first <= stamp < last)
+        return sum(n for end, n in seen.counts.items() if end > first), sum(
+            1 for stamp in self.written if first <= stamp < last
+        )
 
 
 def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Watched:
     """Let all systems count while the streams are written for so long."""
     # a maintenance thread of Spark may write to a checkpoint for a moment after its query has stopped
-    with tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder, contextlib.ExitStack() as ends:
+    with (
+        tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder,
+        contextlib.ExitStack() as ends,
+    ):
         root = Path(folder)
         for name in ("fast", "slow"):
             (root / name).mkdir()
@@ -154,7 +161,9 @@ def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Wa
         if start_beside is not None:
             beside = start_beside(case, root)
             ends.callback(beside.end)
-            until(beside.is_ready)  # before ours starts: Spark gives a Python process ten seconds, which is little on a busy machine
+            until(
+                beside.is_ready
+            )  # before ours starts: Spark gives a Python process ten seconds, which is little on a busy machine
             others |= beside.seen
         session = _start_ours(case, root, ours, batches)
         ends.callback(session.stop)
@@ -173,7 +182,8 @@ def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -
         for name in ("fast", "slow")
     )
     session.execute(
-        streams + "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
+        streams
+        + "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
     )
 
     def take(batch: int, rows: list[dict[str, Any]]) -> None:
@@ -208,7 +218,9 @@ def _warm_up(root: Path, session: Session, query: Any) -> None:
     for name in ("fast", "slow"):
         put(root / name, "warm", time.time())
     # `wait` raises at once what made ours fail
-    until(lambda: not session.deployment.wait(0.0) and session.statistics().batch >= 1 and query.lastProgress is not None)
+    until(
+        lambda: not session.deployment.wait(0.0) and session.statistics().batch >= 1 and query.lastProgress is not None
+    )
 
 
 def _write(case: Case, root: Path, seconds: float) -> list[float]:
@@ -241,7 +253,12 @@ def _write(case: Case, root: Path, seconds: float) -> list[float]:
 
 def put(folder: Path, name: str, stamp: float) -> None:
     """Let a file with one tuple appear."""
-    text = json.dumps({"at": dt.datetime.fromtimestamp(stamp, dt.UTC).isoformat(timespec="microseconds").removesuffix("+00:00"), "n": 1})
+    text = json.dumps(
+        {
+            "at": dt.datetime.fromtimestamp(stamp, dt.UTC).isoformat(timespec="microseconds").removesuffix("+00:00"),
+            "n": 1,
+        }
+    )
     temporary = folder / f".{name}"
     temporary.write_text(text + "\n")
     os.replace(temporary, folder / f"{name}.json")

@@ -31,14 +31,18 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
         missing = [name for name in stream.schema.names if name not in frame.columns]
         if missing:
             raise SourceFault(
-                f"stream {stream.name}: the Spark source {kind!r} has no column {missing[0]!r}", hint=f"it has {', '.join(frame.columns)}"
+                f"stream {stream.name}: the Spark source {kind!r} has no column {missing[0]!r}",
+                hint=f"it has {', '.join(frame.columns)}",
             )
-        chosen = frame.select([F.col(f"`{field.name}`").cast(_spark_type(field.type)).alias(field.name) for field in stream.schema])
+        chosen = frame.select(
+            [F.col(f"`{field.name}`").cast(_spark_type(field.type)).alias(field.name) for field in stream.schema]
+        )
     except SourceFault:
         raise
     except Exception as error:
         raise SourceFault(
-            f"stream {stream.name}: Spark cannot read format {kind!r}: {error}", hint="check the options, and that the jar is there"
+            f"stream {stream.name}: Spark cannot read format {kind!r}: {error}",
+            hint="check the options, and that the jar is there",
         ) from error
     target = spool_directory(stream.name, directory)
 
@@ -49,7 +53,11 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
             spool.put(target, batch, 0, table)
             spool.commit(target, batch, [table.height])
 
-    return chosen.writeStream.foreachBatch(leave).option("checkpointLocation", str(directory / "feeders" / stream.name)).start()
+    return (
+        chosen.writeStream.foreachBatch(leave)
+        .option("checkpointLocation", str(directory / "feeders" / stream.name))
+        .start()
+    )
 
 
 def settle(query: StreamingQuery, timeout: float = 10.0) -> None:

@@ -50,7 +50,9 @@ def spark_session(cores: int | None = None) -> SparkSession:
     try:
         return builder.getOrCreate()
     except Exception as error:
-        raise HostFault(f"Spark does not start: {error}", hint="Headrace needs Java 17 or later; set JAVA_HOME") from error
+        raise HostFault(
+            f"Spark does not start: {error}", hint="Headrace needs Java 17 or later; set JAVA_HOME"
+        ) from error
 
 
 class SparkDeployment:
@@ -98,8 +100,12 @@ class SparkDeployment:
             .option("page", str(self.page))
             .load()
         )
-        stage = pages.groupBy("bucket").transformWithState(BucketProcessor(str(self.directory)), SCHEMA, "Append", "None")
-        writer = stage.writeStream.foreachBatch(self._deliver).option("checkpointLocation", str(self.directory / "spark"))
+        stage = pages.groupBy("bucket").transformWithState(
+            BucketProcessor(str(self.directory)), SCHEMA, "Append", "None"
+        )
+        writer = stage.writeStream.foreachBatch(self._deliver).option(
+            "checkpointLocation", str(self.directory / "spark")
+        )
         if self.interval:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
         running = self.deployments.at(self.deployments.count()).running
@@ -167,7 +173,9 @@ class SparkDeployment:
                 self.drained.set()
             relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
             now = self.delivery.clock.now()
-            guidance = self.controller.after(self.delivery.statistics, self.delivery.reports, deployed.running, now, self.cores)
+            guidance = self.controller.after(
+                self.delivery.statistics, self.delivery.reports, deployed.running, now, self.cores
+            )
             turned = [] if done else switches(self.delivery.reports, deployed.running)
             for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
                 self.deployments.log.append(command)
@@ -198,7 +206,9 @@ class SparkDeployment:
             probe.write_bytes(b"")
             probe.unlink()
         except OSError as error:
-            raise HostFault(f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory") from error
+            raise HostFault(
+                f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"
+            ) from error
 
     def _raise(self, query: Any = None) -> None:
         """Raise what made the query fail, once."""
@@ -210,12 +220,19 @@ class SparkDeployment:
         if self.fault is not None:
             raise self.fault
         if error is not None:
-            raise HostFault(f"a micro-batch failed: {_essence(str(error))}", hint="a new session on the same checkpoint tries it again") from error
+            raise HostFault(
+                f"a micro-batch failed: {_essence(str(error))}",
+                hint="a new session on the same checkpoint tries it again",
+            ) from error
 
 
 def _essence(text: str) -> str:
     """The line of a Spark failure that says what happened: the last Python exception if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = [line.split("headrace.errors.", 1)[1] for line in lines if "headrace.errors." in line]
-    python = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Fault): ", line) and not line.startswith("org.apache.spark")]
+    python = [
+        line
+        for line in lines
+        if re.match(r"[\w.]*(Error|Exception|Fault): ", line) and not line.startswith("org.apache.spark")
+    ]
     return (ours or python or lines or ["unknown reason"])[-1 if ours or python else 0]

@@ -62,7 +62,9 @@ class BucketProcessor(StatefulProcessor):
             bucket.close()
             gc.collect()  # now, or the state of several micro-batches would be there at once
         for row in out:
-            yield SparkRow(bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload)
+            yield SparkRow(
+                bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload
+            )
 
     def close(self) -> None:
         pass

@@ -24,7 +24,14 @@ from headrace.worker.wire import Row
 
 SCHEMA = "bucket INT, kind INT, name STRING, part BIGINT, n INT, payload BINARY"
 _ARROW = pa.schema(
-    [("bucket", pa.int32()), ("kind", pa.int32()), ("name", pa.string()), ("part", pa.int64()), ("n", pa.int32()), ("payload", pa.binary())]
+    [
+        ("bucket", pa.int32()),
+        ("kind", pa.int32()),
+        ("name", pa.string()),
+        ("part", pa.int64()),
+        ("n", pa.int32()),
+        ("payload", pa.binary()),
+    ]
 )
 #: Rows are handed to Spark once their payloads together reach this size.
 _SEND_BYTES = 8 * 1024 * 1024
@@ -125,4 +132,6 @@ def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int)
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:
     columns = zip(*((row.bucket, int(row.kind), row.name, row.part, row.n, row.payload) for row in rows), strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)], schema=_ARROW
+    )

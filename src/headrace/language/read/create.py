@@ -5,7 +5,14 @@ from __future__ import annotations
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
-from headrace.language.syntax.statements import ConnectorClause, CreateAggregate, CreateStream, CreateTable, Name, Option
+from headrace.language.syntax.statements import (
+    ConnectorClause,
+    CreateAggregate,
+    CreateStream,
+    CreateTable,
+    Name,
+    Option,
+)
 from headrace.model.schema import HIDDEN, Field, Schema
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
@@ -24,7 +31,10 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
                 raise NameFault("names that begin with two underscores are ours", span=name.span)
             break
     else:
-        reader.fail("expected STREAM, TABLE, QUERY, VIEW, EVENT, RULE, SINK or AGGREGATE", hint=did_you_mean(reader.word(), _KINDS))
+        reader.fail(
+            "expected STREAM, TABLE, QUERY, VIEW, EVENT, RULE, SINK or AGGREGATE",
+            hint=did_you_mean(reader.word(), _KINDS),
+        )
     match kind:
         case "STREAM":
             return _stream(reader, offset, name, or_replace, if_not_exists)
@@ -50,7 +60,10 @@ def read_connector(reader: Reader) -> ConnectorClause:
             reader.accept("=")
             value = reader.option()
             if value is None:
-                reader.fail(f"expected a value for {key.text!r}", hint="values are texts in single quotes, numbers, TRUE or FALSE")
+                reader.fail(
+                    f"expected a value for {key.text!r}",
+                    hint="values are texts in single quotes, numbers, TRUE or FALSE",
+                )
             if key.text.lower() in options:
                 raise SyntaxFault(f"option {key.text!r} is given twice", span=key.span)
             options[key.text.lower()] = value
@@ -71,12 +84,18 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
             skew = reader.duration()
     elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.accept("TIMESTAMP", "LATENT"):
         reader.expect("FROM", hint=_STREAM)
-        return CreateStream(reader.text, offset, name, columns, "LATENT", None, 0, read_connector(reader), or_replace, if_not_exists)
+        return CreateStream(
+            reader.text, offset, name, columns, "LATENT", None, 0, read_connector(reader), or_replace, if_not_exists
+        )
     reader.expect("FROM", hint=_STREAM)
     connector = read_connector(reader)
     if time_column is None:
-        return CreateStream(reader.text, offset, name, columns, "INTERNAL", None, 0, connector, or_replace, if_not_exists)
-    return CreateStream(reader.text, offset, name, columns, "EXTERNAL", time_column, skew, connector, or_replace, if_not_exists)
+        return CreateStream(
+            reader.text, offset, name, columns, "INTERNAL", None, 0, connector, or_replace, if_not_exists
+        )
+    return CreateStream(
+        reader.text, offset, name, columns, "EXTERNAL", time_column, skew, connector, or_replace, if_not_exists
+    )
 
 
 def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateAggregate:
@@ -91,7 +110,11 @@ def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not
     target = reader.string("'module:Class'")
     module, _, class_ = target.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), class_]):
-        raise SyntaxFault(f"{target!r} does not name a Python class", span=span, hint="write 'module:Class', such as 'stats.means:GeoMean'")
+        raise SyntaxFault(
+            f"{target!r} does not name a Python class",
+            span=span,
+            hint="write 'module:Class', such as 'stats.means:GeoMean'",
+        )
     return CreateAggregate(reader.text, offset, name, arg, result, target, or_replace, if_not_exists)
 
 

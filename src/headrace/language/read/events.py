@@ -33,7 +33,22 @@ from headrace.model.events.event import (
 )
 from headrace.model.wall_clock import clock_name, parse_times, times_named
 
-_OPERATORS = ("SEQUENCE", "AND", "OR", "PLUS", "WITHIN", "WHERE", "CONTEXT", "AS", "NOT", "ANY", "TIMES", "APERIODIC", "PERIODIC", "AT")
+_OPERATORS = (
+    "SEQUENCE",
+    "AND",
+    "OR",
+    "PLUS",
+    "WITHIN",
+    "WHERE",
+    "CONTEXT",
+    "AS",
+    "NOT",
+    "ANY",
+    "TIMES",
+    "APERIODIC",
+    "PERIODIC",
+    "AT",
+)
 _MODES = tuple(mode.value for mode in Mode)
 _HINT = (
     "an event is a SEQUENCE b, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), TIMES (3, a), APERIODIC (a, b, c), PERIODIC (a, '30 s', c), "
@@ -56,7 +71,9 @@ def read_detection(reader: Reader, offset: int) -> Detection:
         if len(conditions) > 1:
             raise SyntaxFault("one condition is enough", span=where_span, hint="join its parts with AND")
         where = conditions[0]
-    context, _, names = read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
+    context, _, names = (
+        read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
+    )
     if not reader.done:
         reader.fail("the event should end here", hint=did_you_mean(reader.word(), _OPERATORS, otherwise=_HINT))
     end = reader.tokens[-1].end + 1
@@ -138,7 +155,9 @@ class _Expression:
         reader.position += 2
         middle = self.whole()
         reader.expect(")")
-        reader.expect("[", hint="NOT (b) [a, c]: no b between a and c; NOT (b) [a, '5 minutes']: none within 5 minutes of a")
+        reader.expect(
+            "[", hint="NOT (b) [a, c]: no b between a and c; NOT (b) [a, '5 minutes']: none within 5 minutes of a"
+        )
         start = self._next()
         token = reader.token
         timed = token is not None and (token.text[:1].isdigit() or reader.text[token.start] == "'")
@@ -156,7 +175,11 @@ class _Expression:
             events.append(self.whole())
         reader.expect(")")
         if count > len(events):
-            raise SyntaxFault(f"{count} of {len(events)} events never happen", span=span, hint="name more events, or use TIMES (n, event)")
+            raise SyntaxFault(
+                f"{count} of {len(events)} events never happen",
+                span=span,
+                hint="name more events, or use TIMES (n, event)",
+            )
         return AnyOf(count, tuple(events))
 
     def _primitive(self) -> Event:
@@ -169,12 +192,20 @@ class _Expression:
             source = Name(f"{source.text}.{part.text}", Span(source.span.start, part.span.end))
         alias = reader.name("another name for it") if reader.accept("AS") else source
         if "." in alias.text:
-            raise NameFault(f"{alias.text!r} needs a name of its own here", span=alias.span, hint=f"write {source.text} AS late, for example")
+            raise NameFault(
+                f"{alias.text!r} needs a name of its own here",
+                span=alias.span,
+                hint=f"write {source.text} AS late, for example",
+            )
         return self._part(source, alias)
 
     def _part(self, source: Name, alias: Name) -> Event:
         if any(each.alias.text.lower() == alias.text.lower() for each in self.parts):
-            raise NameFault(f"two events are called {alias.text!r}", span=alias.span, hint=f"name one of them: {source.text} AS another")
+            raise NameFault(
+                f"two events are called {alias.text!r}",
+                span=alias.span,
+                hint=f"name one of them: {source.text} AS another",
+            )
         self.parts.append(EventPart(source, alias))
         return Primitive(alias.text, len(self.parts) - 1)
 
@@ -189,11 +220,17 @@ class _Expression:
             parse_times(written)
         except ValueError as error:
             raise SyntaxFault(
-                str(error), span=span, hint="write for example '*:00:00' (every hour), '*:*:00', '06:30:00' or '2026-*-01 00:00:00'"
+                str(error),
+                span=span,
+                hint="write for example '*:00:00' (every hour), '*:*:00', '06:30:00' or '2026-*-01 00:00:00'",
             ) from error
         source = Name(clock_name(written), Span(start, span.end))
         number = sum(times_named(part.source.text) is not None for part in self.parts)
-        alias = reader.name("a name for it") if reader.accept("AS") else Name(f"at_{number}" if number else "at", source.span)
+        alias = (
+            reader.name("a name for it")
+            if reader.accept("AS")
+            else Name(f"at_{number}" if number else "at", source.span)
+        )
         return self._part(source, alias)
 
     def _open(self, word: str) -> bool:
@@ -226,7 +263,9 @@ class _Expression:
 def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:
     """The mode with how much is kept of what waits, the parts as written, and where the columns of BY stand; `parts` None: nobody knows them yet."""
     if reader.word() not in _MODES:
-        reader.fail("expected a mode", hint=did_you_mean(reader.word(), _MODES, otherwise=f"modes are {', '.join(_MODES)}"))
+        reader.fail(
+            "expected a mode", hint=did_you_mean(reader.word(), _MODES, otherwise=f"modes are {', '.join(_MODES)}")
+        )
     mode = Mode(reader.word())
     reader.position += 1
     point = reader.accept("POINT")

@@ -14,7 +14,9 @@ from headrace.language.syntax.statements import ImputeClause, Name
 HINT = "IMPUTE(speed USING table ON id = table.id DEFAULT 0), or IMPUTE(speed USING 'python:module:function' ON id)"
 
 
-def read_impute(tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]) -> exp.Expr:
+def read_impute(
+    tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]
+) -> exp.Expr:
     """A call of IMPUTE from its name to its closing parenthesis; `parse` reads expressions separated by commas."""
     span = Span(tokens[0].start, tokens[-1].end + 1)
     reader = Reader(tokens[2:-1], text, whole="call")
@@ -43,16 +45,22 @@ def read_impute(tokens: Sequence[Token], text: str, parse: Callable[[Sequence[To
         reader.fail("the call should end here", hint=HINT)
     clause = ImputeClause(value, table, None if column is None else column.text, target, on, default, span, archive)
     parts = [part for part in (value, table, *on, default) if part is not None]
-    call = exp.Anonymous(this="IMPUTE", expressions=parts)  # the parts hang on it so that all who look for names find them
+    call = exp.Anonymous(
+        this="IMPUTE", expressions=parts
+    )  # the parts hang on it so that all who look for names find them
     call.meta.update(impute=clause, start=span.start, end=span.end - 1, line=tokens[0].line, col=tokens[0].col)
     return call
 
 
-def _one(reader: Reader, text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]], *ends: str, what: str) -> exp.Expr:
+def _one(
+    reader: Reader, text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]], *ends: str, what: str
+) -> exp.Expr:
     inner = reader.until(*ends)
     if not inner:
         reader.fail(f"expected {what}", hint=HINT)
     found = parse(inner, text)
     if len(found) != 1:
-        raise SyntaxFault(f"{what} is one expression", span=Span(span_of(inner[0]).start, span_of(inner[-1]).end), hint=HINT)
+        raise SyntaxFault(
+            f"{what} is one expression", span=Span(span_of(inner[0]).start, span_of(inner[-1]).end), hint=HINT
+        )
     return found[0]

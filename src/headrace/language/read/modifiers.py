@@ -14,7 +14,14 @@ from headrace.language.syntax.modifiers import Kind, ModifierClause, Profile, Su
 from headrace.model.time import UNITS
 
 Parse: TypeAlias = Callable[[Sequence[Token], str], list[exp.Expr]]
-_KINDS: dict[str, Kind] = {"DIFF": "diff", "RDIFF": "rdiff", "SLOPE": "slope", "WDIFF": "wdiff", "WRDIFF": "wrdiff", "WSLOPE": "wslope"}
+_KINDS: dict[str, Kind] = {
+    "DIFF": "diff",
+    "RDIFF": "rdiff",
+    "SLOPE": "slope",
+    "WDIFF": "wdiff",
+    "WRDIFF": "wrdiff",
+    "WSLOPE": "wslope",
+}
 MODIFIERS = tuple(_KINDS)
 SUPPRESSORS = ("RSUPPRESS", "TSUPPRESS")
 _HINTS = {
@@ -36,8 +43,12 @@ def read_call(tokens: Sequence[Token], text: str, parse: Parse) -> exp.Expr:
     clause = _modifier(reader, name, span, parse) if name in MODIFIERS else _suppressor(reader, name, span, parse)
     if not reader.done:
         reader.fail("the call should end here", hint=_HINTS[name])
-    parts = list(clause.args) if isinstance(clause, ModifierClause) else [] if clause.action is None else [clause.action]
-    call = exp.Anonymous(this=tokens[0].text, expressions=parts)  # the parts hang on it so that all who look for names find them
+    parts = (
+        list(clause.args) if isinstance(clause, ModifierClause) else [] if clause.action is None else [clause.action]
+    )
+    call = exp.Anonymous(
+        this=tokens[0].text, expressions=parts
+    )  # the parts hang on it so that all who look for names find them
     call.meta["modifier" if isinstance(clause, ModifierClause) else "suppress"] = clause
     call.meta.update(start=span.start, end=span.end - 1, line=tokens[0].line, col=tokens[0].col)
     return call
@@ -51,7 +62,9 @@ def _modifier(reader: Reader, name: str, span: Span, parse: Parse) -> ModifierCl
     wanted = 2 if name.endswith("SLOPE") else 1
     if len(args) != wanted:
         here = Span(inner[0].start, inner[-1].end + 1)
-        raise SyntaxFault(f"{name} takes {wanted} argument{'s' if wanted > 1 else ''}, not {len(args)}", span=here, hint=_HINTS[name])
+        raise SyntaxFault(
+            f"{name} takes {wanted} argument{'s' if wanted > 1 else ''}, not {len(args)}", span=here, hint=_HINTS[name]
+        )
     pseudo: int | float | None = None
     if reader.accept("PSEUDO"):
         written = reader.here()
@@ -69,7 +82,9 @@ def _suppressor(reader: Reader, name: str, span: Span, parse: Parse) -> Suppress
     limit = reader.integer("how many repetitions to suppress") if name == "RSUPPRESS" else None
     time = _time(reader) if name == "TSUPPRESS" else None
     if limit == 0 or time == 0:
-        raise SyntaxFault(f"{name} needs a {'number' if time is None else 'time'} above 0", span=written, hint=_HINTS[name])
+        raise SyntaxFault(
+            f"{name} needs a {'number' if time is None else 'time'} above 0", span=written, hint=_HINTS[name]
+        )
     action: exp.Expr | None = None
     if name == "TSUPPRESS" and reader.accept(","):
         inner = reader.until("OLD", "NEW")
@@ -82,7 +97,12 @@ def _suppressor(reader: Reader, name: str, span: Span, parse: Parse) -> Suppress
 def _time(reader: Reader) -> int:
     reader.accept("INTERVAL")
     token = reader.token
-    if token is not None and token.token_type == TokenType.STRING and token.text.strip().isdigit() and reader.word(1).lower() in UNITS:
+    if (
+        token is not None
+        and token.token_type == TokenType.STRING
+        and token.text.strip().isdigit()
+        and reader.word(1).lower() in UNITS
+    ):
         reader.position += 2  # as SQL has it: INTERVAL '5' MINUTE
         return int(token.text) * UNITS[reader.word(-1).lower()]
     return reader.duration()

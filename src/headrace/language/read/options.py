@@ -49,12 +49,18 @@ def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Opti
         key = name.text.lower()
         if key not in known:
             otherwise = f"options are {', '.join(known)}"
-            raise NameFault(f"no option {name.text!r}", span=name.span, hint=did_you_mean(key, known, otherwise=otherwise))
+            raise NameFault(
+                f"no option {name.text!r}", span=name.span, hint=did_you_mean(key, known, otherwise=otherwise)
+            )
         if key in options:
             raise SyntaxFault(f"option {key!r} is given twice", span=name.span)
         start = reader.position
         options.update(_option(reader, name, removable))
-        spans[key] = Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1) if start < reader.position else name.span
+        spans[key] = (
+            Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1)
+            if start < reader.position
+            else name.span
+        )
         if reader.word() != ")":
             reader.expect(",")
     return Options(options, spans)
@@ -78,6 +84,10 @@ def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
     try:
         qos_of(found)
     except ValueError as error:
-        span = Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1) if start < reader.position else name.span
+        span = (
+            Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1)
+            if start < reader.position
+            else name.span
+        )
         raise SyntaxFault(f"{key}: {error}", span=span) from error
     return found

@@ -14,7 +14,9 @@ from headrace.language.syntax.statements import PaceClause
 HINT = "WITH PACE ON MAX(a.at, b.at) 1 MINUTE [CUT 0.5] [SERVICE 1 SECOND], or WITH PACE ON rowtime 1 MINUTE"
 
 
-def read_pace(tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]) -> tuple[PaceClause, int]:
+def read_pace(
+    tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]
+) -> tuple[PaceClause, int]:
     """Read the clause that begins with WITH PACE; returns it and the number of its tokens. `parse` reads expressions separated by commas."""
     reader = Reader(tokens, text)
     first = reader.expect("WITH")
@@ -24,10 +26,14 @@ def read_pace(tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Toke
     tolerance = reader.duration()
     share = _share(reader) if reader.accept("CUT") else None
     service = reader.duration() if reader.accept("SERVICE") else 0
-    return PaceClause(columns, tolerance, share, service, Span(first.start, tokens[reader.position - 1].end + 1)), reader.position
+    return PaceClause(
+        columns, tolerance, share, service, Span(first.start, tokens[reader.position - 1].end + 1)
+    ), reader.position
 
 
-def _columns(reader: Reader, text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]) -> tuple[exp.Column, ...]:
+def _columns(
+    reader: Reader, text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]
+) -> tuple[exp.Column, ...]:
     if reader.accept("ROWTIME"):
         return ()
     reader.expect("MAX", hint=HINT)
@@ -49,6 +55,8 @@ def _share(reader: Reader) -> float:
     number = reader.option() if reader.token is not None and reader.token.token_type == TokenType.NUMBER else None
     if not isinstance(number, int | float) or not 0 <= number <= 1:
         raise SyntaxFault(
-            "CUT takes a number from 0 to 1", span=span, hint="the share of the tolerance behind which work is not begun, such as CUT 0.5"
+            "CUT takes a number from 0 to 1",
+            span=span,
+            hint="the share of the tolerance behind which work is not begun, such as CUT 0.5",
         )
     return float(number)

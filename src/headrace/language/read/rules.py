@@ -136,7 +136,9 @@ def _call(reader: Reader) -> ActionClause:
         url = reader.string("'http://...'")
         reader.expect(")")
         if not url.lower().startswith(("http://", "https://")):
-            raise SyntaxFault(f"{url!r} is no address of a webhook", span=span, hint="CALL webhook('http://localhost:9000/alarm')")
+            raise SyntaxFault(
+                f"{url!r} is no address of a webhook", span=span, hint="CALL webhook('http://localhost:9000/alarm')"
+            )
         return WebhookClause(Name(url, span))
     is_python = reader.accept("PYTHON")
     if not is_python:
@@ -145,7 +147,11 @@ def _call(reader: Reader) -> ActionClause:
     target = reader.string("'module:function'")
     module, _, function = target.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), function]):
-        raise SyntaxFault(f"{target!r} does not name a Python function", span=span, hint="write 'module:function', such as 'police:notify'")
+        raise SyntaxFault(
+            f"{target!r} does not name a Python function",
+            span=span,
+            hint="write 'module:function', such as 'police:notify'",
+        )
     return CallClause(Name(target, span), True, _arguments(reader))
 
 

@@ -92,5 +92,9 @@ def _schedule(times: dict[str, tuple[int, bool, Span]], every: int | None) -> Sc
     if end <= begin:
         raise SyntaxFault(f"it would stop {'when' if end == begin else 'before'} it starts", span=stop[2], hint=_HINT)
     if every is not None and end - begin >= every:
-        raise SyntaxFault("it would start again before it stops", span=stop[2], hint="between a stop and the next start there is some time")
+        raise SyntaxFault(
+            "it would start again before it stops",
+            span=stop[2],
+            hint="between a stop and the next start there is some time",
+        )
     return Schedule(begin, end, every, daily)

@@ -44,7 +44,10 @@ def read_split(reader: Reader, offset: int) -> Split:
     views = [_branch(reader, offset, name, source, tree, text) for name, tree, text in conditions.values()]
     if otherwise is not None:
         # A condition that is NULL did not hold, and neither would its NOT.
-        missed = [exp.Not(this=exp.Anonymous(this="coalesce", expressions=[tree.copy(), exp.false()])) for _, tree, _ in conditions.values()]
+        missed = [
+            exp.Not(this=exp.Anonymous(this="coalesce", expressions=[tree.copy(), exp.false()]))
+            for _, tree, _ in conditions.values()
+        ]
         texts = [f"NOT coalesce({text}, FALSE)" for _, _, text in conditions.values()]
         views.append(_branch(reader, offset, otherwise, source, exp.and_(*missed, copy=False), " AND ".join(texts)))
     return Split(reader.text, offset, tuple(views))
@@ -58,7 +61,9 @@ def _condition(reader: Reader) -> tuple[exp.Expr, str]:
     return trees[0], reader.text[tokens[0].start : tokens[-1].end + 1]
 
 
-def _branch(reader: Reader, offset: int, name: Name, source: Sequence[Token], condition: exp.Expr, text: str) -> CreateView:
+def _branch(
+    reader: Reader, offset: int, name: Name, source: Sequence[Token], condition: exp.Expr, text: str
+) -> CreateView:
     """The view of one branch: its tree has positions in the whole statement, its text stands for itself."""
     stream = reader.text[source[0].start : source[-1].end + 1]
     head = f"CREATE VIEW {reader.text[name.span.start : name.span.end]} AS "

@@ -102,6 +102,8 @@ def _landmark(reader: Reader, span: Span) -> LandmarkClause:
         start = parse_instant(written)
     except ValueError as error:
         raise SyntaxFault(
-            f"{written!r} is not an instant", span=span_of(token) if token else span, hint="write '2026-01-31' or '2026-01-31 12:00:00'"
+            f"{written!r} is not an instant",
+            span=span_of(token) if token else span,
+            hint="write '2026-01-31' or '2026-01-31 12:00:00'",
         ) from error
     return LandmarkClause(start, _slide(reader), span)

@@ -233,7 +233,18 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"]
+    what: OneOf[
+        "STREAMS",
+        "TABLES",
+        "QUERIES",
+        "EVENTS",
+        "RULES",
+        "AGGREGATES",
+        "STATISTICS",
+        "FEEDBACK",
+        "SHEDDING",
+        "DECISIONS",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +396,9 @@ class ImputeClause:
     archive: Span
 
 
-WindowClause: TypeAlias = RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
+WindowClause: TypeAlias = (
+    RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
+)
 
 
 def window_of(item: exp.Expr) -> WindowClause | None:

@@ -126,7 +126,20 @@ class Within(Struct, frozen=True, tag_field="op", tag="within"):
 
 
 Event: TypeAlias = (
-    Primitive | And | Or | Sequence | Not | Absent | AnyOf | Times | Aperiodic | AperiodicStar | Periodic | PeriodicStar | Plus | Within
+    Primitive
+    | And
+    | Or
+    | Sequence
+    | Not
+    | Absent
+    | AnyOf
+    | Times
+    | Aperiodic
+    | AperiodicStar
+    | Periodic
+    | PeriodicStar
+    | Plus
+    | Within
 )
 
 

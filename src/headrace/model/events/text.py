@@ -29,7 +29,10 @@ def format_event(event: Event) -> str:
     """Write an event expression; in braces behind a primitive event stands what tells its beginning, and its mask."""
     match event:
         case Primitive(name=name, mask=mask, start=start):
-            said = [*([] if start is None else [f"since {format_name(start)}"]), *([] if mask is None else [format_expr(mask)])]
+            said = [
+                *([] if start is None else [f"since {format_name(start)}"]),
+                *([] if mask is None else [format_expr(mask)]),
+            ]
             return f"{format_name(name)} {{{', '.join(said)}}}" if said else format_name(name)
         case And():
             return f"{_inner(event.left)} AND {_inner(event.right)}"
@@ -71,5 +74,7 @@ def _retention(retention: Retention) -> str:
 
 
 def _inner(event: Event) -> str:
-    simple = isinstance(event, Primitive | Not | Absent | AnyOf | Times | Aperiodic | AperiodicStar | Periodic | PeriodicStar)
+    simple = isinstance(
+        event, Primitive | Not | Absent | AnyOf | Times | Aperiodic | AperiodicStar | Periodic | PeriodicStar
+    )
     return format_event(event) if simple else f"({format_event(event)})"

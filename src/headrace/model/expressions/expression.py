@@ -88,7 +88,11 @@ def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
         case Cast(arg=arg, type=type_):
             return Cast(change(arg), type_)
         case Case(branches=branches, default=default, type=type_):
-            return Case(tuple((change(when), change(then)) for when, then in branches), None if default is None else change(default), type_)
+            return Case(
+                tuple((change(when), change(then)) for when, then in branches),
+                None if default is None else change(default),
+                type_,
+            )
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:

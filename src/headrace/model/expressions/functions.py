@@ -116,7 +116,9 @@ FUNCTIONS: dict[str, Function] = {
     ">=": Function(2, 2, _comparison, "greater or equal"),
     "<=>": Function(2, 2, _comparison, "equal, NULL being equal to NULL; never NULL"),
     "is_null": Function(1, 1, _fixed(_B, "any"), "true for NULL; never NULL"),
-    "in": Function(2, None, _membership, "x equals one of the others; NULL if none does and one of them, or x, is NULL"),
+    "in": Function(
+        2, None, _membership, "x equals one of the others; NULL if none does and one of them, or x, is NULL"
+    ),
     "coalesce": Function(1, None, _common, "the first argument that is not NULL"),
     "nullif": Function(2, 2, _first, "NULL if the two are equal, else the first"),
     "greatest": Function(2, None, _common, "the largest, ignoring NULL"),
@@ -144,7 +146,9 @@ FUNCTIONS: dict[str, Function] = {
     "cos": Function(1, 1, _fixed(_D, "number"), "cosine"),
     "tan": Function(1, 1, _fixed(_D, "number"), "tangent"),
     # strings
-    "||": Function(2, None, _fixed(_S, "any"), "concatenation (arguments cast to STRING); NULL if any is NULL; also concat"),
+    "||": Function(
+        2, None, _fixed(_S, "any"), "concatenation (arguments cast to STRING); NULL if any is NULL; also concat"
+    ),
     "upper": Function(1, 1, _fixed(_S, _S), "upper case"),
     "lower": Function(1, 1, _fixed(_S, _S), "lower case"),
     "length": Function(1, 1, _fixed(_I, _S), "number of characters"),
@@ -158,15 +162,27 @@ FUNCTIONS: dict[str, Function] = {
     "starts_with": Function(2, 2, _fixed(_B, _S), "s begins with t"),
     "ends_with": Function(2, 2, _fixed(_B, _S), "s ends with t"),
     "contains": Function(2, 2, _fixed(_B, _S), "s contains t"),
-    "position": Function(2, 2, _fixed(_I, _S), "position(t, s): where t begins in s, from 1; 0 if nowhere; t is a literal"),
+    "position": Function(
+        2, 2, _fixed(_I, _S), "position(t, s): where t begins in s, from 1; 0 if nowhere; t is a literal"
+    ),
     "reverse": Function(1, 1, _fixed(_S, _S), "backwards"),
-    "lpad": Function(3, 3, _fixed(_S, _S, "integer", _S), "lpad(s, n, fill): n and one-character fill are literals; cuts to n"),
-    "rpad": Function(3, 3, _fixed(_S, _S, "integer", _S), "rpad(s, n, fill): n and one-character fill are literals; cuts to n"),
-    "split_part": Function(3, 3, _fixed(_S, _S, _S, "integer"), "split_part(s, separator, n): part n from 1, '' if there is none; literals"),
-    "like": Function(2, 2, _fixed(_B, _S), "SQL pattern, literal: % any text, _ one character, \\ escapes; matches the whole"),
+    "lpad": Function(
+        3, 3, _fixed(_S, _S, "integer", _S), "lpad(s, n, fill): n and one-character fill are literals; cuts to n"
+    ),
+    "rpad": Function(
+        3, 3, _fixed(_S, _S, "integer", _S), "rpad(s, n, fill): n and one-character fill are literals; cuts to n"
+    ),
+    "split_part": Function(
+        3, 3, _fixed(_S, _S, _S, "integer"), "split_part(s, separator, n): part n from 1, '' if there is none; literals"
+    ),
+    "like": Function(
+        2, 2, _fixed(_B, _S), "SQL pattern, literal: % any text, _ one character, \\ escapes; matches the whole"
+    ),
     "ilike": Function(2, 2, _fixed(_B, _S), "like, whatever the case"),
     "rlike": Function(2, 2, _fixed(_B, _S), "a literal regular expression matches somewhere"),
-    "regexp_extract": Function(2, 3, _fixed(_S, _S, _S, "integer"), "group n (default 1) of the first match; '' if none; literals"),
+    "regexp_extract": Function(
+        2, 3, _fixed(_S, _S, _S, "integer"), "group n (default 1) of the first match; '' if none; literals"
+    ),
     # date and time; parts of TIMESTAMP or DATE
     "year": Function(1, 1, _fixed(_I, "time"), "calendar year"),
     "quarter": Function(1, 1, _fixed(_I, "time"), "1 to 4"),
@@ -178,7 +194,9 @@ FUNCTIONS: dict[str, Function] = {
     "hour": Function(1, 1, _fixed(_I, _T), "0 to 23"),
     "minute": Function(1, 1, _fixed(_I, _T), "0 to 59"),
     "second": Function(1, 1, _fixed(_I, _T), "0 to 59"),
-    "date_trunc": Function(2, 2, _fixed(_T, _S, "time"), "date_trunc(unit, t): literal second minute hour day week month quarter year"),
+    "date_trunc": Function(
+        2, 2, _fixed(_T, _S, "time"), "date_trunc(unit, t): literal second minute hour day week month quarter year"
+    ),
     "to_date": Function(1, 1, _fixed(Type.DATE, _T), "the day of an instant"),
     "date_add": Function(2, 2, _fixed(Type.DATE, Type.DATE, "integer"), "n days later"),
     "datediff": Function(2, 2, _fixed(_I, Type.DATE), "datediff(end, start) in days"),
@@ -209,7 +227,16 @@ AGGREGATES: dict[str, Function] = {
     "stddev": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "variance": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "count_distinct": Function(1, 1, _fixed(_I, "any"), "number of different values that are not NULL"),
-    "first": Function(1, 1, _same, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"),
-    "shed_error": Function(0, 0, _fixed(_D), "how far count(*) is likely to be off, as a share of it, because tuples were shed by chance; else 0"),
-    "last": Function(1, 1, _same, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"),
+    "first": Function(
+        1, 1, _same, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"
+    ),
+    "shed_error": Function(
+        0,
+        0,
+        _fixed(_D),
+        "how far count(*) is likely to be off, as a share of it, because tuples were shed by chance; else 0",
+    ),
+    "last": Function(
+        1, 1, _same, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"
+    ),
 }

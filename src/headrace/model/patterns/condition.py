@@ -5,11 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace.model.expressions.expression import Call, Column, Expr, Literal, conjuncts
-from headrace.model.patterns.match import PRESENT, Between, IsNull, Match, OneOf, Value, at_least, at_most, equal, less, more, unequal
+from headrace.model.patterns.match import (
+    PRESENT,
+    Between,
+    IsNull,
+    Match,
+    OneOf,
+    Value,
+    at_least,
+    at_most,
+    equal,
+    less,
+    more,
+    unequal,
+)
 from headrace.model.patterns.pattern import STAMP, Pattern, pattern
 from headrace.model.types import Type
 
-_MATCHES: dict[str, Callable[[Value], Match]] = {"=": equal, "<>": unequal, "<": less, "<=": at_most, ">": more, ">=": at_least}
+_MATCHES: dict[str, Callable[[Value], Match]] = {
+    "=": equal,
+    "<>": unequal,
+    "<": less,
+    "<=": at_most,
+    ">": more,
+    ">=": at_least,
+}
 _TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -35,7 +55,9 @@ def term_of(part: Expr) -> tuple[Column, Match] | None:
             return _among(first, choices)
         case Call("not", (Call("in", (first, *choices)),)):
             found = _among(first, choices)
-            return None if found is None or not isinstance(found[1], OneOf) else (found[0], Between(but=found[1].values))
+            return (
+                None if found is None or not isinstance(found[1], OneOf) else (found[0], Between(but=found[1].values))
+            )
         case Call("not", (Call("=", args),)):
             return term_of(Call("<>", args, Type.BOOLEAN))
         case Call("is_null", (first,)) if (column := _column(first)) is not None:
@@ -63,7 +85,11 @@ def _among(expr: Expr, choices: list[Expr]) -> tuple[Column, Match] | None:
     column = _column(expr)
     values: list[Value] = []
     for choice in choices:
-        if not isinstance(choice, Literal) or not isinstance(choice.value, bool | int | float | str) or choice.type is not expr.type:
+        if (
+            not isinstance(choice, Literal)
+            or not isinstance(choice.value, bool | int | float | str)
+            or choice.type is not expr.type
+        ):
             return None
         values.append(choice.value)
     return None if column is None else (column, OneOf(tuple(values)))
@@ -71,7 +97,13 @@ def _among(expr: Expr, choices: list[Expr]) -> tuple[Column, Match] | None:
 
 def _either(left: tuple[Column, Match] | None, right: tuple[Column, Match] | None) -> tuple[Column, Match] | None:
     """One of several values of one column."""
-    if left is None or right is None or left[0] != right[0] or not isinstance(left[1], OneOf) or not isinstance(right[1], OneOf):
+    if (
+        left is None
+        or right is None
+        or left[0] != right[0]
+        or not isinstance(left[1], OneOf)
+        or not isinstance(right[1], OneOf)
+    ):
         return None
     return left[0], OneOf((*left[1].values, *right[1].values))
 

@@ -163,7 +163,13 @@ def as_held(match: Match, type_: Type) -> Match:
         case Between(low, high, open_low, open_high, but):
             low, open_low = _rounded(low, open_low, type_, math.ceil)
             high, open_high = _rounded(high, open_high, type_, math.floor)
-            return Between(low, high, open_low, open_high, tuple(dict.fromkeys(value for one in but for value in _exact(one, type_))))
+            return Between(
+                low,
+                high,
+                open_low,
+                open_high,
+                tuple(dict.fromkeys(value for one in but for value in _exact(one, type_))),
+            )
 
 
 def shifted(match: Match, by: int) -> Match:
@@ -246,11 +252,23 @@ def _listed_within(e: Match, f: Between, type_: Type) -> bool:
 
 def _narrowest(e: Between, f: Between, type_: Type) -> Match:
     (e_low, e_high), (f_low, f_high) = _ends(e, type_), _ends(f, type_)
-    below = f if e.low is None or (f.low is not None and f_low is not None and e_low is not None and f_low > e_low) else e
-    above = f if e.high is None or (f.high is not None and f_high is not None and e_high is not None and f_high < e_high) else e
+    below = (
+        f if e.low is None or (f.low is not None and f_low is not None and e_low is not None and f_low > e_low) else e
+    )
+    above = (
+        f
+        if e.high is None or (f.high is not None and f_high is not None and e_high is not None and f_high < e_high)
+        else e
+    )
     but = tuple(dict.fromkeys((*e.but, *f.but)))
     found = Between(below.low, above.high, below.open_low, above.open_high)
-    found = Between(found.low, found.high, found.open_low, found.open_high, tuple(value for value in but if contains(found, value, type_)))
+    found = Between(
+        found.low,
+        found.high,
+        found.open_low,
+        found.open_high,
+        tuple(value for value in but if contains(found, value, type_)),
+    )
     return NOTHING if is_empty_match(found, type_) else found
 
 
@@ -290,7 +308,10 @@ def _rounded(end: Value | None, is_open: bool, type_: Type, whole: object) -> tu
         if near == end:
             return near, is_open
         inside = near > end if whole is math.ceil else near < end
-        return near, not inside  # the nearest float lies on one side of the limit; it belongs to the range if it lies inside
+        return (
+            near,
+            not inside,
+        )  # the nearest float lies on one side of the limit; it belongs to the range if it lies inside
     return end, is_open
 
 

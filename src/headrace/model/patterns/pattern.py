@@ -13,7 +13,17 @@ from msgspec import Struct
 
 from headrace.model.expressions.expression import TRUE, Call, Column, Expr, Literal, conjunction
 from headrace.model.expressions.text import format_expr
-from headrace.model.patterns.match import Between, IsNull, Match, OneOf, Value, as_held, covers_match, intersect_matches, is_empty_match
+from headrace.model.patterns.match import (
+    Between,
+    IsNull,
+    Match,
+    OneOf,
+    Value,
+    as_held,
+    covers_match,
+    intersect_matches,
+    is_empty_match,
+)
 from headrace.model.schema import TS
 from headrace.model.types import Type
 
@@ -53,7 +63,9 @@ def pattern(*terms: tuple[Column, Match]) -> Pattern:
     for column, match in terms:
         before = found.get(column.name)
         match = as_held(match, column.type)
-        found[column.name] = Term(column, match if before is None else intersect_matches(before.match, match, column.type))
+        found[column.name] = Term(
+            column, match if before is None else intersect_matches(before.match, match, column.type)
+        )
     return Pattern(tuple(found[name] for name in sorted(found)))
 
 
@@ -142,7 +154,11 @@ def _column_expr(term: Term) -> pl.Expr:
 
 
 def _series(values: tuple[Value, ...], dtype: pl.DataType) -> pl.Series:
-    return pl.Series(list(values), dtype=pl.Int64).cast(dtype) if dtype.is_temporal() else pl.Series(list(values), dtype=dtype)
+    return (
+        pl.Series(list(values), dtype=pl.Int64).cast(dtype)
+        if dtype.is_temporal()
+        else pl.Series(list(values), dtype=dtype)
+    )
 
 
 def _conditions(term: Term) -> Iterator[Expr]:

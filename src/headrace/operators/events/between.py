@@ -23,7 +23,9 @@ class _Bracket(Node):
     def ended(self, store: Occurrences, end: Occurrence) -> list[bool]:
         """Which starts an end closes; if it is no constituent, the conditions with it are `blocks`."""
         keeping = self.keeping[0]
-        return self.pairs(store, end, [each.end < end.start and keeping.alive(each, end.end) for each in store], self.test)
+        return self.pairs(
+            store, end, [each.end < end.start and keeping.alive(each, end.end) for each in store], self.test
+        )
 
     def close(self, store: Occurrences, ends: Occurrences) -> None:
         """Drop the starts that were ended by what is no constituent: the oldest, or all."""
@@ -54,7 +56,10 @@ class NotNode(_Bracket):
             live = [fit and not self._blocked(store[i], between, end) for i, fit in enumerate(fits)]
             groups, gone = choose(self.mode, live)
             found += [self.merge([*(store[i] for i in group), end], now) for group in groups]
-            remove(store, gone if self.mode in (Mode.UNRESTRICTED, Mode.CHRONICLE) else {i for i, fit in enumerate(fits) if fit})
+            remove(
+                store,
+                gone if self.mode in (Mode.UNRESTRICTED, Mode.CHRONICLE) else {i for i, fit in enumerate(fits) if fit},
+            )
         self.begin(memory, now, starts)
         oldest = min((each.end for each in store), default=END)
         between[:] = [each for each in between if each.start >= oldest]
@@ -138,7 +143,9 @@ class AperiodicStarNode(_Bracket):
 
     def _inside(self, start: Occurrence, between: Occurrences, end: Occurrence) -> Occurrences | None:
         keeping = self.keeping[1]
-        inside = [each for each in between if start.end < each.start and each.end < end.start and keeping.alive(each, end.end)]
+        inside = [
+            each for each in between if start.end < each.start and each.end < end.start and keeping.alive(each, end.end)
+        ]
         passed = self.blocks([start.rows + each.rows + end.rows for each in inside])
         return [each for each, holds in zip(inside, passed, strict=True) if holds] or None
 
@@ -159,13 +166,18 @@ class PeriodicNode(_Bracket):
         if due and self.mode is Mode.PROXIMAL:
             store[:] = [each for each in store if self._next(each) != now]
         elif due:
-            store[:] = [Occurrence(each.start, each.end, each.begin, each.rows, each.mark + (self._next(each) == now)) for each in store]
+            store[:] = [
+                Occurrence(each.start, each.end, each.begin, each.rows, each.mark + (self._next(each) == now))
+                for each in store
+            ]
         self.begin(memory, now, [Occurrence(each.start, each.end, each.begin, each.rows) for each in starts])
         groups = [due] if due and self.mode is Mode.CUMULATIVE else [[each] for each in due]
         return [self.merge(group, now) for group in groups]
 
     def timer(self, memory: Memory, last: int) -> int:
-        return min((tick for each in memory[self.base] if self._awaited(each, tick := self._next(each), last)), default=END)
+        return min(
+            (tick for each in memory[self.base] if self._awaited(each, tick := self._next(each), last)), default=END
+        )
 
     def stop(self, memory: Memory, last: int) -> None:
         store = memory[self.base]
@@ -176,7 +188,9 @@ class PeriodicNode(_Bracket):
 
     def _awaited(self, start: Occurrence, tick: int, last: int) -> bool:
         keeping = self.keeping[0]
-        lasts = (keeping.age is None or tick - start.end <= keeping.age) and (self.span is None or tick - start.begin <= self.span)
+        lasts = (keeping.age is None or tick - start.end <= keeping.age) and (
+            self.span is None or tick - start.begin <= self.span
+        )
         return lasts and (tick <= last or self.span is not None or keeping.age is not None)
 
 
@@ -194,7 +208,14 @@ class PeriodicStarNode(_Bracket):
             self.keeping[0].expire(store, now)
         found: Occurrences = []
         for end in ends:
-            found += _closed(self, store, self.ended(store, end), end, now, lambda start: [] if now - start.end > self._length else None)
+            found += _closed(
+                self,
+                store,
+                self.ended(store, end),
+                end,
+                now,
+                lambda start: [] if now - start.end > self._length else None,
+            )
         self.begin(memory, now, starts)
         return found
 
@@ -220,7 +241,12 @@ class PlusNode(Node):
 
 
 def _closed(
-    node: Node, store: Occurrences, fits: Sequence[bool], end: Occurrence, now: int, inside: Callable[[Occurrence], Occurrences | None]
+    node: Node,
+    store: Occurrences,
+    fits: Sequence[bool],
+    end: Occurrence,
+    now: int,
+    inside: Callable[[Occurrence], Occurrences | None],
 ) -> Occurrences:
     """What an end makes of the starts it fits, each with what is inside (None: nothing comes of it); the starts are closed."""
     fitting = [i for i, fit in enumerate(fits) if fit]

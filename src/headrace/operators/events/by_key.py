@@ -36,7 +36,12 @@ class Arrivals:
 
 
 def arrivals(
-    taken: Sequence[tuple[int, pl.DataFrame]], kept: Sequence[Sequence[str]], keys: Sequence[str], since: Sequence[pl.Expr | None], *, point: bool
+    taken: Sequence[tuple[int, pl.DataFrame]],
+    kept: Sequence[Sequence[str]],
+    keys: Sequence[str],
+    since: Sequence[pl.Expr | None],
+    *,
+    point: bool,
 ) -> Iterator[Arrivals]:
     """Group the tuples of parts by their keys; of a part, tuples are in order of arrival.
 
@@ -46,14 +51,18 @@ def arrivals(
         return
     tuples: Occurrences = []
     for part, rows in taken:
-        values: Sequence[tuple[Any, ...]] = rows.select(pl.col(kept[part]).to_physical()).rows() if kept[part] else [()] * rows.height
+        values: Sequence[tuple[Any, ...]] = (
+            rows.select(pl.col(kept[part]).to_physical()).rows() if kept[part] else [()] * rows.height
+        )
         stamped, begin = rows[TS].to_list(), since[part]
         if begin is None:
             tuples += [Occurrence(ts, ts, ts, (Row(part, ts, row),)) for ts, row in zip(stamped, values, strict=True)]
         else:
             begun = rows.select(begin).to_series().to_list()
             lasting = zip(stamped, begun, values, strict=True)
-            tuples += [Occurrence(ts if point else first, ts, first, (Row(part, ts, row),)) for ts, first, row in lasting]
+            tuples += [
+                Occurrence(ts if point else first, ts, first, (Row(part, ts, row),)) for ts, first, row in lasting
+            ]
     stamps = np.concatenate([rows[TS].to_numpy() for _, rows in taken])
     numbers = np.concatenate([np.full(rows.height, part) for part, rows in taken])
     named = pl.concat([rows.select(keys) for _, rows in taken]) if keys else None
@@ -74,7 +83,9 @@ def arrivals(
 
 def comparable(key: Key) -> Key:
     """A key that equals itself, which NaN does not, and is written in one way, which zero is not."""
-    return tuple("NaN" if value != value else 0.0 if value == 0 and isinstance(value, float) else value for value in key)
+    return tuple(
+        "NaN" if value != value else 0.0 if value == 0 and isinstance(value, float) else value for value in key
+    )
 
 
 def _groups(keys: pl.DataFrame) -> Ints:

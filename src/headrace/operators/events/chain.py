@@ -35,7 +35,11 @@ def is_chain(spec: Detect) -> bool:
     parts = tuple(primitives(spec.event))
     if any(part.start is not None for part in parts[1:]):
         return False
-    simple = spec.context.mode is not Mode.CUMULATIVE and not spec.context.retentions and len({part.port for part in parts}) == len(parts)
+    simple = (
+        spec.context.mode is not Mode.CUMULATIVE
+        and not spec.context.retentions
+        and len({part.port for part in parts}) == len(parts)
+    )
     return simple and len(parts) > 1 and _spans(spec.event, None) is not None
 
 
@@ -58,7 +62,9 @@ class Chain(Operator):
         apart = self._intake.key_names if not self._is_exact else []
         first = self._parts[0]  # what lasts need not end in the order in which it began
         self._stages = [
-            Stage(spec.context.mode, span, test, frozenset(named), apart, plain=first.start is None and not any(tests[:i]))
+            Stage(
+                spec.context.mode, span, test, frozenset(named), apart, plain=first.start is None and not any(tests[:i])
+            )
             for i, (span, test, named) in enumerate(zip(spans, tests, read, strict=True))
         ]
         self._begin = begins(None if first.start is None else f"{first.name}.{first.start}").alias(BEGIN_TS)
@@ -81,14 +87,20 @@ class Chain(Operator):
         yield Punctuation(bound)
 
     def state(self) -> State:
-        stages = {f"stage{i}/{name}": chunk for i, stage in enumerate(self._stages) for name, chunk in stage.before.state().items()}
+        stages = {
+            f"stage{i}/{name}": chunk
+            for i, stage in enumerate(self._stages)
+            for name, chunk in stage.before.state().items()
+        }
         return stages | self._intake.state()
 
     def restore(self, state: State) -> None:
         self._intake.restore(state)
         for i, stage in enumerate(self._stages):
             head = f"stage{i}/"
-            stage.before.restore({name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)})
+            stage.before.restore(
+                {name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)}
+            )
 
     def held(self) -> int:
         return self._intake.held() + sum(len(stage.before) for stage in self._stages)
@@ -111,7 +123,10 @@ class Chain(Operator):
         else:
             number_of = pl.Series(hash_columns([rows[name] for name in keys]))
         own = {TS, *keys}
-        named = [column.alias(column.name if column.name in own else f"{part.name}.{column.name}") for column in rows.get_columns()]
+        named = [
+            column.alias(column.name if column.name in own else f"{part.name}.{column.name}")
+            for column in rows.get_columns()
+        ]
         named += [rows[TS].alias(f"{part.name}.{TS}")] if f"{part.name}.{TS}" in self._timed else []
         if self._is_exact:
             named = [column for column in named if column.name not in keys]

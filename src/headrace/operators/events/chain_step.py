@@ -11,7 +11,15 @@ from headrace.model.events.event import Mode
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.operators.joins.pairing import KEY, Flags, Ints, gather
-from headrace.operators.joins.sequence_match import Accept, candidates, earliest_unused, first_come, first_fit, number_rows, places_before
+from headrace.operators.joins.sequence_match import (
+    Accept,
+    candidates,
+    earliest_unused,
+    first_come,
+    first_fit,
+    number_rows,
+    places_before,
+)
 from headrace.operators.joins.sequence_state import Predecessors
 
 #: When an occurrence began; its end is the timestamp.
@@ -21,7 +29,16 @@ BEGIN_TS = "__begin"
 class Stage:
     """Those that wait in order of their ends. `plain` says that no condition chose them, so that in CHRONICLE they also began in this order."""
 
-    def __init__(self, mode: Mode, span: int | None, tests: Sequence[pl.Expr], read: frozenset[str], keys: Sequence[str], *, plain: bool) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        span: int | None,
+        tests: Sequence[pl.Expr],
+        read: frozenset[str],
+        keys: Sequence[str],
+        *,
+        plain: bool,
+    ) -> None:
         self._mode, self._span = mode, span
         self._test = pl.all_horizontal(tests) if tests else None
         self._read = read
@@ -74,7 +91,9 @@ class Stage:
         one, other = gather(lefts.drop(TS, KEY, *self._keys), left_at[order]), gather(rights, b[right_at[order]])
         return pl.DataFrame([*one.get_columns(), *other.get_columns()])
 
-    def _choose(self, left_ids: Ints, left_ts: Ints, begin: Ints, right_ids: Ints, right_ts: Ints, stop: Ints, fits: Accept) -> tuple[Ints, Ints]:
+    def _choose(
+        self, left_ids: Ints, left_ts: Ints, begin: Ints, right_ids: Ints, right_ts: Ints, stop: Ints, fits: Accept
+    ) -> tuple[Ints, Ints]:
         """The pairs, as places among the rights and among the lefts."""
         if self._mode in (Mode.RECENT, Mode.PROXIMAL):  # the latest, fit or not
             start = places_before(left_ids, left_ts, right_ids, np.full(len(right_ts), BEGIN), inclusive=False)
@@ -93,10 +112,20 @@ class Stage:
         monotone = self._mode is Mode.CHRONICLE and self._plain
         start = places_before(left_ids, begin if monotone else left_ts, right_ids, oldest, inclusive=False)
         if self._mode is Mode.UNRESTRICTED:
-            found = [(rights[kept], lefts[kept]) for rights, lefts in candidates(start, stop) for kept in (fits(rights, lefts),)]
+            found = [
+                (rights[kept], lefts[kept])
+                for rights, lefts in candidates(start, stop)
+                for kept in (fits(rights, lefts),)
+            ]
             empty = np.empty(0, np.int64)
-            return np.concatenate([empty, *(pair[0] for pair in found)]), np.concatenate([empty, *(pair[1] for pair in found)])
-        taken = earliest_unused(start, stop) if monotone and self._test is None else first_come(start, stop, fits, len(left_ts))
+            return np.concatenate([empty, *(pair[0] for pair in found)]), np.concatenate(
+                [empty, *(pair[1] for pair in found)]
+            )
+        taken = (
+            earliest_unused(start, stop)
+            if monotone and self._test is None
+            else first_come(start, stop, fits, len(left_ts))
+        )
         rights = np.flatnonzero(taken >= 0)
         return rights, taken[rights]
 

@@ -33,7 +33,9 @@ class SequenceNode(Node):
         if rights:
             keeping.expire(store, now)
         for right in rights:
-            fits = self.pairs(store, right, [each.end < right.start and keeping.alive(each, now) for each in store], self.test)
+            fits = self.pairs(
+                store, right, [each.end < right.start and keeping.alive(each, now) for each in store], self.test
+            )
             groups, gone = choose(self.mode, fits)
             found += [self.merge([*(store[i] for i in group), right], now) for group in groups]
             remove(store, gone)
@@ -93,21 +95,32 @@ class AnyNode(Node):
         found: Occurrences = []
         for kind, occurrences in enumerate(arrived):
             for new in occurrences:
-                found += self._continue(begun, kind, new, now) if self.mode is Mode.CONTINUOUS else self._complete(stores, kind, new, now)
+                found += (
+                    self._continue(begun, kind, new, now)
+                    if self.mode is Mode.CONTINUOUS
+                    else self._complete(stores, kind, new, now)
+                )
         return found
 
     def _complete(self, stores: Sequence[Occurrences], kind: int, new: Occurrence, now: int) -> Occurrences:
-        alive = [[each for each in store if keeping.alive(each, now)] for keeping, store in zip(self.keeping, stores, strict=True)]
+        alive = [
+            [each for each in store if keeping.alive(each, now)]
+            for keeping, store in zip(self.keeping, stores, strict=True)
+        ]
         others = [i for i in range(self._kinds) if i != kind and alive[i]]
         needed = self._count - 1
         found: Occurrences = []
         if len(others) >= needed:
             match self.mode:
                 case Mode.UNRESTRICTED | Mode.CONTINUOUS:
-                    sets = [parts for kinds in combinations(others, needed) for parts in product(*(alive[i] for i in kinds))]
+                    sets = [
+                        parts for kinds in combinations(others, needed) for parts in product(*(alive[i] for i in kinds))
+                    ]
                     found = self._tested([self.merge([*_in_order(parts), new], now) for parts in sets])
                 case Mode.CUMULATIVE:
-                    found = self._tested([self.merge([*_in_order([each for i in [*others, kind] for each in alive[i]]), new], now)])
+                    found = self._tested(
+                        [self.merge([*_in_order([each for i in [*others, kind] for each in alive[i]]), new], now)]
+                    )
                     for store in stores if found else ():
                         store.clear()
                 case Mode.RECENT | Mode.PROXIMAL:
@@ -122,7 +135,9 @@ class AnyNode(Node):
             stores[kind].pop()
         return found
 
-    def _take(self, stores: Sequence[Occurrences], chosen: Mapping[int, Occurrence], new: Occurrence, now: int) -> Occurrences:
+    def _take(
+        self, stores: Sequence[Occurrences], chosen: Mapping[int, Occurrence], new: Occurrence, now: int
+    ) -> Occurrences:
         """The set of one of each chosen kind; used up unless the latest stay."""
         found = self._tested([self.merge([*_in_order(list(chosen.values())), new], now)])
         if found and self.mode is not Mode.RECENT:

@@ -91,9 +91,15 @@ class _Compiler:
         begins = place == 0 or isinstance(event, And | AnyOf)
         latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
         own = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
-        by = [self.parts.by(found) for part in primitives(operand) if (found := self.context.retention(part.name)) is not None]
+        by = [
+            self.parts.by(found)
+            for part in primitives(operand)
+            if (found := self.context.retention(part.name)) is not None
+        ]
         count = own.keep if own is not None and own.keep is not None else 1 if latest else None
-        return Keeping(count, tuple(column for columns_ in by for column in columns_), None if own is None else own.age, span)
+        return Keeping(
+            count, tuple(column for columns_ in by for column in columns_), None if own is None else own.age, span
+        )
 
 
 def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> Node:
@@ -129,7 +135,13 @@ def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> N
 def _apart(event: Event) -> frozenset[str]:
     """The parts on which a condition does not say who makes an occurrence, but who prevents, fills or ends it."""
     match event:
-        case Not(middle=other) | Absent(middle=other) | AperiodicStar(middle=other) | Aperiodic(end=other) | Periodic(end=other):
+        case (
+            Not(middle=other)
+            | Absent(middle=other)
+            | AperiodicStar(middle=other)
+            | Aperiodic(end=other)
+            | Periodic(end=other)
+        ):
             return frozenset(part.name for part in primitives(other))
         case _:
             return frozenset()

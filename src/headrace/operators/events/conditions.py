@@ -23,7 +23,10 @@ class Parts:
     def __init__(self, event: Event, schemas: Sequence[Schema], needed: frozenset[str]) -> None:
         self.events = tuple(primitives(event))
         self.names = tuple(part.name for part in self.events)
-        self.kept = tuple(tuple(field for field in schemas[part.port] if f"{part.name}.{field.name}" in needed) for part in self.events)
+        self.kept = tuple(
+            tuple(field for field in schemas[part.port] if f"{part.name}.{field.name}" in needed)
+            for part in self.events
+        )
 
     def split(self, qualified: str) -> tuple[int, str]:
         """The part and the column that a qualified name means."""
@@ -61,7 +64,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 def _comparison(expr: Expr) -> Callable[[Any, Any], bool] | None:
     """How a condition compares two columns of one type, if it does just that and values compare as columns do."""
-    if not isinstance(expr, Call) or expr.function not in _COMPARISONS or not all(isinstance(arg, Column) for arg in expr.args):
+    if (
+        not isinstance(expr, Call)
+        or expr.function not in _COMPARISONS
+        or not all(isinstance(arg, Column) for arg in expr.args)
+    ):
         return None
     compare, types = _COMPARISONS[expr.function], {arg.type for arg in expr.args}
     if types <= {Type.INT, Type.BIGINT} or types == {Type.STRING}:
@@ -95,13 +102,19 @@ class Test:
             asked = [i for i, rows in enumerate(found) if result[i] and None not in rows]
             if term.compare is not None:
                 for i in asked:
-                    left, right = (row.ts if place is None else row.values[place] for row, place in zip(found[i], term.places, strict=True) if row)
+                    left, right = (
+                        row.ts if place is None else row.values[place]
+                        for row, place in zip(found[i], term.places, strict=True)
+                        if row
+                    )
                     result[i] = left is not None and right is not None and term.compare(left, right)
             elif asked:
                 by_part = [dict(zip(term.parts, found[i], strict=True)) for i in asked]
                 frame = pl.DataFrame([self._column(name, by_part) for name in term.names])
                 # as a new column: select would give a constant the length one
-                for i, holds in zip(asked, frame.with_columns(term.predicate.alias("__holds"))["__holds"].to_list(), strict=True):
+                for i, holds in zip(
+                    asked, frame.with_columns(term.predicate.alias("__holds"))["__holds"].to_list(), strict=True
+                ):
                     result[i] = holds
         return result
 

@@ -23,7 +23,14 @@ Key: TypeAlias = tuple[Any, ...]
 #: Keys of a chunk before it is cut in two.
 LIMIT = 256
 _NAME = "history-"
-_SCHEMA = {"key": pl.Binary(), "memory": pl.Binary(), "hash": pl.UInt64(), "held": pl.Int64(), "timer": pl.Int64(), "death": pl.Int64()}
+_SCHEMA = {
+    "key": pl.Binary(),
+    "memory": pl.Binary(),
+    "hash": pl.UInt64(),
+    "held": pl.Int64(),
+    "timer": pl.Int64(),
+    "death": pl.Int64(),
+}
 _BITS = 64
 
 

@@ -83,12 +83,18 @@ class Intake:
     def state(self) -> dict[str, pl.DataFrame]:
         if self._bounds is None:
             self._bounds = pl.DataFrame({"bound": self._frontier.bounds}, schema={"bound": pl.Int64})
-        chunks = {f"{port}/{name}": chunk for port, pending in enumerate(self._pending) for name, chunk in pending.state().items()}
+        chunks = {
+            f"{port}/{name}": chunk
+            for port, pending in enumerate(self._pending)
+            for name, chunk in pending.state().items()
+        }
         return {"bounds": self._bounds} | chunks
 
     def restore(self, state: State) -> None:
         self._bounds = state.get("bounds")
-        self._frontier.bounds = [BEGIN] * len(self._pending) if self._bounds is None else self._bounds["bound"].to_list()
+        self._frontier.bounds = (
+            [BEGIN] * len(self._pending) if self._bounds is None else self._bounds["bound"].to_list()
+        )
         for port, pending in enumerate(self._pending):
             head = f"{port}/"
             pending.restore({name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)})

@@ -35,7 +35,9 @@ class Results:
                 part = self._parts.names.index(part_name)
                 place = self._parts.place(part, column)
                 rows = [newest(each.rows, part) for each in found]
-                return series(name, [None if row is None else row.values[place] for row in rows], self._parts.type(part, column))
+                return series(
+                    name, [None if row is None else row.values[place] for row in rows], self._parts.type(part, column)
+                )
             case Count(name=name, part=part_name):
                 part = self._parts.names.index(part_name)
                 return pl.Series(name, [sum(row.part == part for row in each.rows) for each in found], dtype=pl.Int64)

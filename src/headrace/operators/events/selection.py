@@ -26,7 +26,9 @@ class Keeping:
 
     def death(self, each: Occurrence) -> int:
         """The last instant at which it can be used."""
-        return min(END if self.span is None else each.begin + self.span, END if self.age is None else each.end + self.age)
+        return min(
+            END if self.span is None else each.begin + self.span, END if self.age is None else each.end + self.age
+        )
 
     def expire(self, store: Occurrences, now: int) -> None:
         """Forget the oldest that nothing that ends now or later can use.

@@ -59,9 +59,17 @@ def _call(call: Call) -> pl.Expr:
         return kernel(Arguments(call, compiled))
     # The kernel reads an argument more than once, and the library would compute it as often, at every level of nesting anew.
     # The fields of a struct are computed once.
-    fields = {f"a{i}": column.alias(f"a{i}") for i, (arg, column) in enumerate(zip(call.args, compiled, strict=True)) if columns(arg)}
+    fields = {
+        f"a{i}": column.alias(f"a{i}")
+        for i, (arg, column) in enumerate(zip(call.args, compiled, strict=True))
+        if columns(arg)
+    }
     bound = tuple(pl.field(f"a{i}") if f"a{i}" in fields else column for i, column in enumerate(compiled))
-    return pl.struct(list(fields.values())).struct.with_fields(kernel(Arguments(call, bound)).alias("result")).struct.field("result")
+    return (
+        pl.struct(list(fields.values()))
+        .struct.with_fields(kernel(Arguments(call, bound)).alias("result"))
+        .struct.field("result")
+    )
 
 
 def _case(expr: Case) -> pl.Expr:

@@ -37,7 +37,11 @@ def _hash(column: pl.Series) -> np.ndarray:
         if len(distinct) == 1:
             return np.full(len(column), codes[0])
         joined = pl.DataFrame({"v": column}).join(
-            pl.DataFrame({"v": distinct, "h": pl.Series(codes)}), on="v", how="left", nulls_equal=True, maintain_order="left"
+            pl.DataFrame({"v": distinct, "h": pl.Series(codes)}),
+            on="v",
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
         )
         return joined["h"].to_numpy()
     if dtype in (pl.Float32, pl.Float64):

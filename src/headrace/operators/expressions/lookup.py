@@ -17,7 +17,11 @@ def candidates(sorted_hashes: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarra
     Much faster if `hashes` too are sorted.
     """
     low = np.searchsorted(sorted_hashes, hashes, side="left")
-    hits = np.flatnonzero(sorted_hashes[np.minimum(low, len(sorted_hashes) - 1)] == hashes) if len(sorted_hashes) else np.empty(0, dtype=np.int64)
+    hits = (
+        np.flatnonzero(sorted_hashes[np.minimum(low, len(sorted_hashes) - 1)] == hashes)
+        if len(sorted_hashes)
+        else np.empty(0, dtype=np.int64)
+    )
     low = low[hits]
     counts = np.searchsorted(sorted_hashes, hashes[hits], side="right") - low
     ends = np.cumsum(counts)

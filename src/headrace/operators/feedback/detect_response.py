@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from headrace.model.events.event import And, AnyOf, Event, Mode, Or, Primitive, Sequence, Within, operands, primitives, reach
+from headrace.model.events.event import (
+    And,
+    AnyOf,
+    Event,
+    Mode,
+    Or,
+    Primitive,
+    Sequence,
+    Within,
+    operands,
+    primitives,
+    reach,
+)
 from headrace.model.events.output import key_columns
 from headrace.model.patterns.pattern import STAMP, Pattern
 from headrace.model.schema import TS
@@ -23,7 +35,9 @@ def detect_inputs(spec: Detect, wanted: Pattern) -> tuple[Pattern | None, ...]:
     if early is None:
         return (None,) * len(spec.schemas)
     places = key_columns(spec.event, spec.keys, spec.outputs)
-    return tuple(through(early.terms, {**{name: own[place] for name, place in places.items()}, TS: STAMP}) for own in spec.keys)
+    return tuple(
+        through(early.terms, {**{name: own[place] for name, place in places.items()}, TS: STAMP}) for own in spec.keys
+    )
 
 
 def _memory(spec: Detect) -> int | None:
@@ -39,7 +53,9 @@ def _memory(spec: Detect) -> int | None:
             return reach(spec.event) if _is_made_of(spec.event, (Primitive, Sequence, And, Or, AnyOf, Within)) else None
         case Mode.RECENT:
             instants = all(part.start is None for part in primitives(spec.event))
-            return reach(spec.event) if instants and _is_made_of(spec.event, (Primitive, Sequence, And, Within)) else None
+            return (
+                reach(spec.event) if instants and _is_made_of(spec.event, (Primitive, Sequence, And, Within)) else None
+            )
         case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE | Mode.PROXIMAL:
             return None
 

@@ -30,13 +30,17 @@ def sequence_inputs(spec: SequenceJoin, wanted: Pattern) -> tuple[Pattern | None
     best left tuple would take its place.
     """
     own, keys, stamp = _own(spec), _keys(spec), wanted.get(TS)
-    by_key = all(term.column.name in keys[0] or term.column.name in keys[1] for term in wanted.terms if term.column.name != TS)
+    by_key = all(
+        term.column.name in keys[0] or term.column.name in keys[1] for term in wanted.terms if term.column.name != TS
+    )
     if by_key and stamp is None:
         return _of_side(wanted, own, keys, 0), _of_side(wanted, own, keys, 1)
     if spec.mode == "chronicle":
         return None, None  # what an unneeded right tuple has used up must not be there for one that is needed
     soon = ending_before(stamp, spec.span) if by_key and stamp is not None else None
-    return None if soon is None else _of_side(wanted, own, keys, 0, stamp=soon), _of_side(wanted, own, keys, 1, stamp=stamp)
+    return None if soon is None else _of_side(wanted, own, keys, 0, stamp=soon), _of_side(
+        wanted, own, keys, 1, stamp=stamp
+    )
 
 
 def table_input(spec: TableJoin, wanted: Pattern) -> Pattern | None:
@@ -100,7 +104,9 @@ def _of_side(
 def _own(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, Column], dict[str, Column]]:
     """The columns of each side by their names in the output."""
     left = {field.name: Column(field.name, field.type) for field in spec.left}
-    return left, {name: Column(field.name, field.type) for name, field in zip(spec.right_names, spec.right, strict=True)}
+    return left, {
+        name: Column(field.name, field.type) for name, field in zip(spec.right_names, spec.right, strict=True)
+    }
 
 
 def _keys(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, Column], dict[str, Column]]:
@@ -117,7 +123,12 @@ def _keys(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str,
 
 
 def _column(expr: Expr) -> Column | None:
-    if isinstance(expr, Cast) and expr.type is Type.BIGINT and isinstance(expr.arg, Column) and expr.arg.type is Type.INT:
+    if (
+        isinstance(expr, Cast)
+        and expr.type is Type.BIGINT
+        and isinstance(expr.arg, Column)
+        and expr.arg.type is Type.INT
+    ):
         return expr.arg
     return expr if isinstance(expr, Column) else None
 

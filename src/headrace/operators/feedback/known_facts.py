@@ -85,7 +85,11 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             return Facts(intersect(inputs[0].holds, _implied(predicate)), inputs[0].clocks)
         case Project(columns=columns):
             names = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
-            constants = [(Column(name, e.type), equal(e.value)) for name, e in columns if isinstance(e, Literal) and e.value is not None]
+            constants = [
+                (Column(name, e.type), equal(e.value))
+                for name, e in columns
+                if isinstance(e, Literal) and e.value is not None
+            ]
             carried = _carried(inputs[0].holds, names)
             return Facts(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
         case Pace(late=True):
@@ -99,19 +103,30 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             sides = (inputs[0].holds, rename(inputs[1].holds, sided[1]))
             kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
             clocks = [joined_clocks(inputs[port].clocks, sided[port], spec.extent(port)) for port in (0, 1)]
-            return Facts(intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING, (*clocks[0], *clocks[1]))
+            return Facts(
+                intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING, (*clocks[0], *clocks[1])
+            )
         case SequenceJoin():
             sided = _side_names(spec)
             # a pair has the timestamp of its right tuple
             clocks = [joined_clocks(inputs[port].clocks, sided[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
-            return Facts(intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, sided[1]))), (*clocks[0], *clocks[1]))
+            return Facts(
+                intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, sided[1]))),
+                (*clocks[0], *clocks[1]),
+            )
         case PartialAggregate():
             length = pane_length(spec.window)
             # a partial's timestamp lies in the pane of its tuples
             keys = clocks_of(spec.keys, inputs[0].clocks, least=1 - length, most=length - 1)
-            return Facts(intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1), *keys))
+            return Facts(
+                intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1), *keys)
+            )
         case PaneAggregate():
-            start = () if not isinstance(spec.window, Range) else (Clock("window_start", spec.window.size, spec.window.size),)
+            start = (
+                ()
+                if not isinstance(spec.window, Range)
+                else (Clock("window_start", spec.window.size, spec.window.size),)
+            )
             groups = frozenset(name for name, _ in spec.keys)
             longest = spec.window.size if isinstance(spec.window, Range) else pane_length(spec.window)
             keys = tuple(clock.moved(1, longest) for clock in inputs[0].clocks if clock.name in groups)
@@ -152,9 +167,13 @@ def _implied(predicate: Expr) -> Pattern:
     terms: list[tuple[Column, Match]] = []
     for term in conjuncts(predicate):
         match term:
-            case Call(op, (Column() as column, Literal(value=value, type=type_))) if op in _COMPARE and value is not None and type_ is column.type:
+            case Call(op, (Column() as column, Literal(value=value, type=type_))) if (
+                op in _COMPARE and value is not None and type_ is column.type
+            ):
                 terms.append((column, _comparison(op, value)))
-            case Call(op, (Literal(value=value, type=type_), Column() as column)) if op in _COMPARE and value is not None and type_ is column.type:
+            case Call(op, (Literal(value=value, type=type_), Column() as column)) if (
+                op in _COMPARE and value is not None and type_ is column.type
+            ):
                 terms.append((column, _comparison(_COMPARE[op], value)))
             case Call("not", (Call("is_null", (Column() as column,)),)):
                 terms.append((column, PRESENT))
@@ -176,7 +195,9 @@ def _comparison(op: str, value: bool | int | float | str) -> Match:
 
 
 def _carried(holds: Pattern, names: Mapping[str, str]) -> Pattern:
-    return pattern(*((Column(names[t.column.name], t.column.type), t.match) for t in holds.terms if t.column.name in names))
+    return pattern(
+        *((Column(names[t.column.name], t.column.type), t.match) for t in holds.terms if t.column.name in names)
+    )
 
 
 def _without_ts(holds: Pattern) -> Pattern:
@@ -211,7 +232,9 @@ def _parts(spec: PartialAggregate, known: Facts) -> Pattern:
             terms.append(
                 (
                     Column(part.name, arg.type),
-                    Between(match.low, match.high, match.open_low, match.open_high) if isinstance(match, Between) else match,
+                    Between(match.low, match.high, match.open_low, match.open_high)
+                    if isinstance(match, Between)
+                    else match,
                 )
             )
         elif part.kind == "sum" and arg.type.is_numeric and covers_match(at_least(0), match, arg.type):

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.model.expressions.expression import Column, Expr
-from headrace.model.patterns.match import NOTHING, Between, IsNull, Match, at_least, covers_match, intersect_matches, shifted, whole_range
+from headrace.model.patterns.match import (
+    NOTHING,
+    Between,
+    IsNull,
+    Match,
+    at_least,
+    covers_match,
+    intersect_matches,
+    shifted,
+    whole_range,
+)
 from headrace.model.patterns.pattern import STAMP, Pattern, Term, pattern
 from headrace.model.schema import TS
 from headrace.model.types import Type
@@ -48,7 +58,11 @@ def partial_input(spec: PartialAggregate, wanted: Pattern, facts: Facts) -> Patt
             found = _times(spec.window, term.match)
         elif len(parts) == 1 and name in parts and parts[name].kind in ("min", "max"):
             arg = spec.calls[0].arg
-            if isinstance(arg, Column) and _is_present(facts.holds.get(arg.name)) and _is_far(parts[name].kind or "", term.match):
+            if (
+                isinstance(arg, Column)
+                and _is_present(facts.holds.get(arg.name))
+                and _is_far(parts[name].kind or "", term.match)
+            ):
                 found = ((arg, term.match),)
         if found is None:
             return None
@@ -143,7 +157,11 @@ def _is_far(function: str, match: Match) -> bool:
     """Whether values that match are those that a maximum (minimum) overrides."""
     if not isinstance(match, Between) or match.but:
         return False
-    return match.low is None and match.high is not None if function == "max" else match.high is None and match.low is not None
+    return (
+        match.low is None and match.high is not None
+        if function == "max"
+        else match.high is None and match.low is not None
+    )
 
 
 def _only_gets_there(spec: PaneAggregate, call: AggregateCall, match: Match, facts: Facts) -> bool:

@@ -20,7 +20,11 @@ def _not_at_all(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Respon
 
 def _to_the_operator(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
     """The operator that makes the results does not take what it need not; those before it do not hear of it."""
-    return _not_at_all(spec, wanted, facts) if isinstance(spec, Filter | Union | TableJoin) else respond(spec, wanted, facts)
+    return (
+        _not_at_all(spec, wanted, facts)
+        if isinstance(spec, Filter | Union | TableJoin)
+        else respond(spec, wanted, facts)
+    )
 
 
 REACHES: Mapping[Reach, Callable[[Spec, Pattern, tuple[Facts, ...]], Response]] = {

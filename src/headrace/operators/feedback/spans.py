@@ -14,7 +14,11 @@ def shortened(wanted: Pattern, span: int) -> Pattern | None:
     if match is None:
         return wanted
     found = ending_before(match, span)
-    return None if found is None else Pattern(tuple(term if term.column.name != TS else Term(STAMP, found) for term in wanted.terms))
+    return (
+        None
+        if found is None
+        else Pattern(tuple(term if term.column.name != TS else Term(STAMP, found) for term in wanted.terms))
+    )
 
 
 def ending_before(match: Match, span: int | None) -> Match | None:

@@ -41,7 +41,9 @@ def clock_of(name: str, expr: Expr, clocks: Iterable[Clock]) -> Clock | None:
             return next((clock.moved(0, 0, name) for clock in clocks if clock.name == origin), None)
         case Call("timestamp_micros", (arg,)):
             return clock_of(name, arg, clocks)
-        case Call("+", (arg, Literal(value=int(by), type=Type.INTERVAL))) | Call("+", (Literal(value=int(by), type=Type.INTERVAL), arg)):
+        case Call("+", (arg, Literal(value=int(by), type=Type.INTERVAL))) | Call(
+            "+", (Literal(value=int(by), type=Type.INTERVAL), arg)
+        ):
             found = clock_of(name, arg, clocks)
             return None if found is None else found.moved(-by, -by)
         case Call("-", (arg, Literal(value=int(by), type=Type.INTERVAL))):
@@ -54,7 +56,9 @@ def clock_of(name: str, expr: Expr, clocks: Iterable[Clock]) -> Clock | None:
             return None
 
 
-def clocks_of(columns: Iterable[tuple[str, Expr]], clocks: Sequence[Clock], *, least: int = 0, most: int = 0) -> tuple[Clock, ...]:
+def clocks_of(
+    columns: Iterable[tuple[str, Expr]], clocks: Sequence[Clock], *, least: int = 0, most: int = 0
+) -> tuple[Clock, ...]:
     """The clocks among computed columns, in tuples whose timestamps are so much later."""
     found = (clock_of(name, expr, clocks) for name, expr in columns)
     return tuple(clock.moved(least, most) for clock in found if clock is not None)

@@ -43,7 +43,10 @@ class JoinOperator(Operator):
     def __init__(self, spec: Pairing) -> None:
         self._spec = spec
         self._pairer = Pairer(spec)
-        self._sides = tuple(SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
+        self._sides = tuple(
+            SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port))
+            for port, name in enumerate("LR")
+        )
         self._frontier = Frontier(2)
         self._promised = BEGIN
         self.speaks = spec.manner != "plain"
@@ -129,7 +132,12 @@ class JoinOperator(Operator):
         terms: list[tuple[Column, Match]] = []
         for pair in self._spec.keys:
             own, other = pair[port], pair[1 - port]
-            if isinstance(own, Column) and isinstance(other, Column) and own.type is not Type.BINARY and own.type is other.type:
+            if (
+                isinstance(own, Column)
+                and isinstance(other, Column)
+                and own.type is not Type.BINARY
+                and own.type is other.type
+            ):
                 values = page.rows[own.name].drop_nulls().unique()
                 if len(values) <= MOST_WISHED:
                     terms.append((other, OneOf(tuple(values.sort().to_physical().to_list()))))

@@ -75,7 +75,9 @@ class Pairer:
     def __init__(self, spec: Pairing) -> None:
         self.spec = spec
         self.names = (spec.left.names, spec.right.names)
-        self._keys = tuple(tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1))
+        self._keys = tuple(
+            tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1)
+        )
         #: Whether the number of a key is the key itself, and not a hash of it.
         self.is_exact = len(spec.keys) == 1 and all(expr.type in EXACT for expr in spec.keys[0])
         self._predicate = self._compile_predicate()
@@ -101,7 +103,9 @@ class Pairer:
         key = pl.Int64() if self.is_exact or not self.spec.keys else pl.UInt64()
         return {**self.spec.schema(port).polars(), TS: pl.Int64(), EXPIRY: pl.Int64(), KEY: key}
 
-    def join(self, port: int, mine: pl.DataFrame, others: pl.DataFrame, ts: Ints, expiry: Ints) -> tuple[Page, Flags | None]:
+    def join(
+        self, port: int, mine: pl.DataFrame, others: pl.DataFrame, ts: Ints, expiry: Ints
+    ) -> tuple[Page, Flags | None]:
         """Pair row by row a port's rows with the other side's; say which pairs were kept (None: all).
 
         Candidates agree in the hash and in time; real equality of the keys and the residual are decided here.
@@ -123,7 +127,10 @@ class Pairer:
         """Rows that found no partner, with NULL for the other side's columns."""
         spec = self.spec
         own = dict(zip(self.names[port], self.names[port] if port == 0 else spec.right_names, strict=True))
-        fields = [(name, field.type) for name, field in zip(self.names[0] if port == 1 else spec.right_names, spec.schema(1 - port), strict=True)]
+        fields = [
+            (name, field.type)
+            for name, field in zip(self.names[0] if port == 1 else spec.right_names, spec.schema(1 - port), strict=True)
+        ]
         padding = [pl.lit(None, dtype=type_.polars).alias(name) for name, type_ in fields]
         mine = [pl.col(name).alias(new) for name, new in own.items()]
         hidden = [TS, EXPIRY] if spec.expiry else [TS]

@@ -109,7 +109,9 @@ class _RowsJoin(Operator):
 
     def due(self) -> int | None:
         first = min(side.first_ahead() for side in self._sides)
-        first = min(first, *(side.next_lonely() for at, side in enumerate(self._sides) if self._spec.preserves(at)), END)
+        first = min(
+            first, *(side.next_lonely() for at, side in enumerate(self._sides) if self._spec.preserves(at)), END
+        )
         return None if first == END else first + 1
 
     def _probe(self, port: int, mine: _Seen, others: _Seen) -> Iterator[Page]:
@@ -200,7 +202,10 @@ class _Side:
         """Remember these tuples as the window; pieces that did not change stay the same objects."""
         frame = rows.frame.with_columns(pl.Series(_DONE, rows.done)).filter(alive)
         pieces = [frame[start : start + _LARGEST] for start in range(0, frame.height, _LARGEST)]
-        self._window = [old if old is not None and old.equals(new) else new for old, new in zip_longest(self._window[: len(pieces)], pieces)]
+        self._window = [
+            old if old is not None and old.equals(new) else new
+            for old, new in zip_longest(self._window[: len(pieces)], pieces)
+        ]
 
     def remove(self, wanted: Pattern) -> int:
         """Forget the tuples that match: of a side that counts these are whole groups, so that nobody else's place changes."""

@@ -21,7 +21,14 @@ from headrace.model.time import BEGIN, END
 from headrace.model.window import Extent
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.joins.pairing import KEY, Flags, Ints, Pairer, Pairing, gather
-from headrace.operators.joins.sequence_match import Accept, earliest_unused, first_come, last_come, number_rows, places_before
+from headrace.operators.joins.sequence_match import (
+    Accept,
+    earliest_unused,
+    first_come,
+    last_come,
+    number_rows,
+    places_before,
+)
 from headrace.operators.joins.sequence_state import Predecessors
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.order.held_back import Pending
@@ -58,8 +65,14 @@ class _SequenceJoin(Operator):
 
     def __init__(self, spec: SequenceJoin) -> None:
         self._spec = spec
-        self._pairer = Pairer(Pairing("inner", spec.left, spec.right, spec.right_names, spec.keys, spec.residual, Extent(), Extent(), False))
-        self._keys = tuple(tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1))
+        self._pairer = Pairer(
+            Pairing(
+                "inner", spec.left, spec.right, spec.right_names, spec.keys, spec.residual, Extent(), Extent(), False
+            )
+        )
+        self._keys = tuple(
+            tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1)
+        )
         self._before = Predecessors()
         self._waiting = Pending()
         self._frontier = Frontier(2)
@@ -141,14 +154,22 @@ class _SequenceJoin(Operator):
         oldest = right_ts - self._spec.span if self._spec.span is not None else np.full(len(right_ts), BEGIN)
         start = places_before(left_ids, left_ts, right_ids, oldest, inclusive=False)
         if self._spec.residual is None:
-            taken = earliest_unused(start, stop) if self._spec.mode == "chronicle" else np.where(start < stop, stop - 1, -1)
+            taken = (
+                earliest_unused(start, stop) if self._spec.mode == "chronicle" else np.where(start < stop, stop - 1, -1)
+            )
         else:
             accept = self._test(lefts, rights)
-            taken = first_come(start, stop, accept, len(left_ts)) if self._spec.mode == "chronicle" else last_come(start, stop, accept)
+            taken = (
+                first_come(start, stop, accept, len(left_ts))
+                if self._spec.mode == "chronicle"
+                else last_come(start, stop, accept)
+            )
         found = np.flatnonzero(taken >= 0)
         if len(found):
             places = taken[found]
-            page, _ = self._pairer.join(1, gather(rights, found), gather(lefts, places), right_ts[found], right_ts[found])
+            page, _ = self._pairer.join(
+                1, gather(rights, found), gather(lefts, places), right_ts[found], right_ts[found]
+            )
             if self._spec.mode == "chronicle":
                 self._before.drop(touched[a[places]])
             yield page

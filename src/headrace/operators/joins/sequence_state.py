@@ -26,7 +26,11 @@ class _Chunk:
         self.rows = rows
         #: `gone` as a state value, the same object as long as it says the same; None if nothing is gone.
         self.bits = bits
-        gone = np.zeros(rows.height, np.bool_) if bits is None else np.unpackbits(bits["gone"].to_numpy(), count=rows.height).astype(np.bool_)
+        gone = (
+            np.zeros(rows.height, np.bool_)
+            if bits is None
+            else np.unpackbits(bits["gone"].to_numpy(), count=rows.height).astype(np.bool_)
+        )
         self.gone: Flags = gone
 
     def __len__(self) -> int:
@@ -121,7 +125,9 @@ class Predecessors:
         gone = [chunk.gone for chunk in self._chunks]
         self._places = np.flatnonzero(~np.concatenate([np.empty(0, np.bool_), *gone]))
         self.ts = np.concatenate([np.empty(0, np.int64), *(part[TS].to_numpy() for part in rows)])[self._places]
-        self.keys = np.concatenate([part[KEY].to_numpy() for part in rows])[self._places] if rows else np.empty(0, np.int64)
+        self.keys = (
+            np.concatenate([part[KEY].to_numpy() for part in rows])[self._places] if rows else np.empty(0, np.int64)
+        )
 
 
 def _merged(run: list[_Chunk]) -> _Chunk:

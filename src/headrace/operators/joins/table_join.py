@@ -59,7 +59,10 @@ class TableJoinOperator(Operator):
         table = stored.select([pl.col(name).cast(type_) for name, type_ in types.items()])
         common = [_common(expr, spec.schema, name) for expr, name in spec.keys]
         if spec.keys:
-            named = [pl.col(name).cast(type_.polars).alias(f"__k{i}") for i, ((_, name), type_) in enumerate(zip(spec.keys, common, strict=True))]
+            named = [
+                pl.col(name).cast(type_.polars).alias(f"__k{i}")
+                for i, ((_, name), type_) in enumerate(zip(spec.keys, common, strict=True))
+            ]
             keys = table.select(named)
             complete = ~keys.select(pl.any_horizontal(pl.all().is_null())).to_series()
             table, keys = table.filter(complete), keys.filter(complete)
@@ -70,7 +73,10 @@ class TableJoinOperator(Operator):
             self._table_keys, self._sorted = keys.get_columns(), numbers[order]
         self._height = table.height
         self._is_left = spec.kind == "left"
-        self._keys = [expr if expr.type is type_ else Cast(expr, type_) for (expr, _), type_ in zip(spec.keys, common, strict=True)]
+        self._keys = [
+            expr if expr.type is type_ else Cast(expr, type_)
+            for (expr, _), type_ in zip(spec.keys, common, strict=True)
+        ]
         # One row of NULL at the end: the partner of tuples without one.
         self._table = pl.concat([table, table.clear(1)]).rename(dict(zip(types, spec.table_names, strict=True)))
         self._test = None if spec.residual is None else _Test(spec.residual, self._table)
@@ -102,7 +108,9 @@ class TableJoinOperator(Operator):
         if len(found) == 1:
             return found[0]
         empty = np.empty(0, dtype=np.int64)
-        return np.concatenate([left for left, _ in found] or [empty]), np.concatenate([right for _, right in found] or [empty])
+        return np.concatenate([left for left, _ in found] or [empty]), np.concatenate(
+            [right for _, right in found] or [empty]
+        )
 
     def _candidates(self, rows: pl.DataFrame, keys: list[pl.Series]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """In portions; without keys, every tuple with every row of the table."""
@@ -120,7 +128,11 @@ class TableJoinOperator(Operator):
 
     def _joined(self, rows: pl.DataFrame, left: np.ndarray, right: np.ndarray) -> pl.DataFrame:
         hidden = [name for name in rows.columns if name in HIDDEN]
-        return rows[left].hstack(self._table[right]).select([*(name for name in rows.columns if name not in HIDDEN), *self._table.columns, *hidden])
+        return (
+            rows[left]
+            .hstack(self._table[right])
+            .select([*(name for name in rows.columns if name not in HIDDEN), *self._table.columns, *hidden])
+        )
 
 
 class _Test:
@@ -136,7 +148,10 @@ class _Test:
             if isinstance(part, Column | Literal) or not read or (read & theirs and read - theirs):
                 return rebuilt(part, split)
             known = rows if read <= theirs else self._tuples
-            name = next((name for name, expr in known.items() if expr == part), f"__{'row' if known is rows else 'tuple'}{len(known)}")
+            name = next(
+                (name for name, expr in known.items() if expr == part),
+                f"__{'row' if known is rows else 'tuple'}{len(known)}",
+            )
             known[name] = part
             return Column(name, part.type)
 
@@ -150,8 +165,12 @@ class _Test:
         of_tuples = _named(tuples, self._of_tuples, self._tuples)
 
         def passing(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            sides = [gather(frame, places) for frame, places in ((of_tuples, left), (self._of_rows, right)) if frame.width]
-            pairs = pl.concat(sides, how="horizontal") if sides else pl.DataFrame({"__pair": left})  # a condition may read nothing
+            sides = [
+                gather(frame, places) for frame, places in ((of_tuples, left), (self._of_rows, right)) if frame.width
+            ]
+            pairs = (
+                pl.concat(sides, how="horizontal") if sides else pl.DataFrame({"__pair": left})
+            )  # a condition may read nothing
             kept = np.flatnonzero(pairs.with_columns(self._predicate.alias("__kept"))["__kept"].to_numpy())
             return left[kept], right[kept]
 

@@ -90,7 +90,9 @@ class Pending:
         return {f"pending-{chunk.number}": chunk.rows for chunk in self._chunks}
 
     def restore(self, state: State) -> None:
-        found = [(int(name.removeprefix("pending-")), rows) for name, rows in state.items() if name.startswith("pending-")]
+        found = [
+            (int(name.removeprefix("pending-")), rows) for name, rows in state.items() if name.startswith("pending-")
+        ]
         self._chunks = [_chunk(number, rows) for number, rows in sorted(found, key=lambda pair: pair[0])]
         self._next = self._chunks[-1].number + 1 if self._chunks else 0
 

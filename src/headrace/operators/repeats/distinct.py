@@ -82,13 +82,17 @@ class DistinctOperator(Operator):
         order = np.lexsort((ready[TS].to_numpy(), hashes))
         rows = ready.with_columns(pl.Series(_HASH, hashes))[order]
         repeats, hashes = self._repeats(rows), hashes[order]
-        if np.any((hashes[1:] == hashes[:-1]) & ~repeats[1:]):  # values of equal hash may be mingled: rare, and worth a slow sort
+        if np.any(
+            (hashes[1:] == hashes[:-1]) & ~repeats[1:]
+        ):  # values of equal hash may be mingled: rare, and worth a slow sort
             rows = rows.sort([_HASH, *self._names, TS])
             repeats = self._repeats(rows)
         return rows, repeats
 
     def _repeats(self, rows: pl.DataFrame) -> np.ndarray:
-        return np.append(False, equal([rows[name][1:] for name in self._names], [rows[name][:-1] for name in self._names]))
+        return np.append(
+            False, equal([rows[name][1:] for name in self._names], [rows[name][:-1] for name in self._names])
+        )
 
     def state(self) -> State:
         return {**self._pending.state(), **self._seen.state()}

@@ -79,10 +79,16 @@ class StandingAlarms(Operator):
 
     def _tuples(self, fresh: pl.DataFrame | None, alarms: pl.DataFrame | None) -> pl.DataFrame:
         """What alarms are now, what they began as, and what is fresh, one below the other."""
-        parts = [] if alarms is None else [alarms.select(self._names), alarms.select(pl.col(old).alias(name) for name, old in self._old.items())]
+        parts = (
+            []
+            if alarms is None
+            else [alarms.select(self._names), alarms.select(pl.col(old).alias(name) for name, old in self._old.items())]
+        )
         return pl.concat([*parts, *([] if fresh is None else [fresh.select(self._names)])])
 
-    def _state_of(self, tuples: pl.DataFrame, steps: _Steps, fresh: pl.DataFrame, alarms: pl.DataFrame | None) -> pl.DataFrame:
+    def _state_of(
+        self, tuples: pl.DataFrame, steps: _Steps, fresh: pl.DataFrame, alarms: pl.DataFrame | None
+    ) -> pl.DataFrame:
         """The alarms that stand now."""
         keys = [SLOT, *self._by]
         owners = fresh.select(keys) if alarms is None else pl.concat([alarms.select(keys), fresh.select(keys)])
@@ -90,7 +96,9 @@ class StandingAlarms(Operator):
         times = pl.DataFrame({_SINCE: steps.since, _UNTIL: steps.until}, schema={_SINCE: pl.Int64, _UNTIL: pl.Int64})
         return pl.concat([owners[steps.owner], tuples[steps.new], began, times], how="horizontal")
 
-    def _page(self, tuples: pl.DataFrame, new: Sequence[int] | np.ndarray, old: Sequence[int] | np.ndarray, stamps: np.ndarray) -> list[Element]:
+    def _page(
+        self, tuples: pl.DataFrame, new: Sequence[int] | np.ndarray, old: Sequence[int] | np.ndarray, stamps: np.ndarray
+    ) -> list[Element]:
         if not len(stamps):
             return []
         began = tuples[old].select(pl.col(name).alias(renamed) for name, renamed in self._old.items())
@@ -121,7 +129,11 @@ class _Steps:
 
     def __init__(self, time: int, span: int, fresh: pl.DataFrame, alarms: pl.DataFrame | None, by: list[str]) -> None:
         before = 0 if alarms is None else alarms.height
-        keys = fresh.select(SLOT, *by) if alarms is None else pl.concat([alarms.select(SLOT, *by), fresh.select(SLOT, *by)])
+        keys = (
+            fresh.select(SLOT, *by)
+            if alarms is None
+            else pl.concat([alarms.select(SLOT, *by), fresh.select(SLOT, *by)])
+        )
         numbered = keys.with_columns(pl.int_range(before + fresh.height).alias("__row"))
         numbered = numbered.sort(by, maintain_order=True) if by else numbered
         groups = group_numbers(numbered, by).tolist()

@@ -61,7 +61,10 @@ class _Repeated(Operator):
             return ()
         fresh = self._kept.assign(page.rows.select(*self._names, *self._keys)).with_columns(pl.lit(True).alias(_FRESH))
         slots = fresh[SLOT].unique().to_list()
-        kept = [self._alive(rows, fresh).with_columns(pl.lit(False).alias(_FRESH)).select(fresh.columns) for rows in self._kept.of(slots)]
+        kept = [
+            self._alive(rows, fresh).with_columns(pl.lit(False).alias(_FRESH)).select(fresh.columns)
+            for rows in self._kept.of(slots)
+        ]
         rows = pl.concat([*kept, fresh]).with_row_index(_PLACE)
         rows = rows.sort(self._by, maintain_order=True) if self._by else rows
         groups = group_numbers(rows, self._by)

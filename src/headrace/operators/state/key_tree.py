@@ -80,7 +80,9 @@ class KeyTree(Generic[ChunkT, PieceT]):
                 fences = self._fences.get(node)
                 if fences is not None:
                     cuts = [start, *(start + np.searchsorted(keys[start:stop], fences)).tolist(), stop]
-                    waiting += [(_child(node, i), low, high) for i, (low, high) in enumerate(pairwise(cuts)) if low < high]
+                    waiting += [
+                        (_child(node, i), low, high) for i, (low, high) in enumerate(pairwise(cuts)) if low < high
+                    ]
 
     def add(self, root: str, piece: PieceT, largest: int) -> None:
         """Store rows in a tree, then hand down what is due and paid for."""
@@ -89,7 +91,9 @@ class KeyTree(Generic[ChunkT, PieceT]):
             self._full = {node for node in self.nodes if self._rows(node) >= FAN * largest}
         self._debt -= _CREDIT * len(piece)
         while self._full and self._debt <= 0:
-            node = min(self._full, key=lambda name: (name.count(_CHILD), -self._rows(name), name))  # those above feed those below
+            node = min(
+                self._full, key=lambda name: (name.count(_CHILD), -self._rows(name), name)
+            )  # those above feed those below
             self._full.discard(node)
             self._hand_down(node, largest)
         self._debt = max(0, self._debt)
@@ -119,7 +123,9 @@ class KeyTree(Generic[ChunkT, PieceT]):
 
     def restore(self, nodes: dict[str, list[ChunkT]], fences: pl.DataFrame | None) -> None:
         self.nodes, self._full, self._debt = nodes, None, 0
-        parts: Mapping[Any, pl.DataFrame] = {} if fences is None else fences.partition_by("node", maintain_order=True, as_dict=True)
+        parts: Mapping[Any, pl.DataFrame] = (
+            {} if fences is None else fences.partition_by("node", maintain_order=True, as_dict=True)
+        )
         self._fences = {node: part["fence"].to_numpy() for (node,), part in parts.items()}
         self._fences_chunk = fences
 
@@ -133,7 +139,9 @@ class KeyTree(Generic[ChunkT, PieceT]):
         while first and len(chunks[first - 1]) <= min(2 * total, largest - total):
             first -= 1
             total += len(chunks[first])
-        self._set(node, chunks[:first] + self._make(node, [*(chunk.cut(0, len(chunk)) for chunk in chunks[first:]), *pieces]))
+        self._set(
+            node, chunks[:first] + self._make(node, [*(chunk.cut(0, len(chunk)) for chunk in chunks[first:]), *pieces])
+        )
         if self._full is not None and self._rows(node) >= FAN * largest:
             self._full.add(node)
 
@@ -154,7 +162,9 @@ class KeyTree(Generic[ChunkT, PieceT]):
         self._set(node, rest)
         self._debt += sum(map(len, chunks))
         for i in range(len(fences) + 1):
-            pieces = [chunk.cut(cut[i], cut[i + 1]) for chunk, cut in zip(chunks, cuts, strict=True) if cut[i] < cut[i + 1]]
+            pieces = [
+                chunk.cut(cut[i], cut[i + 1]) for chunk, cut in zip(chunks, cuts, strict=True) if cut[i] < cut[i + 1]
+            ]
             if pieces:
                 self._append(_child(node, i), pieces, largest)
 
@@ -186,5 +196,7 @@ def _choose(chunks: list[Any]) -> Array | None:
     fences = np.unique(sample[[len(sample) * i // FAN for i in range(1, FAN)]])
     fences = fences[fences > least]
     if not len(fences):  # nearly all rows have the least key
-        fences = np.array([min(chunk.keys[np.searchsorted(chunk.keys, least, "right")] for chunk in chunks if chunk.max_key > least)])
+        fences = np.array(
+            [min(chunk.keys[np.searchsorted(chunk.keys, least, "right")] for chunk in chunks if chunk.max_key > least)]
+        )
     return fences

@@ -30,7 +30,9 @@ _CHILD = "~"
 class SpreadRuns:
     """What `Runs` gives, for rows whose groups are in the columns `by`; without any there is one group and one node."""
 
-    def __init__(self, prefix: str, order: str, merge: Callable[[pl.DataFrame], pl.DataFrame], by: Sequence[str]) -> None:
+    def __init__(
+        self, prefix: str, order: str, merge: Callable[[pl.DataFrame], pl.DataFrame], by: Sequence[str]
+    ) -> None:
         self._prefix, self._order, self._merge, self._by = prefix, order, merge, list(by)
         self.horizon = BEGIN
         self._debt = 0  # rows handed down before they were paid for

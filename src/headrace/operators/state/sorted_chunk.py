@@ -38,9 +38,28 @@ class Cut(NamedTuple):
 class Chunk:
     """Rows sorted by key. The columns that are searched are arrays, made when first asked for: most chunks of a large state are not looked at."""
 
-    __slots__ = ("_bits", "_done", "_exp", "_extremes", "_keys", "_needed", "_oldest", "_ts", "name", "needed_columns", "rows")
+    __slots__ = (
+        "_bits",
+        "_done",
+        "_exp",
+        "_extremes",
+        "_keys",
+        "_needed",
+        "_oldest",
+        "_ts",
+        "name",
+        "needed_columns",
+        "rows",
+    )
 
-    def __init__(self, name: str, rows: pl.DataFrame, needed: tuple[str, ...], done: Flags | None, extremes: Extremes | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        rows: pl.DataFrame,
+        needed: tuple[str, ...],
+        done: Flags | None,
+        extremes: Extremes | None = None,
+    ) -> None:
         self.name = name
         self.rows = rows
         self.needed_columns = needed
@@ -132,7 +151,9 @@ class Chunk:
     @property
     def oldest_bound(self) -> int:
         """A cheap bound from below for `oldest_waiting`: rows only ever stop waiting."""
-        return self._extremes.oldest if self._oldest is None else END if self._oldest < 0 else int(self.ts[self._oldest])
+        return (
+            self._extremes.oldest if self._oldest is None else END if self._oldest < 0 else int(self.ts[self._oldest])
+        )
 
     def oldest_waiting(self) -> int:
         """The smallest timestamp of a row that has not come out, or END."""

@@ -70,7 +70,9 @@ class SortedSide:
             flags = done if done is None or places is None else done[places]
             for start in range(0, part.height, self._largest):
                 stop = start + self._largest
-                self._tree.add(slice_, Cut(part[start:stop], None if flags is None else flags[start:stop]), self._largest)
+                self._tree.add(
+                    slice_, Cut(part[start:stop], None if flags is None else flags[start:stop]), self._largest
+                )
 
     def purge(self, bound: int) -> None:
         """Forget the chunks of which all rows expired before `bound`; at END everything."""
@@ -177,7 +179,9 @@ class SortedSide:
         """Slices are 2**bits long: a share of a row's life, longer if a page or the state would fall into too many of them."""
         life, reach = int((exp - ts).max()), int(exp.max() - exp.min())
         length = max(life // _SLICES_PER_LIFE, reach // _SLICES_PER_PAGE, 1)
-        crowd = max(0, len(self._tree.roots()) - _MANY_SLICES) // 4  # so that their number grows with the logarithm of time only
+        crowd = (
+            max(0, len(self._tree.roots()) - _MANY_SLICES) // 4
+        )  # so that their number grows with the logarithm of time only
         return min(62, (length - 1).bit_length() + crowd)
 
     def _make(self, node: str, cuts: list[Cut]) -> list[Chunk]:

@@ -58,7 +58,9 @@ ArchiveSpec: TypeAlias = StoredRows | PythonFunction
 class _Table:
     def __init__(self, spec: StoredRows) -> None:
         types = spec.schema.polars()
-        table = pl.read_ipc_stream(io.BytesIO(spec.rows)).select([pl.col(name).cast(type_) for name, type_ in types.items()])
+        table = pl.read_ipc_stream(io.BytesIO(spec.rows)).select(
+            [pl.col(name).cast(type_) for name, type_ in types.items()]
+        )
         table = table.drop_nulls([spec.column, *spec.keys])
         hashes = hash_columns([table[name] for name in spec.keys])
         order = np.argsort(hashes, kind="stable")  # rows of one key stay in their order
@@ -99,7 +101,9 @@ class _Function:
         try:
             return self._function(*key)
         except Exception as error:  # the user's code may raise anything
-            raise OperatorFault(f"{self._target} failed for {key}: {type(error).__name__}: {error}", hint="see the function's own code") from error
+            raise OperatorFault(
+                f"{self._target} failed for {key}: {type(error).__name__}: {error}", hint="see the function's own code"
+            ) from error
 
 
 def load(target: str) -> Callable[..., Any]:
@@ -109,7 +113,9 @@ def load(target: str) -> Callable[..., Any]:
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except Exception as error:  # importing runs the user's code, which may raise anything
         hint = "the module must be importable on every worker"
-        raise OperatorFault(f"cannot load the archive {target!r}: {type(error).__name__}: {error}", hint=hint) from error
+        raise OperatorFault(
+            f"cannot load the archive {target!r}: {type(error).__name__}: {error}", hint=hint
+        ) from error
     if not callable(found):
         raise OperatorFault(f"the archive {target!r} is not a function", hint="name a function of the keys")
     return found

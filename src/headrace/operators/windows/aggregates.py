@@ -68,7 +68,9 @@ class Aggregates:
         self._inputs += [compile_expr(arg).alias(f"__a{i}") for i, arg in enumerate(args)]
         splits = [split(call, "" if call.arg is None else f"__a{args.index(call.arg)}") for call in self.calls]
         self.parts = list({part.name: part for one in splits for part in one.parts}.values())
-        self._finals = [one.final.cast(call.type.polars).alias(call.name) for one, call in zip(splits, self.calls, strict=True)]
+        self._finals = [
+            one.final.cast(call.type.polars).alias(call.name) for one, call in zip(splits, self.calls, strict=True)
+        ]
 
     def read(self, rows: pl.DataFrame, *extra: pl.Expr) -> pl.DataFrame:
         """Compute keys and arguments; `extra` columns too. Keeps `__ts`, and `__seq` if a call breaks ties by it."""
@@ -82,18 +84,24 @@ class Aggregates:
         names = {expr.name: name for name, expr in self.keys if isinstance(expr, Column)}
         return rename(wanted, names) if wanted.names <= names.keys() else None
 
-    def fold(self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr, parts: Sequence[Part] | None = None) -> pl.DataFrame:
+    def fold(
+        self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr, parts: Sequence[Part] | None = None
+    ) -> pl.DataFrame:
         """Partials of what `read` gave, one row per different value of `by`; only some parts if they are named."""
         parts = self.parts if parts is None else parts
         frame = rows.group_by(by).agg(*(part.fold.alias(part.name) for part in parts), *extra)
         work = {part.name: part.folded for part in parts if part.folded}
-        return frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
+        return (
+            frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
+        )
 
     def merge(self, partials: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
         """Partials of partials, one row per different value of `by`."""
         frame = partials.group_by(by).agg(*(part.merge.alias(part.name) for part in self.parts), *extra)
         work = {part.name: part.merged for part in self.parts if part.merged}
-        return frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
+        return (
+            frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
+        )
 
     def newest(self, partials: pl.DataFrame) -> int:
         """The greatest `__seq` that partials remember; -1 if they remember none."""
@@ -105,7 +113,11 @@ class Aggregates:
         """Final rows in output order: keys, calls, window_start, window_end, `__ts`."""
         instant = Type.TIMESTAMP.polars
         return partials.select(
-            *self.names, *self._finals, start.cast(instant).alias("window_start"), end.cast(instant).alias("window_end"), stamp.alias(TS)
+            *self.names,
+            *self._finals,
+            start.cast(instant).alias("window_start"),
+            end.cast(instant).alias("window_end"),
+            stamp.alias(TS),
         )
 
 
@@ -137,7 +149,9 @@ def split(call: AggregateCall, arg: str) -> Split:
             return _variance(arg, lambda value: value.sqrt())
         case "count_distinct":
             name = f"{arg}_distinct"
-            part = Part(name, x.drop_nulls().unique(), pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique())
+            part = Part(
+                name, x.drop_nulls().unique(), pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique()
+            )
             return Split((part,), pl.col(name).list.len())
         case "first" | "last":
             return _extreme(arg, call.function)
@@ -195,11 +209,16 @@ def _extreme(arg: str, function: str) -> Split:
 
 def _user(call: AggregateCall, arg: str) -> Split:
     if not call.function.startswith("python:"):
-        raise OperatorFault(f"no aggregate function {call.function!r}", hint="a user's own is written 'python:module:Class'")
+        raise OperatorFault(
+            f"no aggregate function {call.function!r}", hint="a user's own is written 'python:module:Class'"
+        )
     if call.arg is None:
         raise OperatorFault(f"the aggregate {call.function!r} takes one argument")
     user: UserAggregate = load(call.function)
     name = f"{arg}_{call.function}"
     part = Part(name, pl.col(arg).drop_nulls(), pl.col(name), user.fold, user.merge)
     dtype = call.type.polars
-    return Split((part,), pl.col(name).map_batches(lambda states: user.finish(states, dtype), return_dtype=dtype, is_elementwise=True))
+    return Split(
+        (part,),
+        pl.col(name).map_batches(lambda states: user.finish(states, dtype), return_dtype=dtype, is_elementwise=True),
+    )

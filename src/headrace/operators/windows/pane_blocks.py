@@ -21,14 +21,19 @@ _LEAST_PANES = 8
 class PaneBlocks:
     """The rows of windows, over `panes` in the order of the column `pane`, the panes being `length` long and `count` in a window."""
 
-    def __init__(self, panes: SpreadRuns, pane: str, *, length: int, count: int, merge: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    def __init__(
+        self, panes: SpreadRuns, pane: str, *, length: int, count: int, merge: Callable[[pl.DataFrame], pl.DataFrame]
+    ) -> None:
         self._panes, self._pane, self._length, self._merge = panes, pane, length, merge
         self._height = count.bit_length() - 1 if count >= _LEAST_PANES else 0
         self.forget()
 
     def forget(self) -> None:
         """Start anew, the panes having been exchanged."""
-        self._levels: list[Runs | SpreadRuns] = [self._panes, *(Runs("blocks", self._pane, None) for _ in range(self._height))]
+        self._levels: list[Runs | SpreadRuns] = [
+            self._panes,
+            *(Runs("blocks", self._pane, None) for _ in range(self._height)),
+        ]
         self._built = [BEGIN] * (self._height + 1)
 
     def build(self, bound: int) -> None:
@@ -40,7 +45,9 @@ class PaneBlocks:
             if start < stop:
                 rows = self._levels[level - 1].between(start, stop)
                 if rows:
-                    self._levels[level].append(self._merge(pl.concat(rows).with_columns(pl.col(self._pane) // length * length)))
+                    self._levels[level].append(
+                        self._merge(pl.concat(rows).with_columns(pl.col(self._pane) // length * length))
+                    )
                 self._built[level] = stop
 
     def between(self, start: int, stop: int) -> list[pl.DataFrame]:

@@ -146,7 +146,11 @@ class _RangeWindows(Operator):
 
     def settled(self, wanted: Pattern) -> Sequence[Pattern]:
         found = self.partial()
-        return () if found is None else groups_of(self._aggregates.keys, found.filter(matches(wanted, found)), self._window)
+        return (
+            ()
+            if found is None
+            else groups_of(self._aggregates.keys, found.filter(matches(wanted, found)), self._window)
+        )
 
     def partial(self) -> pl.DataFrame | None:
         least, size, slide = self._panes.least(), self._window.size, self._window.slide
@@ -155,7 +159,9 @@ class _RangeWindows(Operator):
         newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, END))
         end, overlap = pl.col(_WINDOW_END), -(-size // slide)
         merged = self._merge_windows([self._spread(self._next_close(least), newest // slide * slide + size, overlap)])
-        return self._aggregates.results(merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end)
+        return self._aggregates.results(
+            merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
+        )
 
     def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
@@ -176,14 +182,18 @@ class _RangeWindows(Operator):
         else:
             merged = self._merge_each(first, last)
         end = pl.col(_WINDOW_END)
-        return self._aggregates.results(merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end)
+        return self._aggregates.results(
+            merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
+        )
 
     def _spread(self, first: int, last: int, overlap: int) -> pl.DataFrame:
         """Each pane once for every window that holds it: for each possible distance, the window that starts so many slides before the last one."""
         size, slide, end = self._window.size, self._window.slide, pl.col(_WINDOW_END)
         rows = pl.concat(self._panes.between(first - size, last))
         own, inside = pl.col(PANE) // slide * slide + size, (end > pl.col(PANE)) & end.is_between(first, last)
-        return pl.concat([rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(overlap)])
+        return pl.concat(
+            [rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(overlap)]
+        )
 
     def _merge_each(self, first: int, last: int) -> pl.DataFrame:
         """Window by window, some at a time."""
@@ -306,7 +316,14 @@ def groups_of(keys: Keys, results: pl.DataFrame, window: Range) -> list[Pattern]
             choices: list[list[Match]] = [[OneOf(tuple(present.to_list()))]] if len(present) else []
             choices += [[IsNull()]] if values[0].null_count() else []
         else:
-            choices = [[IsNull() if value is None else OneOf((value,)) for value in group] for group in zip(*values, strict=True)] if values else [[]]
+            choices = (
+                [
+                    [IsNull() if value is None else OneOf((value,)) for value in group]
+                    for group in zip(*values, strict=True)
+                ]
+                if values
+                else [[]]
+            )
         found += [pattern(panes, *zip(columns, choice, strict=True)) for choice in choices]
     return found
 

@@ -49,9 +49,14 @@ class _RowsWindows(Operator):
     def __init__(self, window: Rows, aggregates: Aggregates) -> None:
         self._window, self._aggregates = window, aggregates
         self._by = [f"__by{i}" for i in range(len(window.by))]
-        self._one_group = all(expr in window.by for _, expr in aggregates.keys)  # a partition, and so a window, is of one group
+        self._one_group = all(
+            expr in window.by for _, expr in aggregates.keys
+        )  # a partition, and so a window, is of one group
         unknown = pl.lit(None, pl.Int64)
-        self._extra = [*(compile_expr(expr).alias(name) for name, expr in zip(self._by, window.by, strict=True)), unknown.alias(_INDEX)]
+        self._extra = [
+            *(compile_expr(expr).alias(name) for name, expr in zip(self._by, window.by, strict=True)),
+            unknown.alias(_INDEX),
+        ]
         self._kept = Slots("rows", self._by)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
@@ -59,8 +64,13 @@ class _RowsWindows(Operator):
             return ()
         fresh = self._kept.assign(self._aggregates.read(page.rows, *self._extra)).with_row_index(_PLACE)
         touched = fresh[SLOT].unique().to_list()
-        kept = [rows.with_columns(pl.lit(None, pl.UInt32).alias(_PLACE)).select(fresh.columns) for rows in self._kept.of(touched)]
-        ordered = pl.concat([*kept, fresh]).sort(self._by, maintain_order=True) if self._by else pl.concat([*kept, fresh])
+        kept = [
+            rows.with_columns(pl.lit(None, pl.UInt32).alias(_PLACE)).select(fresh.columns)
+            for rows in self._kept.of(touched)
+        ]
+        ordered = (
+            pl.concat([*kept, fresh]).sort(self._by, maintain_order=True) if self._by else pl.concat([*kept, fresh])
+        )
         if self._aggregates.needs_order:
             ordered = ordered.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(SEQ))
         parts = group_numbers(ordered, self._by)
@@ -96,7 +106,9 @@ class _RowsWindows(Operator):
     def _results(self, ordered: pl.DataFrame, lasts: Array) -> pl.DataFrame:
         names = self._aggregates.names
         starts = lasts - self._window.size + 1
-        bounds = ordered[lasts].select(pl.col(TS).alias("__end"), _PLACE).with_columns(ordered[starts][TS].alias("__start"))
+        bounds = (
+            ordered[lasts].select(pl.col(TS).alias("__end"), _PLACE).with_columns(ordered[starts][TS].alias("__start"))
+        )
         if self._one_group:
             partials = fold_slices(self._aggregates, ordered, starts, lasts + 1)
             placed = pl.concat([ordered[lasts].select(names), partials, bounds], how="horizontal").sort(_PLACE)

@@ -55,7 +55,11 @@ class _Sessions(Operator):
         if len(page):
             rows = self._aggregates.read(page.rows, pl.col(TS).alias(_FIRST), pl.col(TS).alias(_LAST))
             ends = pl.col(_FIRST).min(), pl.col(_LAST).max()
-            self._fragments.append(self._aggregates.fold(self._numbered(rows), [_SESSION, *self._aggregates.names], *ends).select(self._columns))
+            self._fragments.append(
+                self._aggregates.fold(self._numbered(rows), [_SESSION, *self._aggregates.names], *ends).select(
+                    self._columns
+                )
+            )
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
@@ -97,9 +101,15 @@ class _Sessions(Operator):
         green = [rows.with_columns(pl.lit(False).alias(_RIPE)) for rows in self._fragments.between(edge, END)]
         if names:
             green = [rows.join(ripe, on=names, how="semi", nulls_equal=True) for rows in green]
-        found = self._numbered(pl.concat([ripe, *green])).with_columns(pl.col(_LAST).max().over(_SESSION).alias("__until"))
+        found = self._numbered(pl.concat([ripe, *green])).with_columns(
+            pl.col(_LAST).max().over(_SESSION).alias("__until")
+        )
         # A ripe fragment of a session that goes on lives on as one that reaches as far as the session does.
-        going_on = found.filter(pl.col(_RIPE) & (pl.col("__until") >= edge)).with_columns(pl.col("__until").alias(_LAST)).select(self._columns)
+        going_on = (
+            found.filter(pl.col(_RIPE) & (pl.col("__until") >= edge))
+            .with_columns(pl.col("__until").alias(_LAST))
+            .select(self._columns)
+        )
         over = found.filter(pl.col("__until") < edge)
         self._fragments.expire(edge)
         self._fragments.append(going_on)
@@ -111,14 +121,22 @@ class _Sessions(Operator):
 
     def _merge(self, fragments: pl.DataFrame) -> pl.DataFrame:
         ends = pl.col(_FIRST).min(), pl.col(_LAST).max()
-        return self._aggregates.merge(self._numbered(fragments), [_SESSION, *self._aggregates.names], *ends).select(self._columns)
+        return self._aggregates.merge(self._numbered(fragments), [_SESSION, *self._aggregates.names], *ends).select(
+            self._columns
+        )
 
     def _numbered(self, fragments: pl.DataFrame) -> pl.DataFrame:
         """Number the sessions that the fragments form."""
         names = self._aggregates.names
         ordered = fragments.sort(*names, _FIRST)
         # NULL is a group too, hence ne_missing.
-        groups = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names).cum_sum() if names else pl.lit(0)
+        groups = (
+            pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names).cum_sum()
+            if names
+            else pl.lit(0)
+        )
         reach = pl.col(_LAST).cum_max().over("__group").shift(1)
         starts = (pl.col(_FIRST) - reach >= self._gap) | (pl.col("__group") != pl.col("__group").shift(1))
-        return ordered.with_columns(groups.alias("__group")).with_columns(starts.fill_null(False).cum_sum().alias(_SESSION))
+        return ordered.with_columns(groups.alias("__group")).with_columns(
+            starts.fill_null(False).cum_sum().alias(_SESSION)
+        )

@@ -58,7 +58,9 @@ def _extremes(column: pl.Series, least: bool, starts: Array, stops: Array) -> pl
         limit = physical.upper_bound()[0] if least else physical.lower_bound()[0]
         found = _reduce(np.minimum if least else np.maximum, physical.fill_null(limit).to_numpy(), starts, stops)
     nothing = _counts(column, starts, stops) == 0
-    return pl.select(pl.when(pl.Series(~nothing)).then(pl.Series(found, dtype=physical.dtype).cast(column.dtype))).to_series()
+    return pl.select(
+        pl.when(pl.Series(~nothing)).then(pl.Series(found, dtype=physical.dtype).cast(column.dtype))
+    ).to_series()
 
 
 def _differences(running: Array, starts: Array, stops: Array) -> Array:

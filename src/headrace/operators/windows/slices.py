@@ -20,7 +20,12 @@ def group_numbers(rows: pl.DataFrame, names: Sequence[str]) -> Array:
     """Number the groups of rows that are sorted by `names`, from 0; NULL is a group too."""
     if not names or rows.height == 0:
         return np.zeros(rows.height, np.int64)
-    changes = rows.select(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names)).to_series().to_numpy().copy()
+    changes = (
+        rows.select(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names))
+        .to_series()
+        .to_numpy()
+        .copy()
+    )
     changes[0] = False
     return np.cumsum(changes)
 
@@ -33,16 +38,26 @@ def firsts(groups: Array) -> Array:
 
 def fold_slices(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array) -> pl.DataFrame:
     """Partials of rows[start:stop] for each pair, in order; every slice has a row, and there is a slice."""
-    done = {part.name: column for part in aggregates.parts if (column := slice_values(part, rows, starts, stops)) is not None}
+    done = {
+        part.name: column
+        for part in aggregates.parts
+        if (column := slice_values(part, rows, starts, stops)) is not None
+    }
     rest = [part for part in aggregates.parts if part.name not in done]
     frame = pl.DataFrame([column.alias(name) for name, column in done.items()])
     if rest:
-        folded = pl.concat([aggregates.fold(laid, [STRETCH], parts=rest) for laid in _laid_out(rows, starts, stops)]).sort(STRETCH).drop(STRETCH)
+        folded = (
+            pl.concat([aggregates.fold(laid, [STRETCH], parts=rest) for laid in _laid_out(rows, starts, stops)])
+            .sort(STRETCH)
+            .drop(STRETCH)
+        )
         frame = pl.concat([frame, folded], how="horizontal") if done else folded
     return frame.select(part.name for part in aggregates.parts)
 
 
-def fold_slices_by(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array, names: Sequence[str]) -> pl.DataFrame:
+def fold_slices_by(
+    aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array, names: Sequence[str]
+) -> pl.DataFrame:
     """Partials of rows[start:stop] for each pair by `names`, with the number of the pair; every slice has a row, and there is a slice."""
     return pl.concat([aggregates.fold(laid, [STRETCH, *names]) for laid in _laid_out(rows, starts, stops)])
 

@@ -79,7 +79,9 @@ class _Moving(Operator):
             given = given.with_columns(pl.lit(begins[_FIRST][0], pl.Int64).alias(_FIRST))
         done = pl.concat([given, partials], how="horizontal").sort(SEQ)
         ts = pl.col(TS)
-        return (Page(self._aggregates.results(done, start=pl.max_horizontal(ts - self._size, _FIRST), end=ts, stamp=ts)),)
+        return (
+            Page(self._aggregates.results(done, start=pl.max_horizontal(ts - self._size, _FIRST), end=ts, stamp=ts)),
+        )
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         if self._rows.least() < mark.bound - self._size:
@@ -139,8 +141,12 @@ class _Growing(Operator):
         self._next = 0
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
-        lists = any(call.function == "count_distinct" or call.function.startswith("python:") for call in self._aggregates.calls)
-        return tuple(self._piece(rows) for rows in page.rows.iter_slices(_PIECE_ROWS if lists else 2**31) if rows.height)
+        lists = any(
+            call.function == "count_distinct" or call.function.startswith("python:") for call in self._aggregates.calls
+        )
+        return tuple(
+            self._piece(rows) for rows in page.rows.iter_slices(_PIECE_ROWS if lists else 2**31) if rows.height
+        )
 
     def state(self) -> State:
         return self._totals.state()
@@ -162,7 +168,10 @@ class _Growing(Operator):
         self._next += rows.height
         touched = rows[SLOT].unique().to_list()
         single = self._aggregates.fold(rows, [SEQ, SLOT, TS, _FIRST, *names])
-        before = [part.with_columns(pl.lit(-1, pl.Int64).alias(SEQ), pl.col(_FIRST).alias(TS)) for part in self._totals.of(touched)]
+        before = [
+            part.with_columns(pl.lit(-1, pl.Int64).alias(SEQ), pl.col(_FIRST).alias(TS))
+            for part in self._totals.of(touched)
+        ]
         ordered = pl.concat([*before, single], how="diagonal").sort(*names, SEQ)
         groups = group_numbers(ordered, names)
         start = ordered[_FIRST].to_numpy()[firsts(groups)]
@@ -171,7 +180,9 @@ class _Growing(Operator):
         latest = np.append(groups[1:] != groups[:-1], True)
         self._totals.replace(touched, merged.filter(pl.Series(latest)).select(self._columns))
         ts = pl.col(TS)
-        return Page(self._aggregates.results(merged.filter(pl.col(SEQ) >= 0).sort(SEQ), start=pl.col(_FIRST), end=ts, stamp=ts))
+        return Page(
+            self._aggregates.results(merged.filter(pl.col(SEQ) >= 0).sort(SEQ), start=pl.col(_FIRST), end=ts, stamp=ts)
+        )
 
 
 def _numbered(rows: pl.DataFrame, start: int) -> pl.DataFrame:

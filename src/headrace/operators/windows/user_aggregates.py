@@ -59,13 +59,18 @@ class UserAggregate:
         try:
             return pl.Series(column.name, [msgspec.msgpack.encode(state) for state in states], dtype=pl.Binary)
         except (TypeError, OverflowError) as error:
-            raise OperatorFault(f"{self.name}: a state cannot be kept: {error}", hint="use numbers, strings, bytes, lists and dicts only") from error
+            raise OperatorFault(
+                f"{self.name}: a state cannot be kept: {error}",
+                hint="use numbers, strings, bytes, lists and dicts only",
+            ) from error
 
     def _run(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         try:
             return [work(item) for item in items]
         except Exception as error:  # the user's code may raise anything
-            raise OperatorFault(f"{self.name} failed: {type(error).__name__}: {error}", hint="see the class's own code") from error
+            raise OperatorFault(
+                f"{self.name} failed: {type(error).__name__}: {error}", hint="see the class's own code"
+            ) from error
 
 
 def load(name: str) -> UserAggregate:
@@ -76,8 +81,12 @@ def load(name: str) -> UserAggregate:
         made = getattr(importlib.import_module(module), attribute)()
     except Exception as error:  # importing runs the user's code, which may raise anything
         hint = "the module must be importable on every worker, and the class must have a constructor without arguments"
-        raise OperatorFault(f"cannot load the aggregate {name!r}: {type(error).__name__}: {error}", hint=hint) from error
+        raise OperatorFault(
+            f"cannot load the aggregate {name!r}: {type(error).__name__}: {error}", hint=hint
+        ) from error
     missing = [method for method in ("zero", "add", "merge", "finish") if not callable(getattr(made, method, None))]
     if missing:
-        raise OperatorFault(f"the aggregate {name!r} lacks {', '.join(missing)}()", hint="define zero, add, merge and finish")
+        raise OperatorFault(
+            f"the aggregate {name!r} lacks {', '.join(missing)}()", hint="define zero, add, merge and finish"
+        )
     return UserAggregate(name, cast(Definition, made))

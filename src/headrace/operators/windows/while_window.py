@@ -89,7 +89,11 @@ class _WhileWindows(Operator):
         """Partials of all runs by partition, run and group: those of the page and what was open before, which is in run 0."""
         run = [*self._part, _RUN]
         columns = [*self._columns, _RUN]
-        partials = self._aggregates.fold(rows, [*run, *self._aggregates.names], pl.col(TS).min().alias(_FIRST)).select(columns)
+        partials = self._aggregates.fold(rows, [*run, *self._aggregates.names], pl.col(TS).min().alias(_FIRST)).select(
+            columns
+        )
         before = [part.with_columns(pl.lit(0, pl.Int64).alias(_RUN)).select(columns) for part in self._open.of(touched)]
-        merged = self._aggregates.merge(pl.concat([*before, partials]), [*run, *self._aggregates.names], pl.col(_FIRST).min())
+        merged = self._aggregates.merge(
+            pl.concat([*before, partials]), [*run, *self._aggregates.names], pl.col(_FIRST).min()
+        )
         return merged.with_columns(pl.col(_FIRST).min().over(run))

@@ -25,7 +25,9 @@ def _fold_node(node: Node) -> Node:
         case Filter(input=below, predicate=predicate):
             certain = _as_condition(predicate)
             return below if certain == TRUE else Filter(below, certain)
-        case Join(residual=residual) | SequenceJoin(residual=residual) | TableJoin(residual=residual) if residual is not None:
+        case Join(residual=residual) | SequenceJoin(residual=residual) | TableJoin(residual=residual) if (
+            residual is not None
+        ):
             certain = _as_condition(residual)
             return replace(folded, residual=None if certain == TRUE else certain)
         case _:

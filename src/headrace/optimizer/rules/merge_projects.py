@@ -24,7 +24,9 @@ def _merge(node: Node) -> Node:
         case Project(input=Project() as lower) if not _repeats_work(node, lower):
             by = dict(lower.columns)
             return _merge(Project(lower.input, tuple((name, substitute(expr, by)) for name, expr in node.columns)))
-        case Project(input=below, columns=columns) if columns == tuple((field.name, Column(field.name, field.type)) for field in below.schema):
+        case Project(input=below, columns=columns) if columns == tuple(
+            (field.name, Column(field.name, field.type)) for field in below.schema
+        ):
             return below
         case _:
             return node

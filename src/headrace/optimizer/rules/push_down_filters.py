@@ -99,15 +99,24 @@ def _push_into_detect(node: Detect, terms: Terms) -> tuple[tuple[Terms, ...], Re
     parts = {part.name: part for part in primitives(node.event)}
     keyed = key_columns(node.event, node.keys, node.outputs)
     down, kept = _split(terms, lambda term: bool(columns(term)) and columns(term) <= keyed.keys())
-    masks = {part.name: part.mask for part in parts.values() if part.mask is not None and _all_masked(node, part.port, parts.values())}
+    masks = {
+        part.name: part.mask
+        for part in parts.values()
+        if part.mask is not None and _all_masked(node, part.port, parts.values())
+    }
 
     def below(port: int) -> Terms:
         own = tuple(substitute(term, {name: node.keys[port][place] for name, place in keyed.items()}) for term in down)
-        masked = [own_names(term) for name, mask in masks.items() if parts[name].port == port for term in conjuncts(mask)]
+        masked = [
+            own_names(term) for name, mask in masks.items() if parts[name].port == port for term in conjuncts(mask)
+        ]
         return (*own, *masked)
 
     def rebuild(new: tuple[Node, ...]) -> Node:
-        event = rebuild_event(node.event, lambda part: replace(part, mask=None) if isinstance(part, Primitive) and part.name in masks else part)
+        event = rebuild_event(
+            node.event,
+            lambda part: replace(part, mask=None) if isinstance(part, Primitive) and part.name in masks else part,
+        )
         return _keep(replace(node, event=event), kept)(new)
 
     return tuple(below(port) for port in range(len(node.parts))), rebuild
@@ -157,15 +166,25 @@ def _push_into_join(node: Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuil
     inner join). A term of the condition may go to a side that is not preserved: its tuples come out only if the condition holds.
     The timestamp above is that of the pair, so what reads it stays. A window of the last n rows must see all rows.
     """
-    right_by: Mapping[str, Expr] = {name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)}
+    right_by: Mapping[str, Expr] = {
+        name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)
+    }
     left_names, right_names = frozenset(node.left.schema.names), frozenset(right_by)
     left_free, right_free = not _counts_rows(node.left_extent), not _counts_rows(node.right_extent)
 
-    above_left, terms = _split(terms, lambda term: left_free and node.kind in ("inner", "left") and columns(term) <= left_names)
-    above_right, terms = _split(terms, lambda term: right_free and node.kind in ("inner", "right") and columns(term) <= right_names)
+    above_left, terms = _split(
+        terms, lambda term: left_free and node.kind in ("inner", "left") and columns(term) <= left_names
+    )
+    above_right, terms = _split(
+        terms, lambda term: right_free and node.kind in ("inner", "right") and columns(term) <= right_names
+    )
     own: Terms = () if node.residual is None else conjuncts(node.residual)
-    own_left, own = _split(own, lambda term: left_free and node.kind in ("inner", "right") and columns(term) <= left_names)
-    own_right, own = _split(own, lambda term: right_free and node.kind in ("inner", "left") and columns(term) <= right_names)
+    own_left, own = _split(
+        own, lambda term: left_free and node.kind in ("inner", "right") and columns(term) <= left_names
+    )
+    own_right, own = _split(
+        own, lambda term: right_free and node.kind in ("inner", "left") and columns(term) <= right_names
+    )
 
     to_right = tuple(substitute(term, right_by) for term in (*own_right, *above_right))
     rest = replace(node, residual=conjunction(own)) if own_left or own_right else node
@@ -179,7 +198,9 @@ def _push_into_sequence(node: SequenceJoin, terms: Terms) -> tuple[tuple[Terms, 
     keys drop both sides of all pairs of these keys, and a right tuple of 'recent' takes nothing from the others. A result has its right tuple's
     timestamp.
     """
-    right_by: Mapping[str, Expr] = {name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)}
+    right_by: Mapping[str, Expr] = {
+        name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)
+    }
     left_names, right_names = frozenset(node.left.schema.names), frozenset((*right_by, TS))
     key_left, key_right = _equal_columns(node)
 
@@ -190,7 +211,10 @@ def _push_into_sequence(node: SequenceJoin, terms: Terms) -> tuple[tuple[Terms, 
     own_right, own = _split(own, lambda term: columns(term) <= right_names)
 
     to_left = (*own_left, *(substitute(term, key_left) for term in above_keys))
-    to_right = (*(substitute(term, right_by) for term in (*own_right, *above_right)), *(substitute(term, key_right) for term in above_keys))
+    to_right = (
+        *(substitute(term, right_by) for term in (*own_right, *above_right)),
+        *(substitute(term, key_right) for term in above_keys),
+    )
     rest = replace(node, residual=conjunction(own)) if own_left or own_right else node
     return (to_left, to_right), _keep(rest, terms)
 
@@ -202,7 +226,12 @@ def _equal_columns(node: SequenceJoin) -> tuple[Mapping[str, Expr], Mapping[str,
     right: dict[str, Expr] = {}
     for mine, theirs in node.keys:
         # equal floats need not be the same: 0.0 and -0.0
-        if isinstance(mine, Column) and isinstance(theirs, Column) and TS not in (mine.name, theirs.name) and mine.type not in _INEXACT:
+        if (
+            isinstance(mine, Column)
+            and isinstance(theirs, Column)
+            and TS not in (mine.name, theirs.name)
+            and mine.type not in _INEXACT
+        ):
             for name in (mine.name, renamed[theirs.name]):
                 left[name], right[name] = mine, theirs
     return left, right

@@ -58,7 +58,9 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return _narrow_project(node, needed)
         case Union(inputs=nodes) | Pace(inputs=nodes):
             names = pick(node.schema, needed)
-            return (frozenset(names),) * len(nodes), lambda new: replace_inputs(node, tuple(narrow(each, names) for each in new))
+            return (frozenset(names),) * len(nodes), lambda new: replace_inputs(
+                node, tuple(narrow(each, names) for each in new)
+            )
         case Suppress():
             return _narrow_suppress(node, needed)
         case Distinct(input=below):
@@ -96,7 +98,9 @@ def _narrow_project(node: Project, needed: Names) -> tuple[tuple[Names, ...], Re
 
 def _narrow_aggregate(node: Aggregate, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     calls = tuple(call for call in node.calls if call.name in needed)
-    read = _reads(frozenset(), (expr for _, expr in node.keys), *(call.arg for call in calls), *window_expressions(node.window))
+    read = _reads(
+        frozenset(), (expr for _, expr in node.keys), *(call.arg for call in calls), *window_expressions(node.window)
+    )
     if _depends_on_order(node.window, calls):
         read = _whole_unless_base(node.input, read)
     return (read,), lambda new: Aggregate(new[0], node.window, node.keys, calls)
@@ -118,7 +122,11 @@ def _narrow_join(node: Join, needed: Names) -> tuple[tuple[Names, ...], Rebuild]
     above = _reads(needed, (), node.residual)
     right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
     left = _reads(above.intersection(node.left.schema.names), (mine for mine, _ in node.keys), *_by(node.left_extent))
-    right = _reads(frozenset(right_named[name] for name in above & right_named.keys()), (theirs for _, theirs in node.keys), *_by(node.right_extent))
+    right = _reads(
+        frozenset(right_named[name] for name in above & right_named.keys()),
+        (theirs for _, theirs in node.keys),
+        *_by(node.right_extent),
+    )
     if node.left_extent is not None and node.left_extent.rows is not None:
         left = _whole_unless_base(node.left, left)
     if node.right_extent is not None and node.right_extent.rows is not None:
@@ -130,8 +138,12 @@ def _narrow_sequence(node: SequenceJoin, needed: Names) -> tuple[tuple[Names, ..
     """Which of several left tuples is taken depends on their order; which right tuple takes it, in 'chronicle' only."""
     above = _reads(needed, (), node.residual)
     right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
-    left = _whole_unless_base(node.left, _reads(above.intersection(node.left.schema.names), (mine for mine, _ in node.keys)))
-    right = _reads(frozenset(right_named[name] for name in above & right_named.keys()), (theirs for _, theirs in node.keys))
+    left = _whole_unless_base(
+        node.left, _reads(above.intersection(node.left.schema.names), (mine for mine, _ in node.keys))
+    )
+    right = _reads(
+        frozenset(right_named[name] for name in above & right_named.keys()), (theirs for _, theirs in node.keys)
+    )
     if node.mode == "chronicle":
         right = _whole_unless_base(node.right, right)
     return _narrow_sides(node, right_named, left, right)
@@ -141,7 +153,10 @@ def _narrow_detect(node: Detect, needed: Names) -> tuple[tuple[Names, ...], Rebu
     """What a detection tells, tests and divides by, and what tells when its parts began; its inputs are in order."""
     outputs = tuple(output for output in node.outputs if output.name in needed) or node.outputs[-1:]
     masks = (part.mask for part in primitives(node.event) if part.mask is not None)
-    read = _reads(frozenset(f"{output.part}.{output.column}" for output in outputs if isinstance(output, Pick)), (*node.conditions, *masks))
+    read = _reads(
+        frozenset(f"{output.part}.{output.column}" for output in outputs if isinstance(output, Pick)),
+        (*node.conditions, *masks),
+    )
     read |= {f"{each.part}.{column}" for each in node.context.retentions for column in each.by}
     read |= {f"{part.name}.{part.start}" for part in primitives(node.event) if part.start is not None}
     below: list[tuple[str, ...]] = []
@@ -156,7 +171,9 @@ def _narrow_detect(node: Detect, needed: Names) -> tuple[tuple[Names, ...], Rebu
     return tuple(map(frozenset, below)), rebuild
 
 
-def _narrow_sides(node: Join | SequenceJoin, right_named: Mapping[str, str], left: Names, right: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_sides(
+    node: Join | SequenceJoin, right_named: Mapping[str, str], left: Names, right: Names
+) -> tuple[tuple[Names, ...], Rebuild]:
     left_names, right_names = pick(node.left.schema, left), pick(node.right.schema, right)
 
     def rebuild(new: tuple[Node, ...]) -> Node:

@@ -51,7 +51,11 @@ _SCALED = ("count", "sum", "avg", "shed_error")
 
 def weighted(plan: Node) -> Node:
     """The same plan with aggregates that stay right if its scans, or what comes of them, are shed by chance."""
-    if isinstance(plan, Aggregate) and isinstance(plan.window, Range | Landmark | Sliding) and any(call.function in _SCALED for call in plan.calls):
+    if (
+        isinstance(plan, Aggregate)
+        and isinstance(plan.window, Range | Landmark | Sliding)
+        and any(call.function in _SCALED for call in plan.calls)
+    ):
         below = _weigh(plan.input)
         if below is not None:
             return _aggregate(plan, below)
@@ -62,7 +66,11 @@ def _weigh(node: Node) -> Node | None:
     """The node with one more column, the last: the weight of each tuple; None if there is none to be had."""
     match node:
         case Scan():
-            return None if node.name.startswith(SYSTEM) else Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
+            return (
+                None
+                if node.name.startswith(SYSTEM)
+                else Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
+            )
         case Filter():
             below = _weigh(node.input)
             return None if below is None else replace(node, input=below)
@@ -86,7 +94,9 @@ def _weigh(node: Node) -> Node | None:
 
 def _join(node: Join) -> Node | None:
     """A pair counts for as many as its parts do."""
-    if node.kind != "inner" or any(extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)):
+    if node.kind != "inner" or any(
+        extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)
+    ):
         return None
     left, right = _weigh(node.left), _weigh(node.right)
     if left is None and right is None:

@@ -32,7 +32,14 @@ BOUNDS = ("window_start", "window_end")
 class Grouping:
     """The keys and aggregates of one SELECT while its expressions are bound."""
 
-    def __init__(self, select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None, by: Sequence[Expr] = ()) -> None:
+    def __init__(
+        self,
+        select: exp.Select,
+        source: Source,
+        env: Environment,
+        modifiers: Modifiers | None = None,
+        by: Sequence[Expr] = (),
+    ) -> None:
         self._source = source
         self._modifiers = modifiers
         self._env = env
@@ -81,13 +88,17 @@ class Grouping:
 
     def _binder(self, column: Callable[[exp.Column], Expr | None]) -> ExpressionBinder:
         modify = None if self._modifiers is None else self._modify
-        return ExpressionBinder(self._source.scope, self._env.catalog, "inside an aggregate", column, self._collect, modify=modify)
+        return ExpressionBinder(
+            self._source.scope, self._env.catalog, "inside an aggregate", column, self._collect, modify=modify
+        )
 
     def _add_key(self, select: exp.Select, node: exp.Expr) -> None:
         if isinstance(node, exp.Literal) and not node.is_string:
             position = int(node.name) if node.name.isdigit() else 0
             if not 1 <= position <= len(select.expressions):
-                raise SyntaxFault(f"SELECT has no column {node.name}", span=place(node), hint=f"it has {len(select.expressions)}")
+                raise SyntaxFault(
+                    f"SELECT has no column {node.name}", span=place(node), hint=f"it has {len(select.expressions)}"
+                )
             node = select.expressions[position - 1].unalias()
         elif isinstance(node, exp.Column) and len(node.parts) == 1 and not self._source.scope.has(node.name):
             if node.name.lower() in BOUNDS:
@@ -108,7 +119,11 @@ class Grouping:
         return found
 
     def _column_or_alias(self, node: exp.Column) -> Expr | None:
-        aliased = self._aliases.get(node.name.lower()) if len(node.parts) == 1 and not self._source.scope.has(node.name) else None
+        aliased = (
+            self._aliases.get(node.name.lower())
+            if len(node.parts) == 1 and not self._source.scope.has(node.name)
+            else None
+        )
         if aliased is None:
             return self._column(node)
         return self._binder(self._column).bind(aliased)
@@ -135,7 +150,11 @@ class Grouping:
 
     def _collect(self, name: str, node: exp.Expr) -> Expr:
         if self._modifiers is not None and not self._modifiers.of_window:
-            raise NotSupported("of two consecutive tuples there is no aggregate", span=place(node), hint="aggregate in a sub-query, or use WDIFF")
+            raise NotSupported(
+                "of two consecutive tuples there is no aggregate",
+                span=place(node),
+                hint="aggregate in a sub-query, or use WDIFF",
+            )
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
         function, arg = self._argument(name, call)
@@ -161,16 +180,22 @@ class Grouping:
         if distinct:
             args = args[0].expressions
             if name not in ("count", "min", "max"):
-                raise NotSupported(f"{call.name} takes no DISTINCT", span=place(call), hint="only count(DISTINCT x) is there")
+                raise NotSupported(
+                    f"{call.name} takes no DISTINCT", span=place(call), hint="only count(DISTINCT x) is there"
+                )
         if name == "count" and not distinct and (not args or isinstance(args[0], exp.Star)) and len(args) < 2:
             return "count", None
         if name == "shed_error":
             if args:
-                raise TypeFault("shed_error takes no argument", span=place(call), hint="it tells of count(*); write shed_error()")
+                raise TypeFault(
+                    "shed_error takes no argument", span=place(call), hint="it tells of count(*); write shed_error()"
+                )
             return name, None
         if len(args) != 1 or isinstance(args[0], exp.Star):
             raise TypeFault(
-                f"{call.name} takes one argument, not {len(args)}", span=place(call), hint=None if name != "count" else "concat the columns"
+                f"{call.name} takes one argument, not {len(args)}",
+                span=place(call),
+                hint=None if name != "count" else "concat the columns",
             )
         arg = self._inner.bind(args[0])
         if name == "count_if":
@@ -202,7 +227,11 @@ class Grouping:
                 if self._modifiers is not None:
                     return Column(self._known(_END[self._modifiers.profile], expr, type_).name, type_)
                 shown = "rowtime" if name == TS else name
-                hint = "use window_end" if name == TS else f"add it to GROUP BY, or take an aggregate of it such as max({name})"
+                hint = (
+                    "use window_end"
+                    if name == TS
+                    else f"add it to GROUP BY, or take an aggregate of it such as max({name})"
+                )
                 raise TypeFault(f"{shown!r} has no single value in a group", span=self._places.get(name), hint=hint)
             case Literal():
                 return expr
@@ -238,7 +267,9 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
         raise SyntaxFault("GROUP BY needs columns", span=place(select), hint="leave it out for one group")
     for name, value in group.args.items():
         if name != "expressions" and value:
-            raise NotSupported(f"there is no GROUP BY {name.replace('_', ' ').upper()}", span=place(group), hint="write the columns")
+            raise NotSupported(
+                f"there is no GROUP BY {name.replace('_', ' ').upper()}", span=place(group), hint="write the columns"
+            )
     return [each.this if isinstance(each, exp.Paren) else each for each in group.expressions]
 
 
@@ -258,5 +289,9 @@ def _key_name(expr: Expr) -> str:
 def _fitted(arg: Expr, own: Aggregate, call: exp.Expr) -> Expr:
     """The argument of a user's aggregate in the type it declares."""
     if common_type(arg.type, own.arg) is None:
-        raise TypeFault(f"{own.name} takes {own.arg.value}, not {arg.type.value}", span=place(call), hint=f"write CAST(... AS {own.arg.value})")
+        raise TypeFault(
+            f"{own.name} takes {own.arg.value}, not {arg.type.value}",
+            span=place(call),
+            hint=f"write CAST(... AS {own.arg.value})",
+        )
     return coerce(arg, own.arg)

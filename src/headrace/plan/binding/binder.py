@@ -10,7 +10,15 @@ from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
-from headrace.language.syntax.statements import LandmarkClause, RangeClause, SessionClause, WhileClause, impute_of, pace_of, unions_of
+from headrace.language.syntax.statements import (
+    LandmarkClause,
+    RangeClause,
+    SessionClause,
+    WhileClause,
+    impute_of,
+    pace_of,
+    unions_of,
+)
 from headrace.model.expressions.expression import FALSE, Call, Column, Expr
 from headrace.model.time import END
 from headrace.model.types import Type
@@ -29,7 +37,21 @@ from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
 from headrace.plan.nodes import Aggregate, Distinct, Filter, Node, Order, Project
 
-_CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "this", "expression", "order", "kind", "alias")
+_CLAUSES = (
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "distinct",
+    "with_",
+    "this",
+    "expression",
+    "order",
+    "kind",
+    "alias",
+)
 #: The plans of named queries, as a mapping or a function.
 Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
 #: Bind an expression of SELECT; take in a column that * brings.
@@ -39,7 +61,9 @@ Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
 _NO_LIMIT = "a continuous query never ends, so a first or last row never comes; use a window"
 
 
-def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool | str = False) -> Node:
+def bind(
+    select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool | str = False
+) -> Node:
     """The plan of a SELECT. Errors have spans into `text`, the statement that `select` was parsed from.
 
     `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered` asks for an Order on top,
@@ -51,7 +75,9 @@ def bind(select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | No
     try:
         node = _bind_query(select, env)
     except RecursionError as error:
-        raise NotSupported("this is nested too deeply", span=Span(0, len(text)), hint="split it into several queries") from error
+        raise NotSupported(
+            "this is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
+        ) from error
     return Order(node, merge=ordered == "merge") if ordered or by_time else node
 
 
@@ -61,9 +87,17 @@ def _by_time(tree: exp.Expr) -> bool:
     if order is None:
         return False
     terms = order.expressions
-    plain = len(terms) == 1 and isinstance(terms[0].this, exp.Column) and terms[0].this.name.lower() in ("rowtime", "window_end")
+    plain = (
+        len(terms) == 1
+        and isinstance(terms[0].this, exp.Column)
+        and terms[0].this.name.lower() in ("rowtime", "window_end")
+    )
     if not plain or terms[0].args.get("desc"):
-        raise NotSupported("results come as time passes, so they can be ordered by time only", span=place(order), hint="write ORDER BY rowtime")
+        raise NotSupported(
+            "results come as time passes, so they can be ordered by time only",
+            span=place(order),
+            hint="write ORDER BY rowtime",
+        )
     return True
 
 
@@ -79,7 +113,9 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
         if value and clause not in _CLAUSES:
             name = clause.strip("_").replace("_", " ").upper()
             hint = _NO_LIMIT if clause in ("limit", "offset", "fetch") else None
-            raise NotSupported(f"there is no {name}", span=place(value if isinstance(value, exp.Expr) else tree), hint=hint)
+            raise NotSupported(
+                f"there is no {name}", span=place(value if isinstance(value, exp.Expr) else tree), hint=hint
+            )
     env = _with(tree, env)
     match tree:
         case exp.Subquery():
@@ -101,7 +137,11 @@ def _bind_union(tree: exp.Union, env: Environment) -> Node:
 def _parts(tree: exp.Union) -> list[exp.Expr]:
     """The queries that one UNION after the other puts together."""
     inner = tree.this
-    chained = isinstance(inner, exp.Union) and pace_of(inner) is None and not any(inner.args.get(clause) for clause in ("with_", "order"))
+    chained = (
+        isinstance(inner, exp.Union)
+        and pace_of(inner) is None
+        and not any(inner.args.get(clause) for clause in ("with_", "order"))
+    )
     return [*(_parts(inner) if chained else [inner]), tree.expression]
 
 
@@ -109,7 +149,12 @@ def _names_of(tree: exp.Expr) -> tuple[str, ...]:
     """What a part of a UNION is called: as what it selects from."""
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
-    if isinstance(tree, exp.Select) and not tree.args.get("joins") and (from_ := tree.args.get("from_")) is not None and not unions_of(from_.this):
+    if (
+        isinstance(tree, exp.Select)
+        and not tree.args.get("joins")
+        and (from_ := tree.args.get("from_")) is not None
+        and not unions_of(from_.this)
+    ):
         item = from_.this
         return (item.alias_or_name,) if item.alias_or_name else ()
     return (tree.alias,) if tree.alias else ()
@@ -126,8 +171,14 @@ def _with(tree: exp.Expr, env: Environment) -> Environment:
         columns = [column.name for column in cte.args["alias"].columns]
         if columns:
             if len(columns) != len(node.schema):
-                raise NameFault(f"{cte.alias} has {len(node.schema)} columns, {len(columns)} names are given", span=place(cte.args["alias"]))
-            node = Project(node, tuple((name, Column(field.name, field.type)) for name, field in zip(columns, node.schema, strict=True)))
+                raise NameFault(
+                    f"{cte.alias} has {len(node.schema)} columns, {len(columns)} names are given",
+                    span=place(cte.args["alias"]),
+                )
+            node = Project(
+                node,
+                tuple((name, Column(field.name, field.type)) for name, field in zip(columns, node.schema, strict=True)),
+            )
         env = replace(env, ctes={**env.ctes, cte.alias.lower(): node})
     return env
 
@@ -137,10 +188,18 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
         raise SyntaxFault("SELECT selects nothing", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
-        raise NotSupported("there is no DISTINCT ON", span=place(distinct), hint="group by the columns and take first(...) of the others")
+        raise NotSupported(
+            "there is no DISTINCT ON",
+            span=place(distinct),
+            hint="group by the columns and take first(...) of the others",
+        )
     if suppression_of(select) is not None:
         if distinct is not None:
-            raise NotSupported("a suppressor has no DISTINCT beside it", span=place(distinct), hint="leave DISTINCT out, or use a sub-query")
+            raise NotSupported(
+                "a suppressor has no DISTINCT beside it",
+                span=place(distinct),
+                hint="leave DISTINCT out, or use a sub-query",
+            )
         return bind_suppression(select, env, _outputs)
     modifiers = modifiers_of(select)
     if modifiers is not None and not modifiers.of_window:
@@ -163,13 +222,19 @@ def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bo
     if not distinct:
         for clause in source.clauses:
             if isinstance(clause, SessionClause | WhileClause):
-                raise NotSupported("without an aggregate this window says nothing", span=clause.span, hint="add an aggregate such as count(*)")
+                raise NotSupported(
+                    "without an aggregate this window says nothing",
+                    span=clause.span,
+                    hint="add an aggregate such as count(*)",
+                )
         return _projected(node, columns)
     if any(isinstance(clause, RangeClause) and clause.slide is not None for clause in source.clauses):
         taken = {"window_start", "window_end"}
         keys = tuple((unique(name, taken), expr) for name, expr in columns)
         rows = Aggregate(node, _window(source, env), keys, ())
-        return Project(rows, tuple((name, Column(key, expr.type)) for (name, expr), (key, _) in zip(columns, keys, strict=True)))
+        return Project(
+            rows, tuple((name, Column(key, expr.type)) for (name, expr), (key, _) in zip(columns, keys, strict=True))
+        )
     return Distinct(_projected(node, columns), _distinct_span(source))
 
 
@@ -184,7 +249,9 @@ def _distinct_span(source: Source) -> int:
     if not source.clauses:
         if source.streams[0].is_stream:
             name = source.streams[0].names[0]
-            raise UnboundedStateFault(f"DISTINCT would have to remember all of {name}", span=source.streams[0].span, hint=WINDOW_HINT)
+            raise UnboundedStateFault(
+                f"DISTINCT would have to remember all of {name}", span=source.streams[0].span, hint=WINDOW_HINT
+            )
         return 0
     return min(END, max(distinct_span(clause) for clause in source.clauses))
 
@@ -194,9 +261,13 @@ def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> 
     source = bind_from(select, env, aggregated=False)
     if len(source.streams) == 1 and source.clauses:
         hint = "leave the window out, or take WDIFF, WRDIFF or WSLOPE, which compare its first and last tuple"
-        raise NotSupported("consecutive tuples are compared, whatever their window", span=source.clauses[0].span, hint=hint)
+        raise NotSupported(
+            "consecutive tuples are compared, whatever their window", span=source.clauses[0].span, hint=hint
+        )
     if (group := select.args.get("group")) is not None:
-        raise NotSupported("consecutive tuples are not grouped", span=place(group), hint="write DIFF(x) OVER (PARTITION BY id)")
+        raise NotSupported(
+            "consecutive tuples are not grouped", span=place(group), hint="write DIFF(x) OVER (PARTITION BY id)"
+        )
     binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
     by = tuple(dict.fromkeys(binder.bind(each) for each in modifiers.partition))
     grouping = Grouping(select, source, env, modifiers, by)
@@ -231,13 +302,19 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
 def _window(source: Source, env: Environment) -> Window:
     first = source.streams[0]
     if not source.clauses:
-        raise UnboundedStateFault(f"an aggregate over {first.names[0]} would never have a result", span=first.span, hint=WINDOW_HINT)
+        raise UnboundedStateFault(
+            f"an aggregate over {first.names[0]} would never have a result", span=first.span, hint=WINDOW_HINT
+        )
     if len(source.streams) > 1:
         return joined_window(source.clauses)
     clause = source.clauses[0]
     window = aggregate_window(clause, ExpressionBinder(Scope((first.relation(),)), env.catalog, "in a window"))
     if source.has_table and isinstance(window, Rows | While):
-        raise NotSupported("this window counts tuples, and a stored table may multiply them", span=clause.span, hint="join in a sub-query first")
+        raise NotSupported(
+            "this window counts tuples, and a stored table may multiply them",
+            span=clause.span,
+            hint="join in a sub-query first",
+        )
     return window
 
 

@@ -38,7 +38,9 @@ def unified_type(exprs: Sequence[Expr]) -> Type | None:
     if not texts or result is None:
         return result
     if result in _TEMPORAL:
-        with_time = result is Type.DATE and any(len(str(expr.value)) > len("2026-01-01") for expr in texts if isinstance(expr, Literal))
+        with_time = result is Type.DATE and any(
+            len(str(expr.value)) > len("2026-01-01") for expr in texts if isinstance(expr, Literal)
+        )
         return Type.TIMESTAMP if with_time else result
     return common_type(result, Type.STRING)
 

@@ -43,7 +43,9 @@ def is_complex(query: Query) -> bool:
     return query.text.startswith("DETECT ")
 
 
-def bind_event(detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()) -> Detect:
+def bind_event(
+    detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()
+) -> Detect:
     """The plan of an event expression; `queries` gives the plans of named queries, `further` conditions over `part.column`.
 
     Errors have spans into the detection's text.
@@ -72,7 +74,9 @@ def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Nod
         case Query() as query:
             return queries(query.name)
         case Table():
-            raise NotSupported("nothing happens in a stored table", span=span, hint="an event reads a stream, a query or another event")
+            raise NotSupported(
+                "nothing happens in a stored table", span=span, hint="an event reads a stream, a query or another event"
+            )
 
 
 def _relation(name: str, part: Node) -> Relation:
@@ -137,7 +141,11 @@ def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> No
         if isinstance(part, Aperiodic):
             middles, ends = ({each.name for each in primitives(side)} for side in (part.middle, part.end))
             if any(_named(term) & middles and _named(term) & ends for term in conditions):
-                raise NotSupported("APERIODIC tells of a middle event before its end is known", span=detection.span, hint="use APERIODIC*")
+                raise NotSupported(
+                    "APERIODIC tells of a middle event before its end is known",
+                    span=detection.span,
+                    hint="use APERIODIC*",
+                )
 
 
 def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
@@ -158,7 +166,14 @@ def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, .
         found += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
     found.append(Started(EVENT_START))
     several = repeated(event, mode)
-    return (*found, *(Count(unique(f"{part.name}_count", taken), part.name) for part in constituents(event) if part.name in several))
+    return (
+        *found,
+        *(
+            Count(unique(f"{part.name}_count", taken), part.name)
+            for part in constituents(event)
+            if part.name in several
+        ),
+    )
 
 
 def repeated(event: Event, mode: Mode) -> set[str]:

@@ -114,7 +114,9 @@ class ExpressionBinder:
     def _binary(self, operator: str, node: exp.Expr) -> Expr:
         for side in (node.this, node.expression):
             if isinstance(side, exp.Any | exp.All):
-                raise NotSupported("there is no ANY or ALL", span=place(node), hint="use IN, or several conditions with OR")
+                raise NotSupported(
+                    "there is no ANY or ALL", span=place(node), hint="use IN, or several conditions with OR"
+                )
         if operator in ("and", "or"):
             return _combine(operator, [self.predicate(term) for term in _terms(node)])
         if any(value and name not in _OPERANDS for name, value in node.args.items()):
@@ -147,7 +149,9 @@ class ExpressionBinder:
     def _in(self, node: exp.In) -> Expr:
         if node.args.get("query") is not None or not node.expressions:
             _refuse(exp.Subquery(this=node))
-        return apply("in", (self.bind(node.this), *(self.bind(each) for each in node.expressions)), place(node), written="IN")
+        return apply(
+            "in", (self.bind(node.this), *(self.bind(each) for each in node.expressions)), place(node), written="IN"
+        )
 
     def _case(self, node: exp.Case | exp.If) -> Expr:
         branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
@@ -166,7 +170,9 @@ class ExpressionBinder:
             raise TypeFault(str(error), span=place(node)) from error
         if unified is None:
             kinds = " and ".join(dict.fromkeys(then.type.value for then in thens))
-            raise TypeFault(f"the results of CASE have different types: {kinds}", span=place(node), hint="convert them with CAST")
+            raise TypeFault(
+                f"the results of CASE have different types: {kinds}", span=place(node), hint="convert them with CAST"
+            )
         default = unified[-1] if otherwise is not None else None
         return Case(tuple(zip(whens, unified[: len(whens)], strict=True)), default, unified[0].type)
 
@@ -179,7 +185,9 @@ class ExpressionBinder:
         except ValueError as error:
             if isinstance(node, exp.TryCast):
                 return Literal(None, to)
-            raise TypeFault(str(error), span=place(node), hint="write it as '2026-01-31' or '2026-01-31 12:00:00'") from error
+            raise TypeFault(
+                str(error), span=place(node), hint="write it as '2026-01-31' or '2026-01-31 12:00:00'"
+            ) from error
 
     def _call(self, node: exp.Window | exp.Filter | exp.Anonymous) -> Expr:
         modified = None if self.modify is None else self.modify(node)
@@ -188,19 +196,27 @@ class ExpressionBinder:
         refuse_modifier(node, self.where)
         if isinstance(node, exp.Window):
             raise NotSupported(
-                "there is no OVER", span=place(node), hint="give the stream a window, such as [ROWS 10 SLIDE 1], and group by the partition"
+                "there is no OVER",
+                span=place(node),
+                hint="give the stream a window, such as [ROWS 10 SLIDE 1], and group by the partition",
             )
         clause = impute_of(node)
         if clause is not None:
             if self.impute is None:
                 hint = "impute in a sub-query: FROM (SELECT *, IMPUTE(...) AS x FROM ...)"
-                raise NotSupported(f"IMPUTE cannot stand {self.where}, only in SELECT without aggregates", span=clause.span, hint=hint)
+                raise NotSupported(
+                    f"IMPUTE cannot stand {self.where}, only in SELECT without aggregates", span=clause.span, hint=hint
+                )
             return self.impute(clause)
         inner = node.this if isinstance(node, exp.Filter) else node
         name = self.aggregate_name(inner)
         if name is not None:
             if self.collect is None:
-                raise TypeFault(f"{inner.name} is an aggregate and cannot stand {self.where}", span=place(inner), hint="use it in SELECT or HAVING")
+                raise TypeFault(
+                    f"{inner.name} is an aggregate and cannot stand {self.where}",
+                    span=place(inner),
+                    hint="use it in SELECT or HAVING",
+                )
             return self.collect(name, node)
         if isinstance(node, exp.Filter):
             raise TypeFault("FILTER belongs to an aggregate", span=place(node))
@@ -219,7 +235,9 @@ class ExpressionBinder:
 
 def type_of(node: exp.Expr) -> Type:
     """The type that a CAST names."""
-    written = node.args.get("kind") or (node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name)
+    written = node.args.get("kind") or (
+        node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name
+    )
     found = TYPE_NAMES.get(str(written).upper())
     if found is None:
         raise no_type(node.sql(), place(node) or place(node.parent))
@@ -254,7 +272,9 @@ def _boolean(expr: Expr, node: exp.Expr) -> Expr:
     if expr.type is Type.NULL:
         return Literal(None, Type.BOOLEAN)
     if expr.type is not Type.BOOLEAN:
-        raise TypeFault(f"a condition is BOOLEAN, this is {expr.type.value}", span=place(node), hint="compare it with something")
+        raise TypeFault(
+            f"a condition is BOOLEAN, this is {expr.type.value}", span=place(node), hint="compare it with something"
+        )
     return expr
 
 
@@ -286,7 +306,11 @@ def _interval(node: exp.Interval) -> Expr:
     amount = amount.this if isinstance(amount, exp.Neg | exp.Paren) else amount
     unit = node.args.get("unit")
     if not isinstance(amount, exp.Literal) or isinstance(unit, exp.IntervalSpan):
-        raise NotSupported("an interval is a constant of one unit", span=place(node), hint="write INTERVAL 5 MINUTES or INTERVAL '1 h 30 min'")
+        raise NotSupported(
+            "an interval is a constant of one unit",
+            span=place(node),
+            hint="write INTERVAL 5 MINUTES or INTERVAL '1 h 30 min'",
+        )
     text = amount.name.strip()
     negative, text = negative != text.startswith("-"), text.removeprefix("-")
     if unit is not None and str(unit.name).lower() in ("month", "months", "year", "years", "quarter", "quarters"):
@@ -302,7 +326,9 @@ def _refuse(node: exp.Expr) -> NoReturn:
     span: Span | None = place(node)
     if isinstance(node, exp.Subquery | exp.Exists | exp.Query) or node.find(exp.Query):
         raise NotSupported(
-            "a sub-query stands only in FROM", span=span, hint="join with it instead: ... JOIN (SELECT ...) [RANGE 1 MINUTE] AS x ON ..."
+            "a sub-query stands only in FROM",
+            span=span,
+            hint="join with it instead: ... JOIN (SELECT ...) [RANGE 1 MINUTE] AS x ON ...",
         )
     if isinstance(node, exp.Star):
         raise SyntaxFault("* stands only in SELECT and count(*)", span=span)

@@ -10,8 +10,25 @@ from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
-from headrace.language.syntax.statements import FollowingClause, LandmarkClause, MannerClause, WindowClause, following_of, manner_of
-from headrace.model.expressions.expression import TRUE, Call, Cast, Column, Expr, columns, conjunction, conjuncts, substitute
+from headrace.language.syntax.statements import (
+    FollowingClause,
+    LandmarkClause,
+    MannerClause,
+    WindowClause,
+    following_of,
+    manner_of,
+)
+from headrace.model.expressions.expression import (
+    TRUE,
+    Call,
+    Cast,
+    Column,
+    Expr,
+    columns,
+    conjunction,
+    conjuncts,
+    substitute,
+)
 from headrace.model.types import Type
 from headrace.model.window import Extent
 from headrace.plan.binding.environment import Environment
@@ -56,7 +73,9 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     """Bind FROM and WHERE; `aggregated` permits windows that slide, which are then the aggregate's."""
     from_ = select.args.get("from_")
     if from_ is None:
-        raise NotSupported("SELECT needs FROM", span=place(select), hint="a continuous query reads a stream: SELECT ... FROM stream")
+        raise NotSupported(
+            "SELECT needs FROM", span=place(select), hint="a continuous query reads a stream: SELECT ... FROM stream"
+        )
     joins: list[exp.Join] = select.args.get("joins") or []
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
     kinds: list[JoinKind] = ["inner", *(_kind(join) for join in joins)]
@@ -65,7 +84,12 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     inner = all(kind == "inner" for kind in kinds) and not any(following)
     order = _order(items, in_any_order=inner)
     taken: set[str] = set()
-    steps = {i: _Step(items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names), following[i], manners[i]) for i in order}
+    steps = {
+        i: _Step(
+            items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names), following[i], manners[i]
+        )
+        for i in order
+    }
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     where_node = select.args.get("where")
     where: tuple[Expr, ...] = ()
@@ -81,7 +105,9 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
             left, _ = tree.join(steps[i], pool.get(i, ()), ())
             if left:
                 raise NotSupported(
-                    "rowtime cannot stand in ON of an outer or sequence join", span=place(joins[i - 1]), hint="compare columns of the two sides"
+                    "rowtime cannot stand in ON of an outer or sequence join",
+                    span=place(joins[i - 1]),
+                    hint="compare columns of the two sides",
                 )
     rest = (*pool[0], *where) if inner else where
     streams = tuple(item for item in items if not isinstance(item.source, Table))
@@ -107,7 +133,9 @@ class _Tree:
     def start(self, step: _Step) -> None:
         self.node, self._extent = self._input(step.item)
 
-    def join(self, step: _Step, on: tuple[Expr, ...], where: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    def join(
+        self, step: _Step, on: tuple[Expr, ...], where: tuple[Expr, ...]
+    ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """Join one more item by all conditions that can be tested now; returns those that cannot."""
         left, right = frozenset(self.node.schema.names), frozenset(step.names)
         ready = [term for term in on if columns(term) <= left | right]
@@ -119,7 +147,11 @@ class _Tree:
             _check_manner(step, step.manner)
         if isinstance(step.item.source, Table):
             if step.following is not None:
-                raise NotSupported("nothing arrives in a stored table, so it follows nothing", span=step.following.span, hint="leave FOLLOWING out")
+                raise NotSupported(
+                    "nothing arrives in a stored table, so it follows nothing",
+                    span=step.following.span,
+                    hint="leave FOLLOWING out",
+                )
             self._table_join(step, step.item.source, pairs, residual)
         elif step.following is not None:
             self._follow(step, step.following, pairs, residual)
@@ -128,33 +160,49 @@ class _Tree:
             keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
             node, window = self._input(step.item)
             manner = "plain" if step.manner is None else step.manner.manner
-            if step.manner is not None and any(each is not None and each.rows is not None for each in (self._extent, window)):
+            if step.manner is not None and any(
+                each is not None and each.rows is not None for each in (self._extent, window)
+            ):
                 word = step.manner.manner.upper()
-                raise NotSupported(f"{_article(word)} JOIN has windows in time", span=step.manner.span, hint="use [RANGE ...]")
-            self.node = Join(self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names, manner)
+                raise NotSupported(
+                    f"{_article(word)} JOIN has windows in time", span=step.manner.span, hint="use [RANGE ...]"
+                )
+            self.node = Join(
+                self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names, manner
+            )
             self._extent = None
         return later, tuple(term for term in where if term not in joining)
 
-    def _table_join(self, step: _Step, table: Table, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]) -> None:
+    def _table_join(
+        self, step: _Step, table: Table, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]
+    ) -> None:
         kind: OneOf["inner", "left"]
         match step.kind:
             case "inner" | "left":
                 kind = step.kind
             case "right" | "full":
                 hint = "use LEFT JOIN with the stream on the left"
-                raise NotSupported("rows of a stored table cannot wait for tuples that may come", span=step.item.span, hint=hint)
+                raise NotSupported(
+                    "rows of a stored table cannot wait for tuples that may come", span=step.item.span, hint=hint
+                )
         keys: list[tuple[Expr, str]] = []
         own = {name: field.name for name, field in zip(step.names, table.schema, strict=True)}
         for (one, other), term in pairs:
             # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes NULL and finds no row.
-            bare = other.arg if isinstance(other, Cast) and other.type.is_integer and other.arg.type.is_integer else other
+            bare = (
+                other.arg if isinstance(other, Cast) and other.type.is_integer and other.arg.type.is_integer else other
+            )
             if isinstance(bare, Column):
                 keys.append((one if one.type is bare.type else narrowed(one, bare.type), own[bare.name]))
             else:
                 residual.append(term)
-        self.node = TableJoin(self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names)
+        self.node = TableJoin(
+            self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names
+        )
 
-    def _follow(self, step: _Step, following: FollowingClause, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]) -> None:
+    def _follow(
+        self, step: _Step, following: FollowingClause, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]
+    ) -> None:
         """A sequence; a condition on one side alone says which of its tuples take part, so it is a filter of that side."""
         if step.kind != "inner":
             raise NotSupported("a sequence has no outer join", span=following.span, hint="write JOIN")
@@ -168,12 +216,16 @@ class _Tree:
         if self._extent is None and (following.mode == "chronicle" or not pairs or of_both):
             # only if the newest tuple of each key always is the one that is taken may all others be forgotten
             name = self._first.names[0]
-            raise UnboundedStateFault(f"the sequence would have to remember all of {name}", span=self._first.span, hint=WINDOW_HINT)
+            raise UnboundedStateFault(
+                f"the sequence would have to remember all of {name}", span=self._first.span, hint=WINDOW_HINT
+            )
         first = _filtered(self.node, of_left)
         second = _filtered(self._input(step.item)[0], tuple(substitute(term, own) for term in of_right))
         keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
         span = None if self._extent is None else self._extent.span
-        self.node = SequenceJoin(first, second, following.mode, following.inclusive, keys, conjunction(of_both), span, step.names)
+        self.node = SequenceJoin(
+            first, second, following.mode, following.inclusive, keys, conjunction(of_both), span, step.names
+        )
         self._extent = None
 
     def _input(self, item: Item) -> tuple[Node, Extent | None]:
@@ -181,7 +233,9 @@ class _Tree:
         if not self._windowed or (self._is_sequence and item.clause is None):
             return item.source, None
         if item.clause is None:
-            raise UnboundedStateFault(f"the join would have to remember all of {item.names[0]}", span=item.span, hint=WINDOW_HINT)
+            raise UnboundedStateFault(
+                f"the join would have to remember all of {item.names[0]}", span=item.span, hint=WINDOW_HINT
+            )
         binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
         window = extent(item.clause, binder, aggregated=self._aggregated)
         if self._is_sequence and window.rows is not None:
@@ -195,7 +249,11 @@ class _Tree:
 def _kind(join: exp.Join) -> JoinKind:
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if method or kind not in ("", "INNER", "CROSS", "OUTER"):
-        raise NotSupported(f"there is no {' '.join(filter(None, (method, side, kind)))} JOIN", span=place(join.this), hint="use JOIN ... ON ...")
+        raise NotSupported(
+            f"there is no {' '.join(filter(None, (method, side, kind)))} JOIN",
+            span=place(join.this),
+            hint="use JOIN ... ON ...",
+        )
     match side:
         case "LEFT":
             return "left"
@@ -210,12 +268,18 @@ def _kind(join: exp.Join) -> JoinKind:
 def _check_manner(step: _Step, clause: MannerClause) -> None:
     word = clause.manner.upper()
     if isinstance(step.item.source, Table):
-        raise NotSupported(f"{_article(word)} JOIN is of streams; a stored table hears nothing", span=clause.span, hint="write JOIN")
+        raise NotSupported(
+            f"{_article(word)} JOIN is of streams; a stored table hears nothing", span=clause.span, hint="write JOIN"
+        )
     if step.following is not None:
         raise NotSupported(f"a sequence is not {word}", span=clause.span, hint="write JOIN ... FOLLOWING")
     if step.kind != "inner":
         hint = f"write {word} JOIN, or {step.kind.upper()} JOIN alone"
-        raise NotSupported(f"{_article(word)} JOIN is an inner join: an outer one needs tuples without a partner, too", span=clause.span, hint=hint)
+        raise NotSupported(
+            f"{_article(word)} JOIN is an inner join: an outer one needs tuples without a partner, too",
+            span=clause.span,
+            hint=hint,
+        )
 
 
 def _article(word: str) -> str:
@@ -227,7 +291,9 @@ def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
     if first is None:
         hint = "join a stream with it: FROM stream JOIN table ON ..."
-        raise NotSupported(f"{items[0].names[0]!r} is a stored table, in which nothing arrives", span=items[0].span, hint=hint)
+        raise NotSupported(
+            f"{items[0].names[0]!r} is a stored table, in which nothing arrives", span=items[0].span, hint=hint
+        )
     if first > 0 and not in_any_order:
         raise NotSupported(
             "an outer or sequence join cannot have a stored table on its left",
@@ -237,7 +303,9 @@ def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     return [first, *(i for i in range(len(items)) if i != first)]
 
 
-def _conditions(joins: list[exp.Join], steps: list[_Step], env: Environment) -> tuple[Scope, dict[int, tuple[Expr, ...]]]:
+def _conditions(
+    joins: list[exp.Join], steps: list[_Step], env: Environment
+) -> tuple[Scope, dict[int, tuple[Expr, ...]]]:
     relations: list[Relation] = [steps[0].item.relation(steps[0].names)]
     merged: dict[str, Expr] = {}
     conditions: dict[int, tuple[Expr, ...]] = {}
@@ -249,7 +317,11 @@ def _conditions(joins: list[exp.Join], steps: list[_Step], env: Environment) -> 
         using: list[exp.Identifier] = join.args.get("using") or []
         if on is None and not using and steps[i].kind != "inner":
             raise SyntaxFault("an outer join needs ON or USING", span=steps[i].item.span)
-        terms = conjuncts(ExpressionBinder(Scope(tuple(relations), merged), env.catalog, "in ON").predicate(on)) if on is not None else ()
+        terms = (
+            conjuncts(ExpressionBinder(Scope(tuple(relations), merged), env.catalog, "in ON").predicate(on))
+            if on is not None
+            else ()
+        )
         for name in using:
             reference = exp.Column(this=name.copy())
             one, other = before.column(reference), Scope((own,)).column(reference)

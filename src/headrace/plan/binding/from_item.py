@@ -10,7 +10,17 @@ from sqlglot import exp
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFault
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import Detection, RowsClause, Select, SessionClause, WhileClause, WindowClause, pace_of, unions_of, window_of
+from headrace.language.syntax.statements import (
+    Detection,
+    RowsClause,
+    Select,
+    SessionClause,
+    WhileClause,
+    WindowClause,
+    pace_of,
+    unions_of,
+    window_of,
+)
 from headrace.model.expressions.expression import Column, Expr, substitute
 from headrace.model.schema import Schema
 from headrace.plan.binding.coerce import unify
@@ -59,7 +69,11 @@ def union(parts: Sequence[Node], span: Span | None) -> Node:
     width = len(parts[0].schema)
     for part in parts[1:]:
         if len(part.schema) != width:
-            raise TypeFault(f"UNION of {width} and {len(part.schema)} columns", span=span, hint="select the same columns on both sides")
+            raise TypeFault(
+                f"UNION of {width} and {len(part.schema)} columns",
+                span=span,
+                hint="select the same columns on both sides",
+            )
     columns: list[list[Column]] = [[Column(field.name, field.type) for field in part.schema] for part in parts]
     aligned: list[list[tuple[str, Expr]]] = [[] for _ in parts]
     for index, field in enumerate(parts[0].schema):
@@ -67,12 +81,17 @@ def union(parts: Sequence[Node], span: Span | None) -> Node:
         exprs = unify(kinds)
         if exprs is None:
             shown = " and ".join(dict.fromkeys(kind.type.value for kind in kinds))
-            raise TypeFault(f"column {index + 1} of UNION, {field.name!r}, is {shown}", span=span, hint="convert one side with CAST")
+            raise TypeFault(
+                f"column {index + 1} of UNION, {field.name!r}, is {shown}", span=span, hint="convert one side with CAST"
+            )
         for position, expr in enumerate(exprs):
             aligned[position].append((field.name, expr))
     flat: list[Node] = []
     for part, pairs in zip(parts, aligned, strict=True):
-        same = all(isinstance(expr, Column) and expr.name == name == own for (name, expr), own in zip(pairs, part.schema.names, strict=True))
+        same = all(
+            isinstance(expr, Column) and expr.name == name == own
+            for (name, expr), own in zip(pairs, part.schema.names, strict=True)
+        )
         adapted = part if same else _project(part, pairs)
         flat += adapted.inputs if isinstance(adapted, Union) else [adapted]
     return Union(tuple(flat))
@@ -94,7 +113,9 @@ def _single(node: exp.Expr, env: Environment) -> Item:
     else:
         raise NotSupported("FROM takes streams, tables, queries and sub-queries", span=place(node))
     if node.args.get("joins"):
-        raise NotSupported("joins are not nested", span=_span(node), hint="write them one after the other, or use a sub-query")
+        raise NotSupported(
+            "joins are not nested", span=_span(node), hint="write them one after the other, or use a sub-query"
+        )
     if isinstance(item.source, Table) and item.clause is not None:
         raise NotSupported("a stored table has no window", span=item.clause.span, hint="leave the window out")
     alias = node.args.get("alias")
@@ -157,11 +178,15 @@ def _united(items: list[Item]) -> Item:
         raise NotSupported("a stored table cannot be united with a stream", span=span)
     shapes = {None if clause is None else replace(clause, span=Span(0, 0)) for clause in clauses}
     if len(shapes) > 1:
-        raise NotSupported("the parts of a UNION in FROM need the same window", span=span, hint="give each part the same window")
+        raise NotSupported(
+            "the parts of a UNION in FROM need the same window", span=span, hint="give each part the same window"
+        )
     clause = clauses[0]
     if isinstance(clause, RowsClause | SessionClause | WhileClause):
         raise NotSupported(
-            "only windows in time are kept over a UNION in FROM", span=clause.span, hint="use FROM (SELECT * FROM a UNION b) [ROWS 10]"
+            "only windows in time are kept over a UNION in FROM",
+            span=clause.span,
+            hint="use FROM (SELECT * FROM a UNION b) [ROWS 10]",
         )
     names = tuple(dict.fromkeys(name for item in items for name in item.names))
     return Item(union(nodes, span), names, clause, span, all(item.is_stream for item in items))
@@ -173,10 +198,14 @@ def _renamed(item: Item, names: list[str]) -> Item:
     match item.source:
         case Table() as table:
             raise NotSupported(
-                "the columns of a stored table are not renamed in FROM", span=item.span, hint=f"declare them in CREATE TABLE {table.name}"
+                "the columns of a stored table are not renamed in FROM",
+                span=item.span,
+                hint=f"declare them in CREATE TABLE {table.name}",
             )
         case node:
-            columns = tuple((name, Column(field.name, field.type)) for name, field in zip(names, node.schema, strict=True))
+            columns = tuple(
+                (name, Column(field.name, field.type)) for name, field in zip(names, node.schema, strict=True)
+            )
             return replace(item, source=Project(node, columns))
 
 

@@ -32,7 +32,19 @@ _CONSTANT = {
     "date_trunc": (0,), "position": (0,),
 }  # fmt: skip
 _TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
-_PARTS = ("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "minute", "second", "unix_seconds")
+_PARTS = (
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "dayofweek",
+    "dayofyear",
+    "hour",
+    "minute",
+    "second",
+    "unix_seconds",
+)
 _TIME_HINT = "write TIMESTAMP '2026-01-31 12:00:00', DATE '2026-01-31' or INTERVAL 5 MINUTES"
 _UNIFIED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "coalesce", "nullif", "greatest", "least")
 
@@ -57,7 +69,9 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
     entry = FUNCTIONS.get(function)
     if entry is None:
         names = [*FUNCTIONS, *AGGREGATES, *ALIASES]
-        raise NameFault(f"no function {shown!r}", span=span, hint=did_you_mean(shown, [name for name in names if name[0].isalpha()]))
+        raise NameFault(
+            f"no function {shown!r}", span=span, hint=did_you_mean(shown, [name for name in names if name[0].isalpha()])
+        )
     if len(args) < entry.least or (entry.most is not None and len(args) > entry.most):
         raise TypeFault(f"{shown} takes {_count(entry.least, entry.most)}, not {len(args)}", span=span, hint=entry.help)
     if function == "||":
@@ -65,7 +79,11 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
     args = _fitting(function, args, span)
     type_ = entry.typing([arg.type for arg in args])
     if type_ is None:
-        raise TypeFault(f"{shown} cannot take {_types(args)}", span=span, hint=_cast_hint(function, args) or f"{shown}: {entry.help}")
+        raise TypeFault(
+            f"{shown} cannot take {_types(args)}",
+            span=span,
+            hint=_cast_hint(function, args) or f"{shown}: {entry.help}",
+        )
     return Call(function, _constants(function, args, span), type_)
 
 
@@ -75,7 +93,9 @@ def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
     name = ALIASES.get(name, name)
     if name not in _PARTS:
         raise NotSupported(
-            f"there is no part {name!r} of a time", span=span, hint=did_you_mean(name, _PARTS, otherwise=f"parts are {', '.join(_PARTS)}")
+            f"there is no part {name!r} of a time",
+            span=span,
+            hint=did_you_mean(name, _PARTS, otherwise=f"parts are {', '.join(_PARTS)}"),
         )
     return apply(name, (arg,), span)
 
@@ -89,7 +109,9 @@ def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[
         raise TypeFault(str(error), span=span, hint=_TIME_HINT) from error
     typing = FUNCTIONS[function].typing
     misfit: ValueError | None = None
-    if typing([arg.type for arg in args]) is None and any(arg.type in (Type.TIMESTAMP, Type.DATE) or is_text(arg) for arg in args):
+    if typing([arg.type for arg in args]) is None and any(
+        arg.type in (Type.TIMESTAMP, Type.DATE) or is_text(arg) for arg in args
+    ):
         for wanted in (Type.TIMESTAMP, Type.DATE, Type.INTERVAL):
             try:
                 turned = _temporal(function, args, wanted)
@@ -119,7 +141,9 @@ def _temporal(function: str, args: tuple[Expr, ...], wanted: Type) -> tuple[Expr
 def _constants(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[Expr, ...]:
     for index in _CONSTANT.get(function, ()):
         if index < len(args) and not isinstance(args[index], Literal):
-            raise NotSupported(f"argument {index + 1} of {function} must be a constant", span=span, hint=FUNCTIONS[function].help)
+            raise NotSupported(
+                f"argument {index + 1} of {function} must be a constant", span=span, hint=FUNCTIONS[function].help
+            )
     if function == "date_trunc" and isinstance(args[0], Literal):
         unit = str(args[0].value).lower()
         if unit not in _TRUNCATIONS:
@@ -131,9 +155,15 @@ def _constants(function: str, args: tuple[Expr, ...], span: Span | None) -> tupl
 
 def _refuse(name: str, span: Span | None) -> None:
     if name in _CLOCK:
-        raise NotSupported(f"{name} has no meaning in a continuous query", span=span, hint="use rowtime, the timestamp of the tuple")
+        raise NotSupported(
+            f"{name} has no meaning in a continuous query", span=span, hint="use rowtime, the timestamp of the tuple"
+        )
     if name in _CHANCE:
-        raise NotSupported(f"{name} would not give the same answer when a batch is repeated", span=span, hint="compute it before the data comes in")
+        raise NotSupported(
+            f"{name} would not give the same answer when a batch is repeated",
+            span=span,
+            hint="compute it before the data comes in",
+        )
     if name in ("approx_count_distinct", "approx_distinct"):
         raise NotSupported(f"{name} is not there", span=span, hint="use count(DISTINCT x)")
 
@@ -171,10 +201,16 @@ def _negated(expr: Expr) -> Expr:
 
 _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
     "nvl2": _nvl2,
-    "isnotnull": lambda args: Call("not", (Call("is_null", args, Type.BOOLEAN),), Type.BOOLEAN) if len(args) == 1 else None,
+    "isnotnull": lambda args: (
+        Call("not", (Call("is_null", args, Type.BOOLEAN),), Type.BOOLEAN) if len(args) == 1 else None
+    ),
     "instr": lambda args: apply("position", (args[1], args[0]), None, written="instr") if len(args) == 2 else None,
-    "to_timestamp": lambda args: Cast(args[0], Type.TIMESTAMP) if len(args) == 1 and args[0].type is not Type.TIMESTAMP else None,
+    "to_timestamp": lambda args: (
+        Cast(args[0], Type.TIMESTAMP) if len(args) == 1 and args[0].type is not Type.TIMESTAMP else None
+    ),
     "to_date": lambda args: Cast(args[0], Type.DATE) if len(args) == 1 and args[0].type is Type.STRING else None,
-    "date_sub": lambda args: apply("date_add", (args[0], _negated(args[1])), None, written="date_sub") if len(args) == 2 else None,
+    "date_sub": lambda args: (
+        apply("date_add", (args[0], _negated(args[1])), None, written="date_sub") if len(args) == 2 else None
+    ),
     "concat": lambda args: coerce(args[0], Type.STRING) if len(args) == 1 else None,
 }

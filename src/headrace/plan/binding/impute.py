@@ -47,16 +47,38 @@ class Imputing:
         assert clause.default is not None
         found = unify([value, self._binder.bind(clause.default)])
         if found is None:
-            raise TypeFault(f"the default is no {value.type.value}", span=place(clause.default), hint="write a value of the column's type")
+            raise TypeFault(
+                f"the default is no {value.type.value}",
+                span=place(clause.default),
+                hint="write a value of the column's type",
+            )
         return found[1]
 
     def _from_function(self, clause: ImputeClause, value: Expr) -> Impute:
         module, _, function = (clause.target or "").removeprefix("python:").partition(":")
-        if not (clause.target or "").startswith("python:") or not function.isidentifier() or not all(map(str.isidentifier, module.split("."))):
-            raise SyntaxFault(f"{clause.target!r} names no archive", span=clause.archive, hint="write a table, or 'python:module:function'")
+        if (
+            not (clause.target or "").startswith("python:")
+            or not function.isidentifier()
+            or not all(map(str.isidentifier, module.split(".")))
+        ):
+            raise SyntaxFault(
+                f"{clause.target!r} names no archive",
+                span=clause.archive,
+                hint="write a table, or 'python:module:function'",
+            )
         if not clause.on:
-            raise SyntaxFault("a function needs keys", span=clause.span, hint="IMPUTE(speed USING 'python:module:function' ON id, lane)")
-        return Impute(self.node, self._name(clause), value, tuple(map(self._binder.bind, clause.on)), FunctionArchive(f"{module}:{function}"))
+            raise SyntaxFault(
+                "a function needs keys",
+                span=clause.span,
+                hint="IMPUTE(speed USING 'python:module:function' ON id, lane)",
+            )
+        return Impute(
+            self.node,
+            self._name(clause),
+            value,
+            tuple(map(self._binder.bind, clause.on)),
+            FunctionArchive(f"{module}:{function}"),
+        )
 
     def _from_table(self, clause: ImputeClause, value: Expr) -> Impute:
         assert clause.table is not None
@@ -68,18 +90,26 @@ class Imputing:
         typed = unify([value, Column(field.name, field.type)])
         if typed is None:
             raise TypeFault(
-                f"{table.name}.{field.name} is {field.type.value}, not {value.type.value}", span=clause.span, hint="convert the column with CAST"
+                f"{table.name}.{field.name} is {field.type.value}, not {value.type.value}",
+                span=clause.span,
+                hint="convert the column with CAST",
             )
         keys = self._keys(clause, table) if clause.on else self._shared(clause, table, field)
         archive = StoredArchive(table.name, table.schema, tuple(name for _, name in keys), field.name)
-        return Impute(self.node, self._name(clause), coerce(value, typed[0].type), tuple(expr for expr, _ in keys), archive)
+        return Impute(
+            self.node, self._name(clause), coerce(value, typed[0].type), tuple(expr for expr, _ in keys), archive
+        )
 
     def _column(self, clause: ImputeClause, table: Table) -> Field:
         """The column that has the values: the one that is named, or that of the same name."""
         written = clause.column or (clause.value.name if isinstance(clause.value, exp.Column) else "")
         names = table.schema.names
         if not written:
-            raise SyntaxFault(f"say which column of {table.name} has the values", span=clause.archive, hint=f"such as {table.name}.{names[0]}")
+            raise SyntaxFault(
+                f"say which column of {table.name} has the values",
+                span=clause.archive,
+                hint=f"such as {table.name}.{names[0]}",
+            )
         found = next((field for field in table.schema if field.name.lower() == written.lower()), None)
         if found is None:
             hint = did_you_mean(written, names, otherwise=f"say which: {table.name}.{names[-1]}")
@@ -96,11 +126,24 @@ class Imputing:
         for written in clause.on:
             for term in conjuncts(binder.predicate(written)):
                 pair = sides(term, ours, theirs)
-                other = None if pair is None else next((part for part in (pair[1], getattr(pair[1], "arg", None)) if isinstance(part, Column)), None)
+                other = (
+                    None
+                    if pair is None
+                    else next(
+                        (part for part in (pair[1], getattr(pair[1], "arg", None)) if isinstance(part, Column)), None
+                    )
+                )
                 if pair is None or other is None:
                     hint = f"ON id = {table.name}.id AND ..."
-                    raise NotSupported(f"a look-up compares by = with columns of {table.name}", span=place(written), hint=hint)
-                keys.append((pair[0] if pair[0].type is other.type else narrowed(pair[0], other.type), other.name.removeprefix(_OWN)))
+                    raise NotSupported(
+                        f"a look-up compares by = with columns of {table.name}", span=place(written), hint=hint
+                    )
+                keys.append(
+                    (
+                        pair[0] if pair[0].type is other.type else narrowed(pair[0], other.type),
+                        other.name.removeprefix(_OWN),
+                    )
+                )
         return keys
 
     def _shared(self, clause: ImputeClause, table: Table, value: Field) -> list[tuple[Expr, str]]:

@@ -38,11 +38,21 @@ def modifiers_of(select: exp.Select) -> Modifiers | None:
     profile: Profile | None = None
     for clause, by in found:
         if clause.is_of_window != first.is_of_window:
-            raise NotSupported("one compares consecutive tuples, the other those of a window", span=clause.span, hint="write two queries")
+            raise NotSupported(
+                "one compares consecutive tuples, the other those of a window",
+                span=clause.span,
+                hint="write two queries",
+            )
         if [each.sql() for each in by] != [each.sql() for each in partition]:
-            raise NotSupported("all modifiers of a SELECT have the same partition", span=clause.span, hint="write two queries")
+            raise NotSupported(
+                "all modifiers of a SELECT have the same partition", span=clause.span, hint="write two queries"
+            )
         if profile is not None and clause.profile not in (None, profile):
-            raise NotSupported("OLD and NEW both", span=clause.span, hint="choose one, and write OLD(x) or NEW(x) where you need the other")
+            raise NotSupported(
+                "OLD and NEW both",
+                span=clause.span,
+                hint="choose one, and write OLD(x) or NEW(x) where you need the other",
+            )
         profile = clause.profile or profile
     return Modifiers(first.is_of_window, partition, profile or "new")
 
@@ -71,7 +81,11 @@ def _check_types(clause: ModifierClause, types: Sequence[Type]) -> None:
     times = (Type.TIMESTAMP, Type.DATE) if clause.kind in ("diff", "wdiff") else ()
     for type_ in types:
         if not (type_.is_numeric or type_ is Type.NULL or type_ in times):
-            hint = "make a number of it, such as unix_seconds(at)" if type_ in (Type.TIMESTAMP, Type.DATE) else "name a number"
+            hint = (
+                "make a number of it, such as unix_seconds(at)"
+                if type_ in (Type.TIMESTAMP, Type.DATE)
+                else "name a number"
+            )
             raise TypeFault(f"{clause.kind.upper()} cannot take {type_.value}", span=clause.span, hint=hint)
 
 
@@ -90,11 +104,15 @@ def refuse_modifier(node: exp.Expr, where: str) -> None:
         raise NotSupported(f"{clause.kind.upper()} cannot stand {where}", span=clause.span, hint=_WHERE_HINT)
     if clause is not None:
         raise NotSupported(
-            f"{clause.name} says which rows come out, and has no value", span=clause.span, hint=f"write HAVING {clause.name}(...), or AND it there"
+            f"{clause.name} says which rows come out, and has no value",
+            span=clause.span,
+            hint=f"write HAVING {clause.name}(...), or AND it there",
         )
     if profile_of(node) is not None:
         raise NotSupported(
-            f"{node.name.upper()} stands beside a modifier such as DIFF(x) only", span=place(node), hint="a tuple alone has no older one"
+            f"{node.name.upper()} stands beside a modifier such as DIFF(x) only",
+            span=place(node),
+            hint="a tuple alone has no older one",
         )
 
 
@@ -115,5 +133,9 @@ def _partition(over: exp.Window, clause: ModifierClause) -> tuple[exp.Expr, ...]
         hint = f"give the stream a window and group: {clause.kind.upper()}(x) FROM s [RANGE 1 MINUTE] GROUP BY id"
         raise NotSupported(f"{clause.kind.upper()} has no OVER", span=clause.span, hint=hint)
     if any(value for name, value in over.args.items() if name not in ("this", "partition_by", "over")):
-        raise NotSupported("tuples follow each other in the order of time", span=clause.span, hint="write OVER (PARTITION BY id) and no more")
+        raise NotSupported(
+            "tuples follow each other in the order of time",
+            span=clause.span,
+            hint="write OVER (PARTITION BY id) and no more",
+        )
     return tuple(over.args.get("partition_by") or ())

@@ -36,15 +36,25 @@ def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environme
         raise NotSupported("a pace needs a tolerance above zero", span=clause.span)
     if 2 * clause.service > clause.tolerance:
         raise NotSupported(
-            "what takes longer than half the tolerance would always be late", span=clause.span, hint="choose a tolerance of several services"
+            "what takes longer than half the tolerance would always be late",
+            span=clause.span,
+            hint="choose a tolerance of several services",
         )
     if clause.columns:
         named = [_part_of(column, parts, env) for column in clause.columns]
         for index, part in enumerate(parts):
             if named.count(index) != 1:
                 name = part.names[0] if part.names else f"part {index + 1} of the UNION"
-                wrong = f"the pace does not name the time of {name}" if index not in named else f"the pace names the time of {name} twice"
-                hint = f"write {name}.rowtime once, or ON rowtime for all" if part.names else "write ON rowtime, which is that of all parts"
+                wrong = (
+                    f"the pace does not name the time of {name}"
+                    if index not in named
+                    else f"the pace names the time of {name} twice"
+                )
+                hint = (
+                    f"write {name}.rowtime once, or ON rowtime for all"
+                    if part.names
+                    else "write ON rowtime, which is that of all parts"
+                )
                 raise NameFault(wrong, span=clause.span, hint=hint)
     return Pace(union.inputs, clause.tolerance, SHARE if clause.share is None else clause.share, clause.service)
 
@@ -57,7 +67,10 @@ def late_of(plan: Node, query: str) -> Node:
         case Project(input=below) | Filter(input=below) | Order(input=below):
             return replace_inputs(plan, (late_of(below, query),))
         case _:
-            raise NameFault(f"{query}.late is not known: more follows the PACE of {query}", hint="give the paced UNION a name of its own")
+            raise NameFault(
+                f"{query}.late is not known: more follows the PACE of {query}",
+                hint="give the paced UNION a name of its own",
+            )
 
 
 def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int:
@@ -65,17 +78,31 @@ def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int
     qualifier, span = ".".join(part.name for part in column.parts[:-1]), place(column)
     known = [name for part in parts for name in part.names]
     if not qualifier:
-        raise NameFault("say of which part of the UNION", span=span, hint=", ".join(f"{name}.{column.name}" for name in known) or "write ON rowtime")
+        raise NameFault(
+            "say of which part of the UNION",
+            span=span,
+            hint=", ".join(f"{name}.{column.name}" for name in known) or "write ON rowtime",
+        )
     found = [index for index, part in enumerate(parts) if qualifier.lower() in (name.lower() for name in part.names)]
     if not found:
-        hint = did_you_mean(qualifier, known, otherwise=f"its parts are {', '.join(known)}" if known else "write ON rowtime")
+        hint = did_you_mean(
+            qualifier, known, otherwise=f"its parts are {', '.join(known)}" if known else "write ON rowtime"
+        )
         raise NameFault(f"no part of the UNION is called {qualifier!r}", span=span, hint=hint)
     if len(found) > 1:
-        raise NameFault(f"two parts of the UNION are called {qualifier!r}", span=span, hint="give them different names with AS")
+        raise NameFault(
+            f"two parts of the UNION are called {qualifier!r}", span=span, hint="give them different names with AS"
+        )
     node, name = parts[found[0]].node, column.name.lower()
     if name == "rowtime" or name in (each.lower() for each in time_columns(node, env)):
         return found[0]
     names = node.schema.names
     if name not in (each.lower() for each in names):
-        raise NameFault(f"no column {column.name!r} in {qualifier}", span=span, hint=did_you_mean(column.name, [*names, "rowtime"]))
-    raise NotSupported(f"{column.name!r} is not the timestamp of {qualifier}", span=span, hint=f"a pace goes by time: write {qualifier}.rowtime")
+        raise NameFault(
+            f"no column {column.name!r} in {qualifier}", span=span, hint=did_you_mean(column.name, [*names, "rowtime"])
+        )
+    raise NotSupported(
+        f"{column.name!r} is not the timestamp of {qualifier}",
+        span=span,
+        hint=f"a pace goes by time: write {qualifier}.rowtime",
+    )

@@ -19,7 +19,16 @@ from headrace.model.action import CASCADE
 from headrace.model.events.event import Context, Mode, always
 from headrace.model.events.growth import growing
 from headrace.model.events.output import Pick
-from headrace.model.expressions.expression import Call, Column, Expr, Literal, columns, conjunction, conjuncts, transform
+from headrace.model.expressions.expression import (
+    Call,
+    Column,
+    Expr,
+    Literal,
+    columns,
+    conjunction,
+    conjuncts,
+    transform,
+)
 from headrace.model.types import Type
 from headrace.plan.binding.coerce import coerce
 from headrace.plan.binding.event import bind_event, is_complex, repeated
@@ -48,7 +57,11 @@ class BoundRule:
         found = self.expression(node, catalog)
         numeric = found.type.is_numeric and wanted.is_numeric
         if found.type not in (wanted, Type.NULL) and not numeric and not isinstance(found, Literal):
-            raise TypeFault(f"this is {found.type.value}, not {wanted.value}", span=place(node), hint=f"CAST(... AS {wanted.value}) makes one")
+            raise TypeFault(
+                f"this is {found.type.value}, not {wanted.value}",
+                span=place(node),
+                hint=f"CAST(... AS {wanted.value}) makes one",
+            )
         try:
             return coerce(found, wanted)
         except ValueError as error:
@@ -57,8 +70,12 @@ class BoundRule:
     @property
     def cascade(self) -> Expr:
         """One more than the most rules that led to a constituent."""
-        known: list[Expr] = [Call("coalesce", (Column(name, Type.INT), Literal(0, Type.INT)), Type.INT) for name in self.depths]
-        deepest = known[0] if len(known) == 1 else Call("greatest", tuple(known), Type.INT) if known else Literal(0, Type.INT)
+        known: list[Expr] = [
+            Call("coalesce", (Column(name, Type.INT), Literal(0, Type.INT)), Type.INT) for name in self.depths
+        ]
+        deepest = (
+            known[0] if len(known) == 1 else Call("greatest", tuple(known), Type.INT) if known else Literal(0, Type.INT)
+        )
         return Call("+", (deepest, Literal(1, Type.INT)), Type.INT)
 
 
@@ -67,13 +84,21 @@ def bind_rule(rule: CreateRule, catalog: Catalog, queries: Callable[[str], Node]
     found = catalog.find(rule.event.text, span=rule.event.span)
     match found:
         case Table():
-            raise NotSupported("nothing happens in a stored table", span=rule.event.span, hint="a rule is ON an event, a stream or a query")
+            raise NotSupported(
+                "nothing happens in a stored table",
+                span=rule.event.span,
+                hint="a rule is ON an event, a stream or a query",
+            )
         case Query() if is_complex(found):
             return _complex(rule, found, catalog, queries)
         case Query() | Stream():
             if rule.context is not None and rule.context.context.retentions:
                 hint = "leave the parentheses out, or compose an event with CREATE EVENT e AS a SEQUENCE b"
-                raise NotSupported(f"each tuple of {found.name} is an event by itself: nothing waits", span=rule.context.span, hint=hint)
+                raise NotSupported(
+                    f"each tuple of {found.name} is an event by itself: nothing waits",
+                    span=rule.context.span,
+                    hint=hint,
+                )
             plan: Node = Scan(found.name, found.schema) if isinstance(found, Stream) else queries(found.name)
             scope = Scope((relation_of((found.name,), found.schema),))
             terms = _condition(rule, scope, catalog)
@@ -101,15 +126,23 @@ def _complex(rule: CreateRule, event: Query, catalog: Catalog, queries: Callable
         output.name for output in detect.outputs
         if isinstance(output, Pick) and output.column == CASCADE and _raised(sources[output.part], catalog)
     )  # fmt: skip
-    return BoundRule(_filtered(detect, behind), scope, detection.context, growing(detect.event, detection.context), depths)
+    return BoundRule(
+        _filtered(detect, behind), scope, detection.context, growing(detect.event, detection.context), depths
+    )
 
 
 def _in_context(detection: Detection, clause: ContextClause) -> Detection:
     """The event as the rule wants it detected, whatever context it was created with."""
     names = [part_named(name, detection.parts) for name in clause.parts]
-    kept = tuple(msgspec.structs.replace(each, part=name) for each, name in zip(clause.context.retentions, names, strict=True))
+    kept = tuple(
+        msgspec.structs.replace(each, part=name) for each, name in zip(clause.context.retentions, names, strict=True)
+    )
     known = {name.lower(): name for name in names}
-    by = tuple(replace(each, text=f"{known[part.lower()]}.{column}") for each in clause.by for part, _, column in (each.text.partition("."),))
+    by = tuple(
+        replace(each, text=f"{known[part.lower()]}.{column}")
+        for each in clause.by
+        for part, _, column in (each.text.partition("."),)
+    )
     return replace(detection, context=msgspec.structs.replace(clause.context, retentions=kept), by=by)
 
 
@@ -140,9 +173,16 @@ def _divided(detect: Detect, terms: Sequence[Expr]) -> tuple[tuple[Expr, ...], t
     if detect.context.mode is not Mode.UNRESTRICTED or detect.context.retentions:
         return (), tuple(terms)
     single = {part.name for part in always(detect.event)} - repeated(detect.event, detect.context.mode)
-    origin = {each.name: Column(f"{each.part}.{each.column}", Type.NULL) for each in detect.outputs if isinstance(each, Pick) and each.part in single}
+    origin = {
+        each.name: Column(f"{each.part}.{each.column}", Type.NULL)
+        for each in detect.outputs
+        if isinstance(each, Pick) and each.part in single
+    }
     inside = [term for term in terms if columns(term) and columns(term) <= origin.keys()]
-    renamed = tuple(transform(term, lambda each: Column(origin[each.name].name, each.type) if isinstance(each, Column) else each) for term in inside)
+    renamed = tuple(
+        transform(term, lambda each: Column(origin[each.name].name, each.type) if isinstance(each, Column) else each)
+        for term in inside
+    )
     return renamed, tuple(term for term in terms if term not in inside)
 
 

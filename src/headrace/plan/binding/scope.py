@@ -55,7 +55,9 @@ class Scope:
             return list(self._relation(written, place(qualifier)).columns)
         merged = [(name, expr) for name, expr in self.merged.items()]
         taken = {name.lower() for name in self.merged}
-        return merged + [(name, expr) for relation in self.relations for name, expr in relation.columns if name.lower() not in taken]
+        return merged + [
+            (name, expr) for relation in self.relations for name, expr in relation.columns if name.lower() not in taken
+        ]
 
     def columns(self) -> list[str]:
         return [name for relation in self.relations for name, _ in relation.columns]
@@ -75,7 +77,9 @@ class Scope:
             return ROWTIME
         if name.lower() in ("window_start", "window_end"):
             raise NameFault(
-                f"{name} belongs to the result of an aggregate", span=place(node), hint="use it in SELECT or HAVING beside count, sum, ..."
+                f"{name} belongs to the result of an aggregate",
+                span=place(node),
+                hint="use it in SELECT or HAVING beside count, sum, ...",
             )
         where = " or ".join(relation.names[0] for relation in self.relations)
         raise NameFault(
@@ -88,17 +92,23 @@ class Scope:
         relation = self._relation(qualifier, place(node))
         found = relation.find(node.name)
         if len(found) > 1:
-            raise NameFault(f"column {node.name!r} of {qualifier} is ambiguous", span=place(node), hint="rename one with AS")
+            raise NameFault(
+                f"column {node.name!r} of {qualifier} is ambiguous", span=place(node), hint="rename one with AS"
+            )
         if found:
             return found[0]
         if node.name.lower() == "rowtime" and not relation.is_table:
             if sum(not each.is_table for each in self.relations) > 1:
                 raise NotSupported(
-                    "after a join only the result has a rowtime", span=place(node), hint="name it before the join: (SELECT *, rowtime AS at FROM ...)"
+                    "after a join only the result has a rowtime",
+                    span=place(node),
+                    hint="name it before the join: (SELECT *, rowtime AS at FROM ...)",
                 )
             return ROWTIME
         raise NameFault(
-            f"no column {node.name!r} in {qualifier}", span=place(node), hint=self._hint(node.name, (name for name, _ in relation.columns))
+            f"no column {node.name!r} in {qualifier}",
+            span=place(node),
+            hint=self._hint(node.name, (name for name, _ in relation.columns)),
         )
 
     def _relation(self, qualifier: str, span: Span | None) -> Relation:
@@ -106,19 +116,27 @@ class Scope:
         if not found:
             known = [relation.names[0] for relation in self.relations]
             raise NameFault(
-                f"nothing in FROM is called {qualifier!r}", span=span, hint=did_you_mean(qualifier, known, otherwise=f"there is {', '.join(known)}")
+                f"nothing in FROM is called {qualifier!r}",
+                span=span,
+                hint=did_you_mean(qualifier, known, otherwise=f"there is {', '.join(known)}"),
             )
         if len(found) > 1:
-            raise NameFault(f"two items in FROM are called {qualifier!r}", span=span, hint="give them different names with AS")
+            raise NameFault(
+                f"two items in FROM are called {qualifier!r}", span=span, hint="give them different names with AS"
+            )
         return found[0]
 
     @staticmethod
     def _hint(name: str, known: Iterable[str]) -> str | None:
         names = list(dict.fromkeys(known))
-        return did_you_mean(name, names, otherwise=f"columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}")
+        return did_you_mean(
+            name, names, otherwise=f"columns are {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+        )
 
 
-def relation_of(names: tuple[str, ...], schema: Schema, renamed: Iterable[str] | None = None, *, is_table: bool = False) -> Relation:
+def relation_of(
+    names: tuple[str, ...], schema: Schema, renamed: Iterable[str] | None = None, *, is_table: bool = False
+) -> Relation:
     """A FROM item whose columns come out of the plan under the names `renamed`."""
     outputs = schema.names if renamed is None else tuple(renamed)
     columns = tuple((each.name, Column(output, each.type)) for each, output in zip(schema, outputs, strict=True))

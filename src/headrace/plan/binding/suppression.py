@@ -25,7 +25,9 @@ from headrace.plan.binding.span import place
 from headrace.plan.nodes import Filter, Node, Project, Suppress
 
 #: Binds the items of SELECT: the SELECT, what it works on, how to bind an item and how to take in a column of *.
-Outputs: TypeAlias = Callable[[exp.Select, Source, Callable[[exp.Expr], Expr], Callable[[exp.Expr, Expr], Expr]], tuple[tuple[str, Expr], ...]]
+Outputs: TypeAlias = Callable[
+    [exp.Select, Source, Callable[[exp.Expr], Expr], Callable[[exp.Expr, Expr], Expr]], tuple[tuple[str, Expr], ...]
+]
 
 
 def suppression_of(select: exp.Select) -> SuppressClause | None:
@@ -33,9 +35,18 @@ def suppression_of(select: exp.Select) -> SuppressClause | None:
     having = select.args.get("having")
     terms = [] if having is None else list(having.this.flatten()) if isinstance(having.this, exp.And) else [having.this]
     found = [clause for term in terms if (clause := suppress_of(term.unnest())) is not None]
-    stray = [clause for term in terms for node in term.walk() if (clause := suppress_of(node)) is not None and clause not in found]
+    stray = [
+        clause
+        for term in terms
+        for node in term.walk()
+        if (clause := suppress_of(node)) is not None and clause not in found
+    ]
     if stray:
-        raise NotSupported(f"{stray[0].name} is a condition of its own", span=stray[0].span, hint=f"write HAVING {stray[0].name}(...) AND ...")
+        raise NotSupported(
+            f"{stray[0].name} is a condition of its own",
+            span=stray[0].span,
+            hint=f"write HAVING {stray[0].name}(...) AND ...",
+        )
     if len(found) > 1:
         raise NotSupported("one suppressor is enough", span=found[1].span, hint="put the other into a sub-query")
     return found[0] if found else None
@@ -63,13 +74,17 @@ def bind_suppression(select: exp.Select, env: Environment, outputs: Outputs) -> 
 class _Carrying:
     """Binds expressions over the older or newer tuple."""
 
-    def __init__(self, source: Source, env: Environment, old: dict[str, str], profile: Profile, select: exp.Select) -> None:
+    def __init__(
+        self, source: Source, env: Environment, old: dict[str, str], profile: Profile, select: exp.Select
+    ) -> None:
         self._old, self._profile = old, profile
         self._aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
         self._scope = source.scope
         # what OLD and NEW take is bound over the input; here each column is put in the place of its tuple at once
         self._plain = ExpressionBinder(source.scope, env.catalog, "beside a suppressor")
-        self._binder = ExpressionBinder(source.scope, env.catalog, "beside a suppressor", self._column, _no_aggregate, modify=self._modify)
+        self._binder = ExpressionBinder(
+            source.scope, env.catalog, "beside a suppressor", self._column, _no_aggregate, modify=self._modify
+        )
         self._named = replace(self._binder, column=self._column_or_alias)
 
     def bind(self, node: exp.Expr) -> Expr:
@@ -89,7 +104,9 @@ class _Carrying:
         return self.of(self._scope.column(node))
 
     def _column_or_alias(self, node: exp.Column) -> Expr:
-        aliased = self._aliases.get(node.name.lower()) if len(node.parts) == 1 and not self._scope.has(node.name) else None
+        aliased = (
+            self._aliases.get(node.name.lower()) if len(node.parts) == 1 and not self._scope.has(node.name) else None
+        )
         return self._column(node) if aliased is None else self._binder.bind(aliased)
 
     def _modify(self, node: exp.Expr) -> Expr | None:
@@ -98,7 +115,11 @@ class _Carrying:
 
 
 def _no_aggregate(name: str, node: exp.Expr) -> Expr:
-    raise NotSupported("a suppressor lets tuples through, not groups", span=place(node), hint="leave the aggregate out, or aggregate in a sub-query")
+    raise NotSupported(
+        "a suppressor lets tuples through, not groups",
+        span=place(node),
+        hint="leave the aggregate out, or aggregate in a sub-query",
+    )
 
 
 def _types(expr: Expr) -> dict[str, Type]:
@@ -129,7 +150,9 @@ def _action(clause: SuppressClause, source: Source, env: Environment) -> Expr:
         raise NameFault("no column 'action' that says new, update or clean", span=clause.span, hint=hint)
     found = binder.bind(clause.action if clause.action is not None else exp.column("action"))
     if found.type is not Type.STRING:
-        raise TypeFault(f"an action is a STRING, not {found.type.value}", span=clause.span, hint="it is 'new', 'update' or 'clean'")
+        raise TypeFault(
+            f"an action is a STRING, not {found.type.value}", span=clause.span, hint="it is 'new', 'update' or 'clean'"
+        )
     return Call("lower", (found,), Type.STRING)
 
 

@@ -37,10 +37,14 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             stream = env.catalog.get(name)
             if stream is None:
                 return _of_query(node, env)
-            return frozenset({stream.time_column} if isinstance(stream, Stream) and stream.time_column is not None else ())
+            return frozenset(
+                {stream.time_column} if isinstance(stream, Stream) and stream.time_column is not None else ()
+            )
         case Project(input=below, columns=columns):
             known = time_columns(below, env)
-            return frozenset(name for name, expr in columns if expr == ROWTIME or (isinstance(expr, Column) and expr.name in known))
+            return frozenset(
+                name for name, expr in columns if expr == ROWTIME or (isinstance(expr, Column) and expr.name in known)
+            )
         case Filter() | Impute() | TableJoin() | Distinct() | Order():
             return time_columns(node.input, env)
         case Pace(late=True):
@@ -62,6 +66,8 @@ def _of_query(stand_in: Scan, env: Environment) -> frozenset[str]:
         if env.queries(query.name) == stand_in:
             if not isinstance(parse(query.text)[0], Select):  # an event
                 return frozenset()
-            whole = env.bind_query(parse_select(tokenize(query.text), query.text), replace(env, ctes={}, queries=lambda _: None))
+            whole = env.bind_query(
+                parse_select(tokenize(query.text), query.text), replace(env, ctes={}, queries=lambda _: None)
+            )
             return time_columns(whole, env)
     return frozenset()

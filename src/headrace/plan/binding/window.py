@@ -38,7 +38,11 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
             return Session(gap)
         case LandmarkClause(start=start, slide=slide, span=span):
             if slide is None:
-                raise UnboundedStateFault("a landmark window must say when it gives results", span=span, hint="add SLIDE, such as SLIDE 1 MINUTE")
+                raise UnboundedStateFault(
+                    "a landmark window must say when it gives results",
+                    span=span,
+                    hint="add SLIDE, such as SLIDE 1 MINUTE",
+                )
             return Landmark(start, slide)
         case NowClause():
             return Range(1, 1)
@@ -61,32 +65,50 @@ def joined_window(clauses: Sequence[WindowClause]) -> Window:
             return Landmark(clause.start if isinstance(clause, LandmarkClause) else None, clause.slide)
     if all(isinstance(clause, NowClause) for clause in clauses):
         return Range(1, 1)
-    if any(isinstance(clause, UnboundedClause) for clause in clauses) and not any(isinstance(clause, RowsClause) for clause in clauses):
+    if any(isinstance(clause, UnboundedClause) for clause in clauses) and not any(
+        isinstance(clause, RowsClause) for clause in clauses
+    ):
         return Sliding(None)
-    raise NotSupported("an aggregate over a join needs a RANGE window", span=clauses[0].span, hint=_SUBQUERY.format("RANGE 1 MINUTE"))
+    raise NotSupported(
+        "an aggregate over a join needs a RANGE window", span=clauses[0].span, hint=_SUBQUERY.format("RANGE 1 MINUTE")
+    )
 
 
 def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) -> Extent:
     """How long a join remembers the tuples of one input."""
     match clause:
         case RangeClause(slide=slide, span=span) if slide is not None and not aggregated:
-            raise NotSupported("a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE")
+            raise NotSupported(
+                "a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE"
+            )
         case RangeClause(size=size):
             return Extent(span=size)
         case RowsClause(slide=slide, span=span) if slide not in (None, 1):
-            raise NotSupported("a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE")
+            raise NotSupported(
+                "a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE"
+            )
         case RowsClause(size=size, by=by):
             return Extent(rows=size, by=tuple(binder.bind(each) for each in by))
         case NowClause():
             return Extent(span=0)
-        case LandmarkClause(slide=slide, span=span) | UnboundedClause(slide=slide, span=span) if slide is not None and not aggregated:
+        case LandmarkClause(slide=slide, span=span) | UnboundedClause(slide=slide, span=span) if (
+            slide is not None and not aggregated
+        ):
             raise NotSupported("a join slides with every tuple", span=span, hint="leave out SLIDE")
         case LandmarkClause() | UnboundedClause():
             return Extent()
         case SessionClause(span=span):
-            raise NotSupported("a join has no session windows", span=span, hint="use [RANGE ...], or aggregate the sessions in a sub-query first")
+            raise NotSupported(
+                "a join has no session windows",
+                span=span,
+                hint="use [RANGE ...], or aggregate the sessions in a sub-query first",
+            )
         case WhileClause(span=span):
-            raise NotSupported("a join has no WHILE windows", span=span, hint="use [RANGE ...], or aggregate the runs in a sub-query first")
+            raise NotSupported(
+                "a join has no WHILE windows",
+                span=span,
+                hint="use [RANGE ...], or aggregate the runs in a sub-query first",
+            )
 
 
 def distinct_span(clause: WindowClause) -> int:
@@ -99,7 +121,9 @@ def distinct_span(clause: WindowClause) -> int:
         case UnboundedClause() | LandmarkClause():
             return END
         case RowsClause(span=span) | SessionClause(span=span) | WhileClause(span=span):
-            raise NotSupported("DISTINCT needs a window in time", span=span, hint="use [RANGE ...], or GROUP BY the columns")
+            raise NotSupported(
+                "DISTINCT needs a window in time", span=span, hint="use [RANGE ...], or GROUP BY the columns"
+            )
 
 
 def since(start: int) -> Expr:

@@ -58,7 +58,14 @@ class Found:
 Fit = Callable[[Found, Found], bool]
 
 
-def detections(event: Event, context: Context, histories: Mapping[str, Sequence[Row]], conditions: Sequence[Expr] = (), *, until: int) -> list[Found]:
+def detections(
+    event: Event,
+    context: Context,
+    histories: Mapping[str, Sequence[Row]],
+    conditions: Sequence[Expr] = (),
+    *,
+    until: int,
+) -> list[Found]:
     """All occurrences that end before `until`, given the tuples of each part (of one key) in order of arrival."""
     found = _Oracle(context, histories, conditions, until).all(event, None)
     return [each for each in found if each.end < until]
@@ -99,7 +106,9 @@ def _ticks(event: Event) -> bool:
 
 
 class _Oracle:
-    def __init__(self, context: Context, histories: Mapping[str, Sequence[Row]], conditions: Sequence[Expr], until: int) -> None:
+    def __init__(
+        self, context: Context, histories: Mapping[str, Sequence[Row]], conditions: Sequence[Expr], until: int
+    ) -> None:
         self.context, self.mode = context, context.mode
         self.histories, self.conditions, self.until = histories, conditions, until
 
@@ -111,9 +120,14 @@ class _Oracle:
     def _all(self, event: Event, span: int | None) -> list[Found]:
         match event:
             case Primitive(name=name, mask=mask, start=start):
-                rows = [row for row in self.histories[name] if mask is None or value_of(mask, _scope([(name, row)])) is True]
+                rows = [
+                    row for row in self.histories[name] if mask is None or value_of(mask, _scope([(name, row)])) is True
+                ]
                 begun = [(row, row.ts if start is None else row.values[start]) for row in rows]
-                found = [Found(row.ts if self.context.point else begin, row.ts, begin, ((name, row),)) for row, begin in begun]
+                found = [
+                    Found(row.ts if self.context.point else begin, row.ts, begin, ((name, row),))
+                    for row, begin in begun
+                ]
                 return [each for each in found if _lasts(each, each.end, span)]
             case Within(event=inner, span=own):
                 return self.all(inner, own if span is None else min(own, span))
@@ -148,11 +162,19 @@ class _Oracle:
         lefts, rights = self.all(event.left, span), self.all(event.right, span)
 
         def fit(one: Found, other: Found) -> bool:
-            return one.end < other.start and self._usable(event.left, one, other.end, span) and self._hold(event, [one, other])
+            return (
+                one.end < other.start
+                and self._usable(event.left, one, other.end, span)
+                and self._hold(event, [one, other])
+            )
 
-        return [self._union([*group, right], right.end) for right, group in self._paired(event.left, lefts, rights, fit)]
+        return [
+            self._union([*group, right], right.end) for right, group in self._paired(event.left, lefts, rights, fit)
+        ]
 
-    def _paired(self, left: Event, lefts: list[Found], rights: list[Found], fit: Fit) -> list[tuple[Found, list[Found]]]:
+    def _paired(
+        self, left: Event, lefts: list[Found], rights: list[Found], fit: Fit
+    ) -> list[tuple[Found, list[Found]]]:
         """Which lefts go with which right, group by group."""
         before = {right: [one for one in lefts if one.end < right.end] for right in rights}
         waiting = _Waiting(lambda waiting: self._kept(left, waiting), lefts)
@@ -160,7 +182,9 @@ class _Oracle:
         pairs: list[tuple[Found, list[Found]]] = []
         match self.mode:
             case Mode.UNRESTRICTED | Mode.RECENT:
-                pairs = [(right, [one]) for right in rights for one in self._kept(left, before[right]) if fit(one, right)]
+                pairs = [
+                    (right, [one]) for right in rights for one in self._kept(left, before[right]) if fit(one, right)
+                ]
             case Mode.CHRONICLE:
                 for right in rights:
                     first = [one for one in before[right] if one not in used and fit(one, right)][:1]
@@ -175,7 +199,13 @@ class _Oracle:
                 for right in rights:
                     mine = [one for one in before[right] if one not in used and fit(one, right)]
                     used |= set(mine)
-                    pairs += [(right, [one]) for one in mine] if self.mode is Mode.CONTINUOUS else [(right, mine)] if mine else []
+                    pairs += (
+                        [(right, [one]) for one in mine]
+                        if self.mode is Mode.CONTINUOUS
+                        else [(right, mine)]
+                        if mine
+                        else []
+                    )
         return pairs
 
     def _and(self, event: And, span: int | None) -> list[Found]:
@@ -184,7 +214,11 @@ class _Oracle:
         found: list[Found] = []
         waiting: tuple[list[Found], list[Found]] = ([], [])
         for side, new in arrivals:
-            fits = [each for each in waiting[1 - side] if self._usable(sides[1 - side], each, new.end, span) and self._hold(event, [each, new])]
+            fits = [
+                each
+                for each in waiting[1 - side]
+                if self._usable(sides[1 - side], each, new.end, span) and self._hold(event, [each, new])
+            ]
             if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL):
                 waiting[side][:] = self._kept(sides[side], [*waiting[side], new])
             elif not fits:
@@ -229,11 +263,19 @@ class _Oracle:
             others = [i for i in open_ if i != kind and open_[i]]
             match self.mode:
                 case Mode.UNRESTRICTED:
-                    sets = [[*parts, new] for kinds in combinations(others, event.count - 1) for parts in product(*(open_[i] for i in kinds))]
-                    found += [self._union(_by_end(parts), new.end) for parts in sets if self._hold(event, _by_end(parts))]
+                    sets = [
+                        [*parts, new]
+                        for kinds in combinations(others, event.count - 1)
+                        for parts in product(*(open_[i] for i in kinds))
+                    ]
+                    found += [
+                        self._union(_by_end(parts), new.end) for parts in sets if self._hold(event, _by_end(parts))
+                    ]
                 case Mode.RECENT | Mode.PROXIMAL | Mode.CHRONICLE:
                     old = self.mode is Mode.CHRONICLE
-                    heads = sorted(((open_[i][0].end if old else -open_[i][-1].end), i) for i in others)[: event.count - 1]
+                    heads = sorted(((open_[i][0].end if old else -open_[i][-1].end), i) for i in others)[
+                        : event.count - 1
+                    ]
                     parts = [*_by_end([open_[i][0 if old else -1] for _, i in heads]), new]
                     if len(parts) == event.count and self._hold(event, parts):
                         found.append(self._union(parts, new.end))
@@ -244,7 +286,9 @@ class _Oracle:
                         found.append(self._union(parts, new.end))
                         used |= {each for _, each in arrivals[: place + 1]}
                 case Mode.CONTINUOUS:
-                    begun = [(kinds, parts) for kinds, parts in begun if all(_lasts(each, new.end, span) for each in parts)]
+                    begun = [
+                        (kinds, parts) for kinds, parts in begun if all(_lasts(each, new.end, span) for each in parts)
+                    ]
                     done, rest = [], []
                     for kinds, parts in begun:
                         longer = (kinds | {kind}, [*parts, new])
@@ -296,7 +340,12 @@ class _Oracle:
         return self._closed(event.start, starts, ends, fit, lambda one, other: [] if free(one, other) else None)
 
     def _closed(
-        self, start: Event, starts: list[Found], ends: list[Found], fit: Fit, inside: Callable[[Found, Found], list[Found] | None]
+        self,
+        start: Event,
+        starts: list[Found],
+        ends: list[Found],
+        fit: Fit,
+        inside: Callable[[Found, Found], list[Found] | None],
     ) -> list[Found]:
         """Each end closes the starts it fits, in CHRONICLE the oldest; each with what is inside comes out, unless that is None."""
         found: list[Found] = []
@@ -324,7 +373,9 @@ class _Oracle:
             return [one for one in open_ if one.end <= middle.start and self._hold(event, [one, middle])]
 
         found: list[Found] = []
-        for at in sorted({at for one in starts for at in (one.end, one.end + event.span)} | {each.end for each in middles}):
+        for at in sorted(
+            {at for one in starts for at in (one.end, one.end + event.span)} | {each.end for each in middles}
+        ):
             met = [each for each in middles if each.end == at]
             for middle in met:
                 waiting.end(prevented(middle, waiting.before(at)))
@@ -340,11 +391,17 @@ class _Oracle:
         waiting = self._open(event.start, self.all(event.start, span))
 
         def fit(one: Found, other: Found) -> bool:
-            return one.end < other.start and self._usable(event.start, one, other.end, span) and self._hold(event, [one, other], without=event.end)
+            return (
+                one.end < other.start
+                and self._usable(event.start, one, other.end, span)
+                and self._hold(event, [one, other], without=event.end)
+            )
 
         found: list[Found] = []
         # at the same instant, ends come before middles
-        for is_middle, one in sorted([*((False, end) for end in self.all(event.end, None)), *((True, each) for each in middles)], key=_instant):
+        for is_middle, one in sorted(
+            [*((False, end) for end in self.all(event.end, None)), *((True, each) for each in middles)], key=_instant
+        ):
             if not is_middle:
                 self._close(event, waiting, one, span)
                 continue
@@ -374,14 +431,23 @@ class _Oracle:
             )  # fmt: skip
 
         def inside(one: Found, other: Found) -> list[Found] | None:
-            found = [each for each in middles if one.end < each.start and each.end < other.start and _lasts(each, other.end, span)]
+            found = [
+                each
+                for each in middles
+                if one.end < each.start and each.end < other.start and _lasts(each, other.end, span)
+            ]
             found = [each for each in found if self._hold(event, [one, each, other], with_=event.middle)]
             return found or None
 
         return self._closed_by(event.start, starts, ends, fit, inside)
 
     def _closed_by(
-        self, start: Event, starts: list[Found], ends: list[Found], fit: Fit, inside: Callable[[Found, Found], list[Found] | None]
+        self,
+        start: Event,
+        starts: list[Found],
+        ends: list[Found],
+        fit: Fit,
+        inside: Callable[[Found, Found], list[Found] | None],
     ) -> list[Found]:
         if self.mode is not Mode.PROXIMAL:
             return self._closed(start, starts, ends, fit, inside)
@@ -416,16 +482,25 @@ class _Oracle:
             ticked |= set(mine)
             if self.mode is Mode.PROXIMAL:
                 waiting.end(mine)
-            found += [self._union(group, at) for group in ([mine] if self.mode is Mode.CUMULATIVE and mine else [[one] for one in mine])]
+            found += [
+                self._union(group, at)
+                for group in ([mine] if self.mode is Mode.CUMULATIVE and mine else [[one] for one in mine])
+            ]
         return found
 
     def _periodic_star(self, event: PeriodicStar, span: int | None) -> list[Found]:
         starts, ends = self.all(event.start, span), self.all(event.end, span)
 
         def fit(one: Found, other: Found) -> bool:
-            return one.end < other.start and self._usable(event.start, one, other.end, span) and self._hold(event, [one, other])
+            return (
+                one.end < other.start
+                and self._usable(event.start, one, other.end, span)
+                and self._hold(event, [one, other])
+            )
 
-        return self._closed_by(event.start, starts, ends, fit, lambda one, other: [] if one.end + event.span < other.end else None)
+        return self._closed_by(
+            event.start, starts, ends, fit, lambda one, other: [] if one.end + event.span < other.end else None
+        )
 
     def _close(self, event: Aperiodic | Periodic, waiting: _Waiting, end: Found, span: int | None) -> None:
         """Let an end that is no constituent close the starts that it fits, in CHRONICLE the oldest."""
@@ -447,7 +522,9 @@ class _Oracle:
         start = end if self.context.point else min(part.start for part in parts)
         return Found(start, end, min(part.begin for part in parts), rows)
 
-    def _hold(self, event: Event, parts: list[Found], *, with_: Event | None = None, without: Event | None = None) -> bool:
+    def _hold(
+        self, event: Event, parts: list[Found], *, with_: Event | None = None, without: Event | None = None
+    ) -> bool:
         """Whether the conditions hold that are this operator's and whose parts are all there."""
         own = _names(event)
         below = [_names(operand) for operand in _operands(event)]
@@ -481,7 +558,9 @@ class _Oracle:
 
     def _kind(self, operand: Event, one: Found) -> list[Any]:
         kinds = [(part.name, self.context.retention(part.name)) for part in primitives(operand)]
-        rows = [(one.newest(name), column) for name, retention in kinds if retention is not None for column in retention.by]
+        rows = [
+            (one.newest(name), column) for name, retention in kinds if retention is not None for column in retention.by
+        ]
         return [None if row is None else row.values[column] for row, column in rows]
 
 
@@ -536,4 +615,9 @@ def _names(event: Event) -> set[str]:
 
 def _operands(event: Event) -> list[Event]:
     fields = [getattr(event, name) for name in event.__struct_fields__]
-    return [each for field in fields for each in (field if isinstance(field, tuple) else (field,)) if isinstance(each, Event)]
+    return [
+        each
+        for field in fields
+        for each in (field if isinstance(field, tuple) else (field,))
+        if isinstance(each, Event)
+    ]

@@ -125,10 +125,18 @@ def _look_up(node: TableJoin, row: Row, table: Sequence[Mapping[str, Any]]) -> l
     found: list[Row] = []
     for entry in table:
         agree = all(
-            _equal(value_of(expr, row.scope), expr, entry[name], next(field.type for field in node.table_schema if field.name == name))
+            _equal(
+                value_of(expr, row.scope),
+                expr,
+                entry[name],
+                next(field.type for field in node.table_schema if field.name == name),
+            )
             for expr, name in node.keys
         )
-        values = {**row.values, **{new: entry[old] for new, old in zip(node.table_names, node.table_schema.names, strict=True)}}
+        values = {
+            **row.values,
+            **{new: entry[old] for new, old in zip(node.table_names, node.table_schema.names, strict=True)},
+        }
         if agree and (node.residual is None or value_of(node.residual, {**values, TS: row.ts}) is True):
             found.append(Row(row.ts, values, None, row.expiry))
     if not found and node.kind == "left":
@@ -151,7 +159,10 @@ def _archived(node: Impute, keys: list[Any], tables: Tables) -> Any:
     types = {field.name: field.type for field in node.archive.schema}
     for entry in tables[node.archive.table]:
         pairs = zip(keys, node.keys, node.archive.keys, strict=True)
-        if all(_equal(key, expr, entry[name], types[name]) for key, expr, name in pairs) and entry[node.archive.column] is not None:
+        if (
+            all(_equal(key, expr, entry[name], types[name]) for key, expr, name in pairs)
+            and entry[node.archive.column] is not None
+        ):
             return lift(entry[node.archive.column], types[node.archive.column], node.value.type)
     return None
 
@@ -177,7 +188,11 @@ def _join(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
                 matched_right.add(j)
     if node.kind in ("left", "full"):
         nothing = dict.fromkeys(node.right_names)
-        found += [Row(row.ts, {**row.values, **nothing}, None, _expiry(row, node.left_extent)) for i, row in enumerate(left) if i not in matched_left]
+        found += [
+            Row(row.ts, {**row.values, **nothing}, None, _expiry(row, node.left_extent))
+            for i, row in enumerate(left)
+            if i not in matched_left
+        ]
     if node.kind in ("right", "full"):
         nothing = dict.fromkeys(node.left.schema.names)
         found += [
@@ -210,7 +225,9 @@ def _is_followed(node: SequenceJoin, one: Row, other: Row) -> bool:
         return False
     if not all(_equal(value_of(a, one.scope), a, value_of(b, other.scope), b.type) for a, b in node.keys):
         return False
-    return node.residual is None or value_of(node.residual, {**one.values, **_renamed(node, other), TS: other.ts}) is True
+    return (
+        node.residual is None or value_of(node.residual, {**one.values, **_renamed(node, other), TS: other.ts}) is True
+    )
 
 
 def _pair(node: Join, one: Row, other: Row) -> Row:

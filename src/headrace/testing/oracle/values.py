@@ -26,7 +26,11 @@ def plain(frame_rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def plain_value(value: Any) -> Any:
     """One value as the oracle holds it: TIMESTAMP and INTERVAL as microseconds, DATE as days since 1970."""
     if isinstance(value, datetime.datetime):
-        return (value.replace(tzinfo=None) - _EPOCH) // _TICK if value.tzinfo is None else (value - _EPOCH.replace(tzinfo=datetime.UTC)) // _TICK
+        return (
+            (value.replace(tzinfo=None) - _EPOCH) // _TICK
+            if value.tzinfo is None
+            else (value - _EPOCH.replace(tzinfo=datetime.UTC)) // _TICK
+        )
     if isinstance(value, datetime.date):
         return (value - _EPOCH.date()).days
     if isinstance(value, datetime.timedelta):
@@ -222,7 +226,9 @@ def _instant_in(text: str) -> int | None:
         return None
     year, month, day, hour, minute, second, fraction, sign, zone_hour, zone_minute = found.groups()
     try:
-        local = datetime.datetime(int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0))  # noqa: DTZ001
+        local = datetime.datetime(  # noqa: DTZ001
+            int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0)
+        )
     except ValueError:
         return None
     zone = (int(zone_hour or 0) * 60 + int(zone_minute or 0)) * 60 * SECOND

@@ -76,7 +76,14 @@ def _in_order(window: Window, call: AggregateCall, group: list[Row]) -> list[Row
 
 
 def _range(rows: list[Row], size: int, slide: int) -> list[Content]:
-    numbers = sorted({k for row in rows for k in range((row.ts - size) // slide, row.ts // slide + 1) if k * slide <= row.ts < k * slide + size})
+    numbers = sorted(
+        {
+            k
+            for row in rows
+            for k in range((row.ts - size) // slide, row.ts // slide + 1)
+            if k * slide <= row.ts < k * slide + size
+        }
+    )
     found: list[Content] = []
     for k in numbers:
         start, end = k * slide, k * slide + size

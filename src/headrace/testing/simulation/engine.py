@@ -77,7 +77,9 @@ class Trace:
     began: int
     ended: int = 0
     emissions: list[Emission] = field(default_factory=list)
-    waited: dict[VertexId, int] = field(default_factory=dict)  # how long merging operators held tuples that they might not take
+    waited: dict[VertexId, int] = field(
+        default_factory=dict
+    )  # how long merging operators held tuples that they might not take
     behind: dict[VertexId, int] = field(default_factory=dict)  # how long they held tuples while they took punctuation
     peak: int = 0  # most elements that were in buffers at once
     asked: int = 0  # bounds asked of sources
@@ -92,7 +94,9 @@ class Trace:
 
     def mean_latency(self) -> float:
         """Not a number if nothing came out: what still waits has no latency yet."""
-        return sum(emission.latency for emission in self.emissions) / len(self.emissions) if self.emissions else math.nan
+        return (
+            sum(emission.latency for emission in self.emissions) / len(self.emissions) if self.emissions else math.nan
+        )
 
     def times(self, end: VertexId | None = None) -> list[int]:
         """When results came out."""
@@ -123,7 +127,9 @@ class Simulation:
             instant = self._next(waiting)
             if instant is None or (until is not None and instant > until):
                 break
-            self._pass(max(0, instant - self.clock.now()), self._blocked())  # it may have come while rules were looked at
+            self._pass(
+                max(0, instant - self.clock.now()), self._blocked()
+            )  # it may have come while rules were looked at
         if until is not None and until > self.clock.now():
             self._pass(until - self.clock.now(), self._blocked())
         trace.asked += engine.asked - before
@@ -142,7 +148,9 @@ class Simulation:
             if step.kind == "punctuation" and registers is not None and registers.holds:
                 self.trace.behind[step.vertex] = self.trace.behind.get(step.vertex, 0) + cost
         for end, pages in engine.take_results().items():
-            self.trace.emissions += [Emission(self.clock.now(), end, row) for page in pages for row in page.rows.iter_rows(named=True)]
+            self.trace.emissions += [
+                Emission(self.clock.now(), end, row) for page in pages for row in page.rows.iter_rows(named=True)
+            ]
         return step is not None
 
     def _next(self, waiting: deque[Arrival]) -> int | None:

@@ -98,9 +98,13 @@ class SimulatedRounds:
         if self._arrivals is None:
             return clock + float(self._rng.exponential(1 / sum(self._network.streams.values())))
         later = (times[np.searchsorted(times, clock) :] for times in self._arrivals.values())
-        return min((float(times[0]) for times in later if len(times)), default=math.inf) + 1e-9  # just behind, so that it is seen
+        return (
+            min((float(times[0]) for times in later if len(times)), default=math.inf) + 1e-9
+        )  # just behind, so that it is seen
 
-    def _queue(self, station: Station, made: Mapping[str, tuple[Times, Times]], opened: dict[str, float], until: float) -> tuple[Times, Times, Times]:
+    def _queue(
+        self, station: Station, made: Mapping[str, tuple[Times, Times]], opened: dict[str, float], until: float
+    ) -> tuple[Times, Times, Times]:
         """What waits for a station now, the oldest in the queue first."""
         born, ready, share = [], [], []
         for feed in station.feeds:
@@ -126,7 +130,9 @@ class SimulatedRounds:
             times = self._arrivals[stream]
             first, last = np.searchsorted(times, (since, until))
             return times[first:last]
-        return np.sort(self._rng.uniform(since, until, self._rng.poisson(self._network.streams[stream] * (until - since))))
+        return np.sort(
+            self._rng.uniform(since, until, self._rng.poisson(self._network.streams[stream] * (until - since)))
+        )
 
 
 def _joined(results: list[tuple[Times, Times]]) -> tuple[Times, Times]:

@@ -132,7 +132,9 @@ class Processor:
 
     def shed(self, shares: Mapping[str, float]) -> None:
         """Drop these shares of what comes to stations, before it is stored, and nothing else."""
-        self._shares = {number: shares[station.name] for number, station in enumerate(self._stations) if station.name in shares}
+        self._shares = {
+            number: shares[station.name] for number, station in enumerate(self._stations) if station.name in shares
+        }
 
     def run(self, until: float = math.inf) -> Seen:
         """Work until nothing is left, or until a time; may be called again."""
@@ -163,11 +165,18 @@ class Processor:
         if stations is None:
             return self._bytes
         names = set(stations)
-        return sum(self._queued(number) * self._sizes[number] for number, station in enumerate(self._stations) if station.name in names)
+        return sum(
+            self._queued(number) * self._sizes[number]
+            for number, station in enumerate(self._stations)
+            if station.name in names
+        )
 
     def oldest(self, query: int) -> float | None:
         """When the oldest tuple came that waits for a query."""
-        return min((lane.born[queue[0]] for lane in self._lanes if lane.query == query for queue in lane.queues if queue), default=None)
+        return min(
+            (lane.born[queue[0]] for lane in self._lanes if lane.query == query for queue in lane.queues if queue),
+            default=None,
+        )
 
     def _sync(self) -> None:
         """Let everything in that has come."""
@@ -221,7 +230,17 @@ class Processor:
         held = sum(self._queued(station) * self._sizes[station] for station in self._counted[number])
         deadline = None if unit.promise is None else first + unit.promise
         return Candidate(
-            number, unit.kind, queued, held, first, unit.capacity, unit.release, unit.selectivity, unit.weight, deadline, len(unit.vertices)
+            number,
+            unit.kind,
+            queued,
+            held,
+            first,
+            unit.capacity,
+            unit.release,
+            unit.selectivity,
+            unit.weight,
+            deadline,
+            len(unit.vertices),
         )
 
     def _run_unit(self, unit: int) -> None:
@@ -280,12 +299,16 @@ def _lanes(network: Network, arrivals: Mapping[str, Times], seed: int) -> list[_
             far = np.where(passed.all(axis=1), len(shares), passed.argmin(axis=1)).tolist()
             coins = chance.random(len(far)).tolist()
             query = roots[network.stations[stations[-1]].name]
-            found.append(_Lane(stream, query, stations, arrivals[stream].tolist(), far, [deque() for _ in stations], coins))
+            found.append(
+                _Lane(stream, query, stations, arrivals[stream].tolist(), far, [deque() for _ in stations], coins)
+            )
     return found
 
 
 def _merged(arrivals: Mapping[str, Times]) -> list[tuple[float, str, int]]:
-    return sorted((time, stream, number) for stream, times in arrivals.items() for number, time in enumerate(times.tolist()))
+    return sorted(
+        (time, stream, number) for stream, times in arrivals.items() for number, time in enumerate(times.tolist())
+    )
 
 
 def part_of(network: Network, promises: Mapping[str, float]) -> Part:
@@ -293,11 +316,21 @@ def part_of(network: Network, promises: Mapping[str, float]) -> Part:
     tuples = flow(network)
     sizes = {feed.origin: station.size for station in network.stations for feed in station.feeds}
     scans = tuple(Vertex(name, Scan(name, ())) for name in network.streams)
-    graph = Graph((*scans, *(Vertex(station.name, _spec(station), tuple(feed.origin for feed in station.feeds)) for station in network.stations)))
+    graph = Graph(
+        (
+            *scans,
+            *(
+                Vertex(station.name, _spec(station), tuple(feed.origin for feed in station.feeds))
+                for station in network.stations
+            ),
+        )
+    )
     costs, standings, plans = {}, {}, []
     for station in network.stations:
         share = tuples.out[station.name] / rate if (rate := tuples.rate(station.name)) else station.feeds[0].selectivity
-        costs[station.name] = Cost(station.service.mean * 1e9, share, station.size, sizes.get(station.name, station.size))
+        costs[station.name] = Cost(
+            station.service.mean * 1e9, share, station.size, sizes.get(station.name, station.size)
+        )
     for query, root in network.queries.items():
         plan = _behind(network, root)
         plans.append(plan)

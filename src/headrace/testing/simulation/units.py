@@ -65,10 +65,15 @@ class UnitTrace:
 
 def line(*names: VertexId) -> list[Vertex]:
     """Vertices that read each other, behind a source; what they do does not matter here."""
-    return [Vertex(name, Union(1), (before,)) for before, name in zip((f"source of {names[0]}", *names), names, strict=False)]
+    return [
+        Vertex(name, Union(1), (before,))
+        for before, name in zip((f"source of {names[0]}", *names), names, strict=False)
+    ]
 
 
-def part_of(vertices: Iterable[Vertex], costs: dict[VertexId, Cost], standings: dict[VertexId, Standing] | None = None) -> Part:
+def part_of(
+    vertices: Iterable[Vertex], costs: dict[VertexId, Cost], standings: dict[VertexId, Standing] | None = None
+) -> Part:
     """All of these vertices, with the sources that they read, for one scheduler."""
     inner = {vertex.id: vertex for vertex in vertices}
     sources = dict.fromkeys(origin for vertex in inner.values() for origin in vertex.inputs if origin not in inner)
@@ -79,12 +84,23 @@ def part_of(vertices: Iterable[Vertex], costs: dict[VertexId, Cost], standings: 
 class UnitSimulation:
     """One processor. With a `seed` each tuple passes an operator or does not, the same whatever the scheduler; without, its share goes on."""
 
-    def __init__(self, part: Part, scheduler: Scheduler, fairness: Fairness | None = None, *, seed: int | None = None, overhead: float = 0.0) -> None:
+    def __init__(
+        self,
+        part: Part,
+        scheduler: Scheduler,
+        fairness: Fairness | None = None,
+        *,
+        seed: int | None = None,
+        overhead: float = 0.0,
+    ) -> None:
         self._scheduler, self._fairness = scheduler, fairness or Fairness()
         self.units = units_of(scheduler.kinds, part)
         self._overhead = overhead  # seconds for each choice
         self._costs = {vertex.id: part.costs.get(vertex.id) or assumed_cost(vertex) for vertex in part.graph}
-        self._readers = {name: [reader for reader, _ in arcs if reader in part.vertices] for name, arcs in part.graph.readers().items()}
+        self._readers = {
+            name: [reader for reader, _ in arcs if reader in part.vertices]
+            for name, arcs in part.graph.readers().items()
+        }
         self._queues: dict[VertexId, deque[Tuple]] = {name: deque() for name in part.vertices}
         self._bytes = dict.fromkeys(part.vertices, 0.0)
         self._seed = seed
@@ -134,7 +150,9 @@ class UnitSimulation:
         cost, one = self._costs[name], self._queues[name].popleft()
         took = one.mass * cost.service_ns / 1e9
         self._now += took
-        self._turn = Turn(self._turn.last, self._turn.served, self._turn.tight, self._turn.mean, self._turn.since + took * 1e9)
+        self._turn = Turn(
+            self._turn.last, self._turn.served, self._turn.tight, self._turn.mean, self._turn.since + took * 1e9
+        )
         self._let_in(math.nextafter(self._now, 0.0))  # who leaves makes room before others come
         self._note(name, -one.mass * cost.size_in, self._now)
         self._alive[one.number] -= 1

@@ -20,9 +20,25 @@ _MEMORY = Connector("MEMORY", {})
 _AT = Type.TIMESTAMP
 
 STREAMS: tuple[Stream, ...] = (
-    Stream("bids", Schema.of(at=_AT, item=Type.STRING, n=Type.BIGINT, price=Type.DOUBLE), _MEMORY, Timing.EXTERNAL, "at", 2 * SECOND),
-    Stream("asks", Schema.of(at=_AT, item=Type.STRING, n=Type.INT, price=Type.DOUBLE), _MEMORY, Timing.EXTERNAL, "at", 0),
-    Stream("moves", Schema.of(at=_AT, item=Type.STRING, n=Type.BIGINT, up=Type.BOOLEAN), _MEMORY, Timing.EXTERNAL, "at", 5 * SECOND),
+    Stream(
+        "bids",
+        Schema.of(at=_AT, item=Type.STRING, n=Type.BIGINT, price=Type.DOUBLE),
+        _MEMORY,
+        Timing.EXTERNAL,
+        "at",
+        2 * SECOND,
+    ),
+    Stream(
+        "asks", Schema.of(at=_AT, item=Type.STRING, n=Type.INT, price=Type.DOUBLE), _MEMORY, Timing.EXTERNAL, "at", 0
+    ),
+    Stream(
+        "moves",
+        Schema.of(at=_AT, item=Type.STRING, n=Type.BIGINT, up=Type.BOOLEAN),
+        _MEMORY,
+        Timing.EXTERNAL,
+        "at",
+        5 * SECOND,
+    ),
 )
 TABLES: tuple[Table, ...] = (Table("items", Schema.of(item=Type.STRING, kind=Type.BIGINT), _MEMORY),)
 TABLE_ROWS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -42,13 +58,25 @@ def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for stream in STREAMS:
         least = draw(st.sampled_from([0, most // 2, most // 2]))  # too many empty streams would test nothing
-        found[stream.name] = draw(histories(stream.schema, skew=stream.skew, least=least, most=most, time_column=stream.time_column))
+        found[stream.name] = draw(
+            histories(stream.schema, skew=stream.skew, least=least, most=most, time_column=stream.time_column)
+        )
     return found
 
 
 def queries(*, tables: bool = False) -> SearchStrategy[str]:
     """Queries of every shape; `tables` permits joins with the stored table."""
-    shapes = [projections(), aggregates(), joins(), three_way_joins(), sequences(), unions(), distincts(), aggregates_of_joins(), nested()]
+    shapes = [
+        projections(),
+        aggregates(),
+        joins(),
+        three_way_joins(),
+        sequences(),
+        unions(),
+        distincts(),
+        aggregates_of_joins(),
+        nested(),
+    ]
     shapes += [speaking_joins(), modifiers(), window_modifiers(), suppressions()]
     return st.one_of(*shapes, table_joins(), imputations()) if tables else st.one_of(*shapes)
 
@@ -78,7 +106,11 @@ def joins(draw: DrawFn) -> str:
     kind = draw(st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]))
     on = _ON + draw(st.sampled_from(["", " AND x.n < y.n", " AND x.n + y.n > 2", " AND x.n = y.n"]))
     where = draw(st.sampled_from(["", " WHERE x.n > 0", " WHERE y.n IS NULL", " WHERE y.n >= x.n OR x.item = 'a'"]))
-    columns = draw(st.sampled_from(["x.item AS i, x.n AS a, y.n AS b", "y.at AS t, x.n + y.n AS s", "coalesce(x.item, y.item) AS i, y.n AS b"]))
+    columns = draw(
+        st.sampled_from(
+            ["x.item AS i, x.n AS a, y.n AS b", "y.at AS t, x.n + y.n AS s", "coalesce(x.item, y.item) AS i, y.n AS b"]
+        )
+    )
     return f"SELECT {columns} FROM {draw(_joined(left, 'x'))} {kind} {draw(_joined(right, 'y'))} ON {on}{where}"
 
 
@@ -86,7 +118,9 @@ def joins(draw: DrawFn) -> str:
 def speaking_joins(draw: DrawFn) -> str:
     """Two streams, or three, joined by a join that tells those before it what it does not need or wants first."""
     names = [draw(st.sampled_from(STREAMS)).name for _ in range(draw(st.integers(2, 3)))]
-    windows = [draw(st.sampled_from([f"RANGE {draw(st.integers(1, 6))} SECONDS"] * 3 + ["NOW", "UNBOUNDED"])) for _ in names]
+    windows = [
+        draw(st.sampled_from([f"RANGE {draw(st.integers(1, 6))} SECONDS"] * 3 + ["NOW", "UNBOUNDED"])) for _ in names
+    ]
     items = [f"{name} [{window}] AS {alias}" for name, window, alias in zip(names, windows, "xyz", strict=False)]
     manners = [draw(st.sampled_from(["THRIFTY", "IMPATIENT"])) for _ in names]
     residual = draw(st.sampled_from(["", " AND x.n < y.n"]))
@@ -98,7 +132,10 @@ def speaking_joins(draw: DrawFn) -> str:
 def three_way_joins(draw: DrawFn) -> str:
     """All three streams within one time window each."""
     spans = [draw(st.integers(1, 8)) for _ in range(3)]
-    a, b, c = (f"{stream.name} [RANGE {span} SECONDS] AS {alias}" for stream, span, alias in zip(STREAMS, spans, "xyz", strict=True))
+    a, b, c = (
+        f"{stream.name} [RANGE {span} SECONDS] AS {alias}"
+        for stream, span, alias in zip(STREAMS, spans, "xyz", strict=True)
+    )
     residual = draw(st.sampled_from(["", " AND x.n < z.n"]))
     return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {a} JOIN {b} ON x.item = y.item JOIN {c} ON y.item = z.item{residual}"
 
@@ -108,13 +145,32 @@ def sequences(draw: DrawFn) -> str:
     """A stream and what follows it, by key or not, perhaps with further conditions on one side or both."""
     left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
     mode = draw(st.sampled_from(["RECENT", "RECENT INCLUSIVE", "CHRONICLE", "CHRONICLE INCLUSIVE"]))
-    terms = draw(st.lists(st.sampled_from([_ON, _ON, "x.n = y.n", "x.n < y.n", "x.n > 0", "y.n <> 1"]), min_size=1, max_size=3, unique=True))
+    terms = draw(
+        st.lists(
+            st.sampled_from([_ON, _ON, "x.n = y.n", "x.n < y.n", "x.n > 0", "y.n <> 1"]),
+            min_size=1,
+            max_size=3,
+            unique=True,
+        )
+    )
     bare = mode.startswith("RECENT") and not {_ON, "x.n = y.n"}.isdisjoint(terms) and "x.n < y.n" not in terms
     windows = [f"[RANGE {draw(st.integers(1, 12))} SECONDS]"] * 3 + ["[UNBOUNDED]", "[NOW]"] + ["", ""] * bare
     columns = draw(st.sampled_from(["x.item AS i, x.n AS a, y.n AS b", "x.at AS s, y.at AS t", "y.n AS b"]))
-    where = draw(st.sampled_from(["", "", " WHERE x.n > 0", " WHERE y.n > 0", " WHERE x.item = 'a'", " WHERE y.item <> 'a' AND x.n < y.n"]))
-    first = draw(st.sampled_from([left.name, left.name, f"(SELECT at, item, n FROM {left.name} UNION ALL SELECT at, item, n FROM bids)"]))
-    second = draw(st.sampled_from([right.name, right.name, f"(SELECT at, item, n FROM {right.name} UNION ALL SELECT at, item, n FROM moves)"]))
+    where = draw(
+        st.sampled_from(
+            ["", "", " WHERE x.n > 0", " WHERE y.n > 0", " WHERE x.item = 'a'", " WHERE y.item <> 'a' AND x.n < y.n"]
+        )
+    )
+    first = draw(
+        st.sampled_from(
+            [left.name, left.name, f"(SELECT at, item, n FROM {left.name} UNION ALL SELECT at, item, n FROM bids)"]
+        )
+    )
+    second = draw(
+        st.sampled_from(
+            [right.name, right.name, f"(SELECT at, item, n FROM {right.name} UNION ALL SELECT at, item, n FROM moves)"]
+        )
+    )
     window = draw(st.sampled_from(windows))
     return f"SELECT {columns} FROM {first} {window} AS x JOIN {second} AS y ON {' AND '.join(terms)} FOLLOWING {mode}{where}"
 
@@ -123,7 +179,10 @@ def sequences(draw: DrawFn) -> str:
 def unions(draw: DrawFn) -> str:
     """Two selections with columns of fitting types as one stream."""
     one, other = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
-    first, second = (f"SELECT item AS i, {draw(_integer(_names(s)))} AS v FROM {s.name}{draw(_where(_names(s)))}" for s in (one, other))
+    first, second = (
+        f"SELECT item AS i, {draw(_integer(_names(s)))} AS v FROM {s.name}{draw(_where(_names(s)))}"
+        for s in (one, other)
+    )
     return f"{first} UNION ALL {second}"
 
 
@@ -151,8 +210,12 @@ def nested(draw: DrawFn) -> str:
     """An aggregate over a sub-query: a projection, an aggregate, a join or a union."""
     inner = draw(
         st.sampled_from(STREAMS).map(lambda s: f"SELECT item, n FROM {s.name} WHERE n > 0")
-        | st.sampled_from(STREAMS).map(lambda s: f"SELECT item, count(*) AS n FROM {s.name} [RANGE 2 SECONDS] GROUP BY item")
-        | st.just(f"SELECT x.item AS item, y.n AS n FROM bids [RANGE 4 SECONDS] AS x LEFT JOIN moves [RANGE 4 SECONDS] AS y ON {_ON}")
+        | st.sampled_from(STREAMS).map(
+            lambda s: f"SELECT item, count(*) AS n FROM {s.name} [RANGE 2 SECONDS] GROUP BY item"
+        )
+        | st.just(
+            f"SELECT x.item AS item, y.n AS n FROM bids [RANGE 4 SECONDS] AS x LEFT JOIN moves [RANGE 4 SECONDS] AS y ON {_ON}"
+        )
         | st.just("SELECT item, n FROM bids UNION ALL SELECT item, n FROM moves")
     )
     names = {field.name: field.type for field in _ITEM_AND_N}
@@ -174,7 +237,11 @@ def imputations(draw: DrawFn) -> str:
     """Missing values from the stored table, by themselves, below a window or in a union."""
     stream = draw(st.sampled_from(STREAMS))
     value = draw(st.sampled_from(["n", "nullif(n, 1)", "nullif(n, n)"]))
-    key = draw(st.sampled_from(["x.item = items.item", "upper(x.item) = items.item", "lower(x.item) = items.item AND x.n = items.kind"]))
+    key = draw(
+        st.sampled_from(
+            ["x.item = items.item", "upper(x.item) = items.item", "lower(x.item) = items.item AND x.n = items.kind"]
+        )
+    )
     default = draw(st.sampled_from(["", " DEFAULT -1", " DEFAULT x.n + 1"]))
     inner = f"SELECT item, IMPUTE({value} USING items.kind ON {key}{default}) AS n FROM {stream.name} AS x{draw(_where(_names(stream)))}"
     form = draw(st.integers(0, 3))
@@ -184,7 +251,14 @@ def imputations(draw: DrawFn) -> str:
         return f"SELECT item, n FROM ({inner}) AS q WHERE n > 0 AND item <> 'b'"
     if form == 2:
         return f"{inner} UNION ALL SELECT item, n FROM bids"
-    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", {field.name: field.type for field in _ITEM_AND_N}, where=False, ordered=True))
+    return draw(
+        _aggregate(
+            f"({inner}) [{draw(_window())}] AS q",
+            {field.name: field.type for field in _ITEM_AND_N},
+            where=False,
+            ordered=True,
+        )
+    )
 
 
 _ON = "x.item = y.item"
@@ -210,7 +284,19 @@ def _integer(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
     if depth == 0 or draw(st.booleans()):
         return draw(leaf)
     one, other = draw(_integer(names, depth - 1)), draw(_integer(names, depth - 1))
-    form = draw(st.sampled_from(["({} + {})", "({} - {})", "({} * {})", "({} % {})", "coalesce({}, {})", "greatest({}, {})", "nullif({}, {})"]))
+    form = draw(
+        st.sampled_from(
+            [
+                "({} + {})",
+                "({} - {})",
+                "({} * {})",
+                "({} % {})",
+                "coalesce({}, {})",
+                "greatest({}, {})",
+                "nullif({}, {})",
+            ]
+        )
+    )
     return form.format(one, other)
 
 
@@ -224,13 +310,23 @@ def _condition(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
         "length(item) > 0", "CASE WHEN n > 2 THEN item = 'a' ELSE n < 0 END",
     ]  # fmt: skip
     forms += [f"{name} > 1.5" for name in _of(names, Type.DOUBLE)] + _of(names, Type.BOOLEAN)
-    comparison = st.builds("{} {} {}".format, _integer(names, 1), st.sampled_from(["=", "<>", "<", ">="]), _integer(names, 1))
+    comparison = st.builds(
+        "{} {} {}".format, _integer(names, 1), st.sampled_from(["=", "<>", "<", ">="]), _integer(names, 1)
+    )
     return draw(st.sampled_from(forms) | comparison)
 
 
 @st.composite
 def _scalar(draw: DrawFn, names: Mapping[str, Type]) -> str:
-    fixed = ["item", "upper(item)", "item || '-' || n", "n / 2", "CAST(n AS DOUBLE)", "CAST(n AS STRING)", "CASE WHEN n > 1 THEN 'big' ELSE item END"]
+    fixed = [
+        "item",
+        "upper(item)",
+        "item || '-' || n",
+        "n / 2",
+        "CAST(n AS DOUBLE)",
+        "CAST(n AS STRING)",
+        "CASE WHEN n > 1 THEN 'big' ELSE item END",
+    ]
     fixed += [f"{name} * 2 + n" for name in _of(names, Type.DOUBLE)]
     return draw(st.sampled_from(fixed) | _integer(names) | _condition(names, 1).map(lambda text: f"({text})"))
 
@@ -277,7 +373,9 @@ def _aggregate(draw: DrawFn, source: str, names: Mapping[str, Type], *, where: b
         f"stddev({number})",
         "count(DISTINCT item)",
     ]
-    choices += [f"sum({number} + 1)", f"sum({number}) + count(*)"] + (["first(item)", f"last({number})"] if ordered else [])
+    choices += [f"sum({number} + 1)", f"sum({number}) + count(*)"] + (
+        ["first(item)", f"last({number})"] if ordered else []
+    )
     calls = draw(st.lists(st.sampled_from(choices), min_size=1, max_size=3, unique=True))
     columns = ([f"{key} AS k"] if key else []) + [f"{call} AS a{i}" for i, call in enumerate(calls)]
     columns += draw(st.sampled_from([[], ["window_start", "window_end"], ["window_end AS w"]]))
@@ -289,5 +387,9 @@ def _aggregate(draw: DrawFn, source: str, names: Mapping[str, Type], *, where: b
 @st.composite
 def _joined(draw: DrawFn, stream: Stream, alias: str) -> str:
     size = draw(st.integers(1, 6))
-    window = draw(st.sampled_from([f"RANGE {size} SECONDS"] * 3 + ["NOW", "UNBOUNDED", f"ROWS {size}", f"PARTITION BY item ROWS {size}"]))
+    window = draw(
+        st.sampled_from(
+            [f"RANGE {size} SECONDS"] * 3 + ["NOW", "UNBOUNDED", f"ROWS {size}", f"PARTITION BY item ROWS {size}"]
+        )
+    )
     return f"{stream.name} [{window}] AS {alias}"

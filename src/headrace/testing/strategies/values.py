@@ -68,8 +68,13 @@ def histories(
     ticks = draw(st.lists(st.integers(0, until // step), min_size=least, max_size=most))
     # A tuple that arrives at ts + delay with delay <= skew is never late.
     delays = [draw(st.integers(0, skew // step)) if skew >= step else 0 for _ in ticks]
-    arrivals = sorted(zip((tick + delay for tick, delay in zip(ticks, delays, strict=True)), ticks, strict=True), key=lambda pair: pair[0])
-    return [Row(tick * step, _tuple(draw, schema, tick * step, time_column), seq) for seq, (_, tick) in enumerate(arrivals)]
+    arrivals = sorted(
+        zip((tick + delay for tick, delay in zip(ticks, delays, strict=True)), ticks, strict=True),
+        key=lambda pair: pair[0],
+    )
+    return [
+        Row(tick * step, _tuple(draw, schema, tick * step, time_column), seq) for seq, (_, tick) in enumerate(arrivals)
+    ]
 
 
 def expressions(schema: Schema, type_: Type, depth: int = 3) -> SearchStrategy[Expr]:
@@ -93,7 +98,11 @@ def predicates(schema: Schema, depth: int = 2) -> SearchStrategy[Expr]:
 def windows(schema: Schema) -> SearchStrategy[Window]:
     """Windows of every kind over tuples of a schema."""
     spans = st.integers(1, 12).map(lambda n: n * SECOND)
-    by = st.lists(st.sampled_from([Column(field.name, field.type) for field in schema]), max_size=1).map(tuple) if len(schema) else st.just(())
+    by = (
+        st.lists(st.sampled_from([Column(field.name, field.type) for field in schema]), max_size=1).map(tuple)
+        if len(schema)
+        else st.just(())
+    )
     counts = st.integers(1, 4)
     return st.one_of(
         spans.map(lambda size: Range(size, size)),
@@ -112,7 +121,12 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
     calls: list[AggregateCall] = []
     for i in range(draw(st.integers(1, 3))):
         field = draw(st.sampled_from(schema.fields))
-        choices: list[tuple[str, Type]] = [("count", Type.BIGINT), ("count_distinct", Type.BIGINT), ("min", field.type), ("max", field.type)]
+        choices: list[tuple[str, Type]] = [
+            ("count", Type.BIGINT),
+            ("count_distinct", Type.BIGINT),
+            ("min", field.type),
+            ("max", field.type),
+        ]
         if ordered:
             choices += [("first", field.type), ("last", field.type)]
         if field.type.is_numeric:
@@ -152,18 +166,26 @@ def _integers(below: _Below) -> SearchStrategy[Expr]:
         | _calls(("neg", "abs"), number)
         | _calls(("length",), text)
         | _calls(("floor", "ceil"), below(Type.DOUBLE))
-        | st.builds(lambda when, then, other: Case(((when, then),), other, Type.BIGINT), below(Type.BOOLEAN), number, number)
+        | st.builds(
+            lambda when, then, other: Case(((when, then),), other, Type.BIGINT), below(Type.BOOLEAN), number, number
+        )
     )
 
 
 def _floats(below: _Below) -> SearchStrategy[Expr]:
     number, whole = below(Type.DOUBLE), below(Type.BIGINT)
-    return _calls(("+", "-", "*", "coalesce", "greatest"), number, number | whole) | _calls(("neg", "abs", "round"), number)
+    return _calls(("+", "-", "*", "coalesce", "greatest"), number, number | whole) | _calls(
+        ("neg", "abs", "round"), number
+    )
 
 
 def _strings(below: _Below) -> SearchStrategy[Expr]:
     text = below(Type.STRING)
-    return _calls(("||",), text, text | below(Type.BIGINT)) | _calls(("upper", "lower", "trim"), text) | _calls(("coalesce", "nullif"), text, text)
+    return (
+        _calls(("||",), text, text | below(Type.BIGINT))
+        | _calls(("upper", "lower", "trim"), text)
+        | _calls(("coalesce", "nullif"), text, text)
+    )
 
 
 def _booleans(below: _Below) -> SearchStrategy[Expr]:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.analysis.capacity.capacity import Path, Stage, operator_release, path_capacity, path_cost, path_release, segment_release
+from headrace.analysis.capacity.capacity import (
+    Path,
+    Stage,
+    operator_release,
+    path_capacity,
+    path_cost,
+    path_release,
+    segment_release,
+)
 from headrace.analysis.capacity.segments import greedy_segments, memory_optimal_segments, prune, simplified_segments
 
 
@@ -73,7 +81,9 @@ def test_4_6_segments_of_a_complex_path() -> None:
     assert operator_release(COMPLEX.branches[0].stages[0], consumers=0) == pytest.approx(40)
     assert operator_release(COMPLEX.branches[1].stages[0]) == pytest.approx(14)
     shared = Path((COMPLEX.stages[1],), (Path((Stage("B1", 40, 0.0),)), Path((Stage("to B2a", 1e12, 1.0),))))
-    assert segment_release(shared) == pytest.approx(20)  # (6.7): B1 gives its results away, the other branch stores a copy
+    assert segment_release(shared) == pytest.approx(
+        20
+    )  # (6.7): B1 gives its results away, the other branch stores a copy
 
 
 def test_4_6_fifo_and_chain_paths_have_equal_capacities() -> None:
@@ -93,7 +103,9 @@ def test_segments_within_others_are_pruned() -> None:
 
 trees = st.recursive(
     st.tuples(st.floats(1, 100), st.floats(0.05, 1.5), st.just(())),
-    lambda inner: st.tuples(st.floats(1, 100), st.floats(0.05, 1.5), st.lists(inner, min_size=1, max_size=2).map(tuple)),
+    lambda inner: st.tuples(
+        st.floats(1, 100), st.floats(0.05, 1.5), st.lists(inner, min_size=1, max_size=2).map(tuple)
+    ),
     max_leaves=4,
 )
 

@@ -61,8 +61,14 @@ def test_paths_that_came_and_went_leave_nothing(stay: list[str], go: list[str]) 
         fresh.insert(path)
     assert trie.shared() == fresh.shared()
     prefixes = Counter(path[:end] for path in stay for end in range(1, len(path) + 1))
-    covered = ["".join((*shared.prefix, *shared.labels[: end + 1])) for shared in trie.shared() for end in range(len(shared.labels))]
-    assert sorted(covered) == sorted(prefix for prefix, count in prefixes.items() if count > 1)  # disjoint, and all of them
+    covered = [
+        "".join((*shared.prefix, *shared.labels[: end + 1]))
+        for shared in trie.shared()
+        for end in range(len(shared.labels))
+    ]
+    assert sorted(covered) == sorted(
+        prefix for prefix, count in prefixes.items() if count > 1
+    )  # disjoint, and all of them
 
 
 @given(st.lists(st.sampled_from(["ABDF", "ABCEH", "ABCEG", "AB", "DF", "DEH"]), min_size=1, max_size=6))

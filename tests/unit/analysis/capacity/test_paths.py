@@ -25,14 +25,19 @@ def test_each_stream_has_a_path_through_the_joins() -> None:
 
 
 def test_4_2_capacity_of_a_path_in_a_network() -> None:
-    stations = (Station("select", (Feed("s", 0.2),), constant(1.0)), Station("join", (Feed("select", 0.8),), constant(5.0)))
+    stations = (
+        Station("select", (Feed("s", 0.2),), constant(1.0)),
+        Station("join", (Feed("select", 0.8),), constant(5.0)),
+    )
     (only,) = stream_paths(Network({"s": 0.1}, stations, {"q": "join"}))
     assert path_capacity(only.path) == pytest.approx(0.5)
     assert memory_optimal_segments(only.path) == [("select",), ("join",)]
 
 
 networks = st.lists(
-    st.tuples(st.lists(st.integers(0, 8), min_size=1, max_size=2), st.floats(0.05, 1.2), st.floats(1e-4, 1e-2)), min_size=1, max_size=7
+    st.tuples(st.lists(st.integers(0, 8), min_size=1, max_size=2), st.floats(0.05, 1.2), st.floats(1e-4, 1e-2)),
+    min_size=1,
+    max_size=7,
 )
 
 
@@ -46,7 +51,9 @@ def test_costs_of_all_paths_add_up_to_the_utilisation(drawn: list[tuple[list[int
         stations.append(Station(f"o{number}", feeds, constant(service)))
         names.append(f"o{number}")
     network = Network({"s": 3.0, "t": 2.0}, tuple(stations), {"q": names[-1]})
-    assert sum(each.rate * path_cost(each.path) for each in stream_paths(network)) == pytest.approx(forecast(network).utilisation)
+    assert sum(each.rate * path_cost(each.path) for each in stream_paths(network)) == pytest.approx(
+        forecast(network).utilisation
+    )
 
 
 def test_queries_that_share_a_beginning_are_one_path_with_branches() -> None:

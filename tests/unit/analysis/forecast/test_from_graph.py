@@ -71,7 +71,12 @@ def test_a_stream_of_unknown_rate_is_assumed() -> None:
 
 
 def test_shared_vertices_are_one_station_and_a_stream_is_read_once() -> None:
-    found = made(Facts(RATES), "SELECT item FROM bids WHERE price > 10", "SELECT item FROM bids WHERE price > 10", "SELECT who FROM bids")
+    found = made(
+        Facts(RATES),
+        "SELECT item FROM bids WHERE price > 10",
+        "SELECT item FROM bids WHERE price > 10",
+        "SELECT who FROM bids",
+    )
     kinds = sorted(found.kinds.values())
     assert kinds.count("filter") == 1
     assert set(found.network.queries) == {"q0", "q1", "q2"}
@@ -106,20 +111,33 @@ def test_a_join_of_three_streams_keeps_joined_tuples_as_long_as_their_parts() ->
         "JOIN bids [RANGE 20 SECONDS] AS c ON c.item = a.item"
     )
     found = made(Facts(RATES), query)
-    windows = sorted(feed.window for station in found.network.stations if found.kinds[station.name] == "join" for feed in station.feeds)
+    windows = sorted(
+        feed.window
+        for station in found.network.stations
+        if found.kinds[station.name] == "join"
+        for feed in station.feeds
+    )
     assert windows == [5, 5, 10, 20]
 
 
 @pytest.mark.parametrize(
     ("query", "kind", "rate"),
     [
-        ("SELECT item, count(*) AS n FROM bids [RANGE 10 SECONDS SLIDE 2 SECONDS] GROUP BY item", "paneaggregate", GROUPS / 2),
+        (
+            "SELECT item, count(*) AS n FROM bids [RANGE 10 SECONDS SLIDE 2 SECONDS] GROUP BY item",
+            "paneaggregate",
+            GROUPS / 2,
+        ),
         ("SELECT count(*) AS n FROM bids [RANGE 10 SECONDS]", "paneaggregate", 0.1),
         ("SELECT item, count(*) AS n FROM bids [RANGE 10 SECONDS SLIDE TUPLE] GROUP BY item", "slidingaggregate", 1000),
         ("SELECT count(*) AS n FROM bids [ROWS 100 SLIDE 10]", "rowsaggregate", 100),
         ("SELECT item, count(*) AS n FROM bids [SESSION 5 SECONDS] GROUP BY item", "sessionaggregate", GROUPS / 5),
         ("SELECT item FROM bids UNION ALL SELECT item FROM asks", "union", 1200),
-        ("SELECT b.item FROM bids [RANGE 9 SECONDS] AS b JOIN asks AS a ON a.item = b.item FOLLOWING RECENT", "sequencejoin", 200),
+        (
+            "SELECT b.item FROM bids [RANGE 9 SECONDS] AS b JOIN asks AS a ON a.item = b.item FOLLOWING RECENT",
+            "sequencejoin",
+            200,
+        ),
     ],
 )
 def test_windows_give_results_at_their_own_pace(query: str, kind: str, rate: float) -> None:
@@ -162,7 +180,9 @@ def test_every_operator_has_a_service_time() -> None:
 
 def test_a_report_says_what_holds_and_what_would_make_the_rest_hold() -> None:
     found = made(Facts(RATES, elsewhere=0.1, services={"filter": 9.3e-4}), "SELECT item FROM bids WHERE price > 10")
-    promised = qos_of({"latency": "300 ms", "latency.class": "MUST", "memory": "1 GB", "throughput": "600/s", "error": 0.5})
+    promised = qos_of(
+        {"latency": "300 ms", "latency.class": "MUST", "memory": "1 GB", "throughput": "600/s", "error": 0.5}
+    )
     shown = report(found, {"q0": promised})
     assert not shown.kept
     lines = {line.measure: line for line in shown.promises}
@@ -171,8 +191,14 @@ def test_a_report_says_what_holds_and_what_would_make_the_rest_hold() -> None:
     assert lines["latency"].shed is not None
     text = format_report(shown)
     assert "latency at most 300 ms MUST: BROKEN" in text
-    assert f"a processor {lines['latency'].speed:.3g} times as fast or shedding {lines['latency'].shed:.1%} of its streams (within" in text
-    assert "throughput at least 600/s BEST EFFORT: BROKEN, 500/s is predicted; neither a faster processor nor shedding would help" in text
+    assert (
+        f"a processor {lines['latency'].speed:.3g} times as fast or shedding {lines['latency'].shed:.1%} of its streams (within"
+        in text
+    )
+    assert (
+        "throughput at least 600/s BEST EFFORT: BROKEN, 500/s is predicted; neither a faster processor nor shedding would help"
+        in text
+    )
     assert "* assumed, not measured" in text
     assert report(found, {"q0": promised}, speed=lines["latency"].speed * 1.01).kept
 
@@ -186,5 +212,12 @@ def test_an_overloaded_processor_is_named() -> None:
 
 
 def test_times_and_sizes_are_written_for_people() -> None:
-    assert [seconds(value) for value in (0, 5e-10, 2.5e-6, 0.0123, 4, float("inf"))] == ["0", "0.5 ns", "2.5 us", "12.3 ms", "4 s", "without end"]
+    assert [seconds(value) for value in (0, 5e-10, 2.5e-6, 0.0123, 4, float("inf"))] == [
+        "0",
+        "0.5 ns",
+        "2.5 us",
+        "12.3 ms",
+        "4 s",
+        "without end",
+    ]
     assert [size(value) for value in (12, 2048, 3 * 2**20, 2**31)] == ["12 B", "2 kB", "3 MB", "2 GB"]

@@ -44,7 +44,9 @@ def test_the_stated_speed_keeps_the_latency_and_a_slightly_lower_one_does_not(ra
 
 @given(st.floats(1000, 6000), st.floats(200, 400))
 @settings(deadline=None, max_examples=40)
-def test_the_stated_share_to_shed_keeps_the_latency_and_a_slightly_smaller_one_does_not(rate: float, promised: float) -> None:
+def test_the_stated_share_to_shed_keeps_the_latency_and_a_slightly_smaller_one_does_not(
+    rate: float, promised: float
+) -> None:
     network = reference_plan(rate)
     check = only(network, latency(promised))
     share = smallest_shed(network, check)
@@ -74,7 +76,12 @@ def test_the_stated_remedies_keep_the_memory(rate: float, promised: float) -> No
 def test_rates_may_grow_as_far_as_stated_and_no_further(rate: float, promised: float) -> None:
     network = reference_plan(rate)
     factor = largest_growth(network, "q", latency(promised))
-    at = lambda times: only(with_rates(network, {name: value * times for name, value in network.streams.items()}), latency(promised))  # noqa: E731
+
+    def at(times):
+        return only(
+            with_rates(network, {name: value * times for name, value in network.streams.items()}), latency(promised)
+        )
+
     assert at(factor).holds
     assert not at(factor * 1.001).holds
 
@@ -105,7 +112,10 @@ def test_overload_is_mended_by_either() -> None:
 
 
 def timed(rate: float) -> Network:
-    stations = (Station("a", (Feed("s"),), constant(0.01)), Station("w", (Feed("a", 10 / rate),), constant(0.0001), emits="timed"))
+    stations = (
+        Station("a", (Feed("s"),), constant(0.01)),
+        Station("w", (Feed("a", 10 / rate),), constant(0.0001), emits="timed"),
+    )
     return Network({"s": rate}, stations, {"q": "w"}, elsewhere=0.1)
 
 

@@ -30,7 +30,11 @@ def test_3_9_weights_of_the_paths() -> None:
     network = reference_plan()
     through = {"O1": 0.24288 * 0.30703 * 0.308514, "O2": 0.487534 * 0.300177 * 0.308514, "O4": 0.36534 * 0.307712}
     out = flow(network).out["O5"]
-    assert {name: round(1000 * share / out, 4) for name, share in through.items()} == {"O1": 0.1274, "O2": 0.2500, "O4": 0.6226}
+    assert {name: round(1000 * share / out, 4) for name, share in through.items()} == {
+        "O1": 0.1274,
+        "O2": 0.2500,
+        "O4": 0.6226,
+    }
 
 
 def test_3_9_simulated() -> None:
@@ -47,7 +51,11 @@ def plan(shape: str, load: float) -> Network:
     """Plans of several shapes whose processor has this load."""
     stations = {
         "path": (_station("a", 3, Feed("s", 0.6)), _station("b", 5, Feed("a", 0.5)), _station("c", 8, Feed("b"))),
-        "join": (_station("a", 3, Feed("s", 0.5)), _station("b", 2, Feed("t", 0.9)), _station("c", 9, Feed("a", 0.4), Feed("b", 0.3))),
+        "join": (
+            _station("a", 3, Feed("s", 0.5)),
+            _station("b", 2, Feed("t", 0.9)),
+            _station("c", 9, Feed("a", 0.4), Feed("b", 0.3)),
+        ),
         "shared": (
             _station("a", 3, Feed("s", 0.7)),
             _station("b", 4, Feed("a", 0.2)),
@@ -91,7 +99,10 @@ def test_micro_batches_deliver_when_they_end(shape: str, load: float) -> None:
 @settings(deadline=None)
 def test_latency_and_queues_grow_with_the_rate(shape: str, load: float, factor: float) -> None:
     network = plan(shape, load)
-    before, after = forecast(network), forecast(with_rates(network, {name: rate * factor for name, rate in network.streams.items()}))
+    before, after = (
+        forecast(network),
+        forecast(with_rates(network, {name: rate * factor for name, rate in network.streams.items()})),
+    )
     assert after.queries["q"].latency > before.queries["q"].latency
     assert after.queries["q"].memory > before.queries["q"].memory
     assert after.queries["q"].throughput == pytest.approx(before.queries["q"].throughput * factor)
@@ -120,7 +131,9 @@ def test_exhaustive_service_waits_no_longer_than_gated() -> None:
 
 def test_weights_change_how_often_a_station_runs() -> None:
     network = reference_plan()
-    twice = replace(network, stations=tuple(replace(each, weight=2.0 if each.name == "O1" else 1.0) for each in network.stations))
+    twice = replace(
+        network, stations=tuple(replace(each, weight=2.0 if each.name == "O1" else 1.0) for each in network.stations)
+    )
     visits = solve_round(twice, flow(twice)).visits
     assert visits["O1"].cycle == pytest.approx(visits["O3"].cycle / 2)
     assert forecast(twice).stations["O1"].wait < forecast(network).stations["O1"].wait
@@ -137,8 +150,15 @@ def test_work_outside_lengthens_the_vacations() -> None:
 
 def test_an_exchange_costs_a_round() -> None:
     network = plan("path", 0.5)
-    moved = replace(network, stations=tuple(replace(each, feeds=(replace(each.feeds[0], exchanged=each.name == "b"),)) for each in network.stations))
-    assert forecast(moved).queries["q"].latency == pytest.approx(forecast(network).queries["q"].latency + forecast(network).round)
+    moved = replace(
+        network,
+        stations=tuple(
+            replace(each, feeds=(replace(each.feeds[0], exchanged=each.name == "b"),)) for each in network.stations
+        ),
+    )
+    assert forecast(moved).queries["q"].latency == pytest.approx(
+        forecast(network).queries["q"].latency + forecast(network).round
+    )
 
 
 def test_state_is_what_windows_hold() -> None:

@@ -32,7 +32,9 @@ def lindley(gaps: np.ndarray, services: np.ndarray) -> np.ndarray:
         pytest.param((150, 75), (1 / 440, 1 / 220), 0.00365, 0.8218, id="table 5.2, experiment 3"),
     ],
 )
-def test_3_8_waits_and_queues_of_the_join(rates: tuple[float, float], services: tuple[float, float], wait: float, waiting: float) -> None:
+def test_3_8_waits_and_queues_of_the_join(
+    rates: tuple[float, float], services: tuple[float, float], wait: float, waiting: float
+) -> None:
     queue = JoinQueue(rates, services).solve()
     assert queue.wait == pytest.approx(wait, abs=6e-6)
     assert queue.waiting == pytest.approx(waiting, rel=1e-4)
@@ -40,14 +42,22 @@ def test_3_8_waits_and_queues_of_the_join(rates: tuple[float, float], services: 
 
 @pytest.mark.parametrize(
     ("rates", "services", "utilisation"),
-    [((100, 100), (1 / 209.4,) * 2, 0.9551), ((90, 90), (1 / 209.4,) * 2, 0.8596), ((150, 75), (1 / 440, 1 / 220), 0.6818)],
+    [
+        ((100, 100), (1 / 209.4,) * 2, 0.9551),
+        ((90, 90), (1 / 209.4,) * 2, 0.8596),
+        ((150, 75), (1 / 440, 1 / 220), 0.6818),
+    ],
 )
 def test_3_8_utilisations(rates: tuple[float, float], services: tuple[float, float], utilisation: float) -> None:
     assert JoinQueue(rates, services).utilisation == pytest.approx(utilisation, abs=5e-5)
 
 
-@pytest.mark.parametrize(("rates", "services", "mean"), [((100, 100), (1 / 209.4,) * 2, 0.05003), ((150, 75), (1 / 440, 1 / 220), 0.00330)])
-def test_3_3_mean_of_the_approximate_distribution_of_waits(rates: tuple[float, float], services: tuple[float, float], mean: float) -> None:
+@pytest.mark.parametrize(
+    ("rates", "services", "mean"), [((100, 100), (1 / 209.4,) * 2, 0.05003), ((150, 75), (1 / 440, 1 / 220), 0.00330)]
+)
+def test_3_3_mean_of_the_approximate_distribution_of_waits(
+    rates: tuple[float, float], services: tuple[float, float], mean: float
+) -> None:
     join = JoinQueue(rates, services)
     assert join.utilisation / -join.decay() == pytest.approx(mean, abs=5e-6)
     assert join.waits_at_most(0.0) == pytest.approx(1 - join.utilisation)
@@ -58,7 +68,12 @@ def test_3_3_probabilities_of_few_tuples_have_a_closed_form() -> None:
     join = JoinQueue((150, 75), (1 / 440, 1 / 220))
     shares = join.distribution()
     rho, rate = join.utilisation, 225
-    c = [sum(own / rate * math.exp(-rate * d) * (rate * d) ** k for own, d in zip(join.rates, join.services, strict=True)) for k in range(2)]
+    c = [
+        sum(
+            own / rate * math.exp(-rate * d) * (rate * d) ** k for own, d in zip(join.rates, join.services, strict=True)
+        )
+        for k in range(2)
+    ]
     assert shares[0] == pytest.approx(1 - rho)
     assert shares[1] == pytest.approx((1 - rho) * (1 / c[0] - 1))
     assert shares[2] == pytest.approx((1 - rho) * (1 - c[0] - c[1]) / c[0] ** 2)  # E-5
@@ -66,7 +81,9 @@ def test_3_3_probabilities_of_few_tuples_have_a_closed_form() -> None:
 
 @given(st.floats(1, 200), st.floats(1, 200), st.floats(1e-4, 1e-2), st.floats(1e-4, 1e-2), st.floats(0.05, 0.95))
 @settings(deadline=None, max_examples=40)
-def test_3_3_distribution_sums_to_one_and_has_the_mean_of_5_8(first: float, second: float, d1: float, d2: float, rho: float) -> None:
+def test_3_3_distribution_sums_to_one_and_has_the_mean_of_5_8(
+    first: float, second: float, d1: float, d2: float, rho: float
+) -> None:
     scale = rho / (first * d1 + second * d2)
     join = JoinQueue((first * scale, second * scale), (d1, d2))
     shares = join.distribution()
@@ -75,7 +92,10 @@ def test_3_3_distribution_sums_to_one_and_has_the_mean_of_5_8(first: float, seco
 
 
 def test_3_3_scaling_law_keeps_the_queue_and_divides_the_wait() -> None:
-    once, tenfold = JoinQueue((100, 50), (1 / 300, 1 / 200)).solve(), JoinQueue((1000, 500), (1 / 3000, 1 / 2000)).solve()
+    once, tenfold = (
+        JoinQueue((100, 50), (1 / 300, 1 / 200)).solve(),
+        JoinQueue((1000, 500), (1 / 3000, 1 / 2000)).solve(),
+    )
     assert tenfold.number == pytest.approx(once.number)
     assert tenfold.wait == pytest.approx(once.wait / 10)
 
@@ -99,7 +119,10 @@ def test_3_3_formulas_agree_with_a_simulation(rho: float) -> None:
     for services, queue in (
         (np.full(len(gaps), rho), queues.deterministic(1.0, 1 / rho)),
         (random.exponential(rho, len(gaps)), queues.exponential(1.0, 1 / rho)),
-        (random.choice([rho / 2, rho * 2], len(gaps), p=[2 / 3, 1 / 3]), queues.general(1.0, Moments(rho, rho**2 * 1.5))),
+        (
+            random.choice([rho / 2, rho * 2], len(gaps), p=[2 / 3, 1 / 3]),
+            queues.general(1.0, Moments(rho, rho**2 * 1.5)),
+        ),
     ):
         waits = lindley(gaps, services)
         assert waits.mean() == pytest.approx(queue.wait, rel=0.03)
@@ -121,7 +144,9 @@ def test_3_3_one_queue_in_three_forms() -> None:
     for rho in (0.1, 0.5, 0.9):
         assert queues.general(rho, constant(1.0)).wait == pytest.approx(queues.deterministic(rho, 1.0).wait)
         assert queues.general(rho, exponential(1.0)).wait == pytest.approx(queues.exponential(rho, 1.0).wait)
-        assert queues.deterministic(rho, 1.0).number == pytest.approx(rho * queues.deterministic(rho, 1.0).sojourn)  # Little
+        assert queues.deterministic(rho, 1.0).number == pytest.approx(
+            rho * queues.deterministic(rho, 1.0).sojourn
+        )  # Little
 
 
 def test_conditions_are_tried_until_one_decides() -> None:
@@ -130,7 +155,10 @@ def test_conditions_are_tried_until_one_decides() -> None:
     assert found.square == pytest.approx(0.5 * 1 + 0.125 * 9 + 0.375 * 36)
 
 
-@pytest.mark.parametrize("make", [lambda: queues.deterministic(2, 1), lambda: queues.exponential(1, 1), lambda: JoinQueue((1, 1), (1, 1)).solve()])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: queues.deterministic(2, 1), lambda: queues.exponential(1, 1), lambda: JoinQueue((1, 1), (1, 1)).solve()],
+)
 def test_too_much_load_waits_without_end(make: object) -> None:
     queue = make()  # type: ignore[operator]
     assert math.isinf(queue.wait)

@@ -13,7 +13,10 @@ from headrace.analysis.queueing.queues import general
 from headrace.analysis.queueing.vacations import vacation_queue
 
 
-@pytest.mark.parametrize(("discipline", "empty", "wait", "simulated"), [("exhaustive", 0.5714, 2.670, 2.651), ("gated", 0.3318, 4.618, 4.608)])
+@pytest.mark.parametrize(
+    ("discipline", "empty", "wait", "simulated"),
+    [("exhaustive", 0.5714, 2.670, 2.651), ("gated", 0.3318, 4.618, 4.608)],
+)
 def test_3_9_single_operator(discipline: str, empty: float, wait: float, simulated: float) -> None:
     queue = vacation_queue(0.5, exponential(1), constant(0.3), exponential(1.5), discipline)  # type: ignore[arg-type]
     assert queue.empty == pytest.approx(empty, abs=5e-5)
@@ -22,7 +25,9 @@ def test_3_9_single_operator(discipline: str, empty: float, wait: float, simulat
 
 
 def test_e_7_cycle_of_non_empty_rounds() -> None:
-    assert vacation_queue(0.5, exponential(1), constant(0.3), exponential(1.5), "exhaustive").cycle == pytest.approx(7.60, abs=5e-3)
+    assert vacation_queue(0.5, exponential(1), constant(0.3), exponential(1.5), "exhaustive").cycle == pytest.approx(
+        7.60, abs=5e-3
+    )
 
 
 def test_e_9_gated_wait_with_rare_arrivals() -> None:
@@ -31,7 +36,9 @@ def test_e_9_gated_wait_with_rare_arrivals() -> None:
 
 @given(st.floats(0.05, 0.9), st.floats(0.01, 2), st.floats(20, 60))
 @settings(deadline=None)
-def test_3_4_gated_waits_longer_by_a_known_time_when_no_visit_finds_nothing(rho: float, setup: float, vacation: float) -> None:
+def test_3_4_gated_waits_longer_by_a_known_time_when_no_visit_finds_nothing(
+    rho: float, setup: float, vacation: float
+) -> None:
     """(U1 + rho V1)/(1 - rho), for long vacations."""
     args = (10.0, constant(rho / 10), constant(setup), constant(vacation))
     gated, exhaustive = vacation_queue(*args), vacation_queue(*args, "exhaustive")
@@ -53,7 +60,9 @@ def test_3_4_rounds_are_consistent(rho: float, setup: float, vacation: float) ->
 
 
 def test_3_4_without_vacations_a_queue_is_m_g_1() -> None:
-    assert vacation_queue(0.7, exponential(1), constant(0), constant(0)).wait == pytest.approx(general(0.7, exponential(1)).wait)
+    assert vacation_queue(0.7, exponential(1), constant(0), constant(0)).wait == pytest.approx(
+        general(0.7, exponential(1)).wait
+    )
 
 
 def test_3_4_exhaustive_service_agrees_with_a_simulation() -> None:
@@ -81,4 +90,6 @@ def test_3_4_a_tuple_of_the_later_child_waits_for_those_of_the_earlier() -> None
 
 
 def test_3_4_batches_of_a_child_that_runs_more_often_are_spread_over_its_cycles() -> None:
-    assert batch_waits((Batch(10, 1.0, 1.0, 50, gap=0, runs=3),), 1.0, 0.0) == ((30 - 1) / 2 + 9 / 2 + (3 - 1) / 2 * 50,)
+    assert batch_waits((Batch(10, 1.0, 1.0, 50, gap=0, runs=3),), 1.0, 0.0) == (
+        (30 - 1) / 2 + 9 / 2 + (3 - 1) / 2 * 50,
+    )

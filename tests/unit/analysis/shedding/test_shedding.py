@@ -37,7 +37,16 @@ def test_7_5_worked_example_load() -> None:
 
 @pytest.mark.parametrize(
     ("place", "weight"),
-    [("A", 0.39867), ("B", 0.33289), ("C", 0.26307), ("E", 0.19656), ("D", 0.27467), ("F", 0.11680), ("G", 0.12499), ("H", 0.12398)],
+    [
+        ("A", 0.39867),
+        ("B", 0.33289),
+        ("C", 0.26307),
+        ("E", 0.19656),
+        ("D", 0.27467),
+        ("F", 0.11680),
+        ("G", 0.12499),
+        ("H", 0.12398),
+    ],
 )
 def test_7_9_worked_example_place_weight(place: str, weight: float) -> None:
     assert places_of(PATHS, STAGES, test=TEST)[place].weight == pytest.approx(weight, abs=5e-6)
@@ -80,13 +89,17 @@ def clusters(draw: st.DrawFn) -> tuple[tuple[QueryPath, ...], dict[str, Stage]]:
     for number, way in enumerate(ways):
         labels = ("s", *(way[: end + 1] for end in range(len(way))), f"out{number}")
         paths.append(QueryPath(f"q{number}", labels, rate, draw(st.floats(0, 0.9))))
-    stages = {label: Stage(label, draw(st.floats(100, 1e5)), draw(shares_of_one)) for path in paths for label in path.labels}
+    stages = {
+        label: Stage(label, draw(st.floats(100, 1e5)), draw(shares_of_one)) for path in paths for label in path.labels
+    }
     return tuple(paths), stages
 
 
 @settings(deadline=None, max_examples=60)
 @given(chains(), st.floats(1, 1e4), st.floats(0.01, 1))
-def test_the_leaf_wins_if_a_shedder_costs_nothing(chain: tuple[dict[str, Stage], tuple[str, ...]], rate: float, error: float) -> None:
+def test_the_leaf_wins_if_a_shedder_costs_nothing(
+    chain: tuple[dict[str, Stage], tuple[str, ...]], rate: float, error: float
+) -> None:
     stages, names = chain
     found = places_of((QueryPath("q", names, rate, error),), stages)
     assert path_weight(list(found.values())) == pytest.approx(found["a"].weight)
@@ -108,7 +121,9 @@ def test_a_later_place_wins_if_the_test_costs_more_than_is_freed_before_it() -> 
     stages = {"a": Stage("a", 1e6, 0.01), "b": Stage("b", 100.0)}
     found = places_of((QueryPath("q", ("a", "b"), 1000, 0.1),), stages, test=2e-5)
     assert found["a"].weight < 0 < found["b"].weight
-    assert [place.label for place in choose_places((QueryPath("q", ("a", "b"), 1000, 0.1),), stages, test=2e-5)] == ["b"]
+    assert [place.label for place in choose_places((QueryPath("q", ("a", "b"), 1000, 0.1),), stages, test=2e-5)] == [
+        "b"
+    ]
 
 
 def test_no_place_where_every_shedder_costs_more_than_it_frees() -> None:
@@ -131,7 +146,9 @@ def test_phi_is_the_sum_over_distinct_operators(cluster: tuple[tuple[QueryPath, 
 
 @settings(deadline=None, max_examples=150)
 @given(clusters(), st.floats(0, 1e-5), st.floats(0.01, 3))
-def test_no_query_loses_more_than_it_bears(cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]], test: float, missing: float) -> None:
+def test_no_query_loses_more_than_it_bears(
+    cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]], test: float, missing: float
+) -> None:
     paths, stages = cluster
     barred = frozenset({"s"})
     places = choose_places(paths, stages, test=test, barred=barred)
@@ -147,7 +164,9 @@ def test_no_query_loses_more_than_it_bears(cluster: tuple[tuple[QueryPath, ...],
 
 @settings(deadline=None, max_examples=100)
 @given(clusters(), st.floats(0.001, 3))
-def test_what_is_freed_and_what_is_short_are_what_is_missing(cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]], missing: float) -> None:
+def test_what_is_freed_and_what_is_short_are_what_is_missing(
+    cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]], missing: float
+) -> None:
     places = choose_places(*cluster)
     for found in (allocate(missing, places), allocate_by_level(missing, [rank(place) for place in places])):
         assert sum(shed.freed for shed in found.sheds) + found.shortfall == pytest.approx(missing)

@@ -26,7 +26,9 @@ SEGMENT, PLACE = Column("segment", Type.INT), Column("place", Type.STRING)
 def save(folder, form, values):
     folder.mkdir(parents=True, exist_ok=True)
     rows = pl.DataFrame({"v": values}, schema={"v": pl.Int32})
-    write = {"parquet": rows.write_parquet, "csv": rows.write_csv, "json": rows.write_ndjson, "arrow": rows.write_ipc}[form]
+    write = {"parquet": rows.write_parquet, "csv": rows.write_csv, "json": rows.write_ndjson, "arrow": rows.write_ipc}[
+        form
+    ]
     write(folder / f"{values[0]}.{form}")
 
 
@@ -72,7 +74,9 @@ def test_files_that_nobody_needs_are_not_opened(tmp_path, form):
     assert rows == [(10, 1), (11, 1)]
     assert sum(one.records for one in skipped) == (0 if form in ("csv", "json") else 6)
     assert all(one.size > 0 for one in skipped)
-    assert files.latest_without(None, None, [pattern((SEGMENT, unequal(1)))], now=0, limit=8) == [4, 0], "they count for little"
+    assert files.latest_without(None, None, [pattern((SEGMENT, unequal(1)))], now=0, limit=8) == [4, 0], (
+        "they count for little"
+    )
     assert files.latest(None, now=0, limit=2)[0] < 3
 
 
@@ -95,7 +99,9 @@ def test_a_file_with_a_time_column_must_be_opened_unless_its_directory_says_the_
     assert skipped.newest == 1_767_225_605_000_000
     save(tmp_path / "more" / "segment=1", "csv", [7])
     where = Connector("FILES", {"path": str(tmp_path / "more"), "format": "csv"})
-    files = FilesSource(Stream("t", Schema.of(segment=Type.INT, v=Type.TIMESTAMP), where, Timing.EXTERNAL, "v"), tmp_path / "checkpoint")
+    files = FilesSource(
+        Stream("t", Schema.of(segment=Type.INT, v=Type.TIMESTAMP), where, Timing.EXTERNAL, "v"), tmp_path / "checkpoint"
+    )
     assert read(files, None, [pattern((SEGMENT, equal(1)))])[1] == [], "else time would stand still"
 
 
@@ -124,7 +130,10 @@ def test_new_directories_and_new_files_in_old_ones_are_found(tmp_path):
 def test_a_glob_and_a_table_know_their_directories(tmp_path):
     save(tmp_path / "data" / "segment=1", "csv", [1])
     save(tmp_path / "data" / "segment=2", "csv", [2])
-    assert read(source(tmp_path, "csv", Schema.of(v=Type.INT, segment=Type.INT), path="data/*/*.csv"))[0] == [(1, 1), (2, 2)]
+    assert read(source(tmp_path, "csv", Schema.of(v=Type.INT, segment=Type.INT), path="data/*/*.csv"))[0] == [
+        (1, 1),
+        (2, 2),
+    ]
     where = Connector("FILES", {"path": str(tmp_path / "data"), "format": "csv"})
     schema = infer_schema(where)
     assert [(field.name, field.type) for field in schema] == [("v", Type.BIGINT), ("segment", Type.BIGINT)]
@@ -135,7 +144,9 @@ def test_feedback_leaves_whole_files_unread(tmp_path):
     for segment in range(9):
         folder = tmp_path / "data" / f"segment={segment}"
         folder.mkdir(parents=True)
-        rows = pl.DataFrame({"at": [START + dt.timedelta(seconds=second) for second in range(40)], "speed": [50.0] * 40})
+        rows = pl.DataFrame(
+            {"at": [START + dt.timedelta(seconds=second) for second in range(40)], "speed": [50.0] * 40}
+        )
         rows.write_parquet(folder / "0.parquet", statistics=True)
     with Session(tmp_path / "checkpoint", host="local") as session:
         session.execute(f"""

@@ -50,7 +50,9 @@ def save(path: Path, rows: pl.DataFrame, form: str, at: int) -> None:
     os.utime(path, (at, at))
 
 
-def read(source: FilesSource, start: Any, end: Any, parallel: int = 1) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+def read(
+    source: FilesSource, start: Any, end: Any, parallel: int = 1
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     rows, bad = [], []
     for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
         for chunk in pickle.loads(pickle.dumps(source)).read(split):
@@ -75,7 +77,9 @@ def read_all(source: FilesSource, limit: int, parallel: int = 1) -> list[tuple[A
 @pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "json"])
 @given(limit=st.integers(1, 60), parallel=st.integers(1, 4), block=st.integers(20, 400))
 @settings(deadline=None, max_examples=8)
-def test_any_cutting_gives_the_same_rows_in_the_same_order(tmp_path_factory: Any, form: str, limit: int, parallel: int, block: int) -> None:
+def test_any_cutting_gives_the_same_rows_in_the_same_order(
+    tmp_path_factory: Any, form: str, limit: int, parallel: int, block: int
+) -> None:
     home = tmp_path_factory.mktemp("files")
     (home / "in").mkdir()
     for number in range(3):
@@ -147,7 +151,9 @@ def test_a_glob_and_a_pattern_choose_files(tmp_path: Path) -> None:
     for name in ("a.json", "b.json", "c.txt"):
         save(tmp_path / name, frame(0, 5), "json", at=1000)
     assert FilesSource(stream(tmp_path / "*.json"), tmp_path / "_c1").latest(None, now=0, limit=99) == [2, 0]
-    assert FilesSource(stream(tmp_path, format="json", pattern="*.txt"), tmp_path / "_c2").latest(None, now=0, limit=99) == [1, 0]
+    assert FilesSource(stream(tmp_path, format="json", pattern="*.txt"), tmp_path / "_c2").latest(
+        None, now=0, limit=99
+    ) == [1, 0]
 
 
 def test_bad_csv_lines_are_set_aside_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -197,13 +203,27 @@ def test_bad_json_lines_are_set_aside_and_the_rest_goes_on(tmp_path: Path) -> No
     source = FilesSource(stream(path), tmp_path / "check")
     rows, bad = read(source, None, source.latest(None, now=0, limit=99))
     assert [row[1:] for row in rows] == [(1, START, 2.0, "a"), (None, START, None, None)]
-    assert [(record, int(origin.rsplit(":", 1)[1])) for record, _, origin in bad] == [(lines[i], i + 1) for i in (1, 2, 5, 6, 7, 8, 9, 10, 11)]
+    assert [(record, int(origin.rsplit(":", 1)[1])) for record, _, origin in bad] == [
+        (lines[i], i + 1) for i in (1, 2, 5, 6, 7, 8, 9, 10, 11)
+    ]
     assert all(why for _, why, _ in bad)
 
 
 @given(
     records=st.lists(
-        st.sampled_from(['{"id": 1}', '{"id": "x"}', '{"at": 5}', '{"at": "2026-01-01"}', "{", "", " ", '{"id":1,"id":2}', '{"speed":1e3}']),
+        st.sampled_from(
+            [
+                '{"id": 1}',
+                '{"id": "x"}',
+                '{"at": 5}',
+                '{"at": "2026-01-01"}',
+                "{",
+                "",
+                " ",
+                '{"id":1,"id":2}',
+                '{"speed":1e3}',
+            ]
+        ),
         max_size=12,
     )
 )
@@ -295,4 +315,8 @@ def test_csv_without_header_and_with_other_marks(tmp_path: Path) -> None:
 def test_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 100 + b"\n" + b"y" * 50 + b"\nz")
     with open(tmp_path / "a", "rb") as file:
-        assert [lines.line(i)[:1] for lines in text.blocks(file, 0, 153, size=153, block=8) for i in range(len(lines.starts))] == [b"x", b"y", b"z"]
+        assert [
+            lines.line(i)[:1]
+            for lines in text.blocks(file, 0, 153, size=153, block=8)
+            for i in range(len(lines.starts))
+        ] == [b"x", b"y", b"z"]

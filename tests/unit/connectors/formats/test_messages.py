@@ -54,7 +54,12 @@ def _module(tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def stream(path: Path, function: str = "words", **options: Any) -> Stream:
-    return Stream("s", SCHEMA, Connector("FILES", {"path": str(path), "format": f"python:{MODULE}:{function}", **options}), Timing.LATENT)
+    return Stream(
+        "s",
+        SCHEMA,
+        Connector("FILES", {"path": str(path), "format": f"python:{MODULE}:{function}", **options}),
+        Timing.LATENT,
+    )
 
 
 def read_all(source: FilesSource, *, limit: int = 1000, parallel: int = 1) -> tuple[list[Any], list[Any]]:
@@ -101,9 +106,17 @@ def test_what_is_no_row_is_bad(tmp_path: Path) -> None:
 
 @given(data=st.data(), limit=st.integers(1, 40), parallel=st.integers(1, 3), block=st.integers(1, 40))
 @settings(deadline=None, max_examples=40)
-def test_any_cutting_gives_the_same_rows_also_within_a_terminator(tmp_path_factory: Any, data: Any, limit: int, parallel: int, block: int) -> None:
+def test_any_cutting_gives_the_same_rows_also_within_a_terminator(
+    tmp_path_factory: Any, data: Any, limit: int, parallel: int, block: int
+) -> None:
     mark = data.draw(st.sampled_from([b"\r\n\x19", b"\r\n\x1b\x05", b"\n", b"END"]))
-    texts = data.draw(st.lists(st.sampled_from([b"a 1", b"b 2 3", b"\r\n", b"c 4\r", b"lonely", b"E 5", b"x 7\r\n8"]), min_size=1, max_size=12))
+    texts = data.draw(
+        st.lists(
+            st.sampled_from([b"a 1", b"b 2 3", b"\r\n", b"c 4\r", b"lonely", b"E 5", b"x 7\r\n8"]),
+            min_size=1,
+            max_size=12,
+        )
+    )
     whole = mark.join(texts) + data.draw(st.sampled_from([b"", mark]))
     home = tmp_path_factory.mktemp("messages")
     (home / "in.txt").write_bytes(whole)
@@ -118,7 +131,9 @@ def test_any_cutting_gives_the_same_rows_also_within_a_terminator(tmp_path_facto
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.connectors.formats.text.BLOCK", block)
         patch.setattr("headrace.connectors.files.source._LEAST_BYTES", 3)
-        rows, _ = read_all(FilesSource(stream(home / "in.txt", terminator=written), home), limit=limit, parallel=parallel)
+        rows, _ = read_all(
+            FilesSource(stream(home / "in.txt", terminator=written), home), limit=limit, parallel=parallel
+        )
     assert [row[1:3] for row in rows] == expected
     assert [row[0] for row in rows] == sorted({row[0] for row in rows}), "numbers are unique and grow"
 
@@ -140,7 +155,9 @@ def test_what_cannot_be_is_refused(form: str, options: dict[str, str], error: ty
 
 
 @pytest.mark.parametrize(("function", "words"), [("nobody", "AttributeError"), ("NUMBER", "is not a function")])
-def test_a_function_that_is_not_there_is_told_when_the_stream_is_made(tmp_path: Path, function: str, words: str) -> None:
+def test_a_function_that_is_not_there_is_told_when_the_stream_is_made(
+    tmp_path: Path, function: str, words: str
+) -> None:
     (tmp_path / "in.txt").write_text("")
     with pytest.raises(SourceFault, match=words):
         check_files(stream(tmp_path / "in.txt", function).connector)

@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.definitions import Connector, Stream, Timing
-from headrace.connectors.generator.arrivals import Bursty, Constant, Poisson, Process, SelfSimilar, cell_length, count, times
+from headrace.connectors.generator.arrivals import (
+    Bursty,
+    Constant,
+    Poisson,
+    Process,
+    SelfSimilar,
+    cell_length,
+    count,
+    times,
+)
 from headrace.connectors.generator.source import GeneratorSource
 from headrace.model.schema import Schema
 from headrace.model.time import SECOND, parse_instant
@@ -34,10 +43,21 @@ def read(source: GeneratorSource, start: Any, end: Any, parallel: int = 1) -> pl
 
 
 @pytest.mark.parametrize("process", PROCESSES)
-@given(steps=st.lists(st.integers(1, 5 * SECOND), min_size=1, max_size=6), limit=st.integers(1, 30_000), parallel=st.integers(1, 3))
+@given(
+    steps=st.lists(st.integers(1, 5 * SECOND), min_size=1, max_size=6),
+    limit=st.integers(1, 30_000),
+    parallel=st.integers(1, 3),
+)
 @settings(deadline=None, max_examples=10)
 def test_any_cutting_gives_the_same_tuples(process: str, steps: list[int], limit: int, parallel: int) -> None:
-    options = {"rate": 3000, "process": process, "seed": 7, "delay": "uniform(0, 2)", "col__speed": "null(0.1, normal(55, 12))", "flows": 8}
+    options = {
+        "rate": 3000,
+        "process": process,
+        "seed": 7,
+        "delay": "uniform(0, 2)",
+        "col__speed": "null(0.1, normal(55, 12))",
+        "flows": 8,
+    }
     now, offset, parts = 0, generator(**options).latest(None, now=0, limit=limit), []
     parts.append(read(generator(**options), None, offset))
     for step in steps:
@@ -88,7 +108,10 @@ def test_an_endless_generator_is_finished_when_it_has_caught_up() -> None:
 
 
 def test_delay_makes_disorder_behind_the_event_time() -> None:
-    plain, delayed = (read(generator(rate=1000, **more), None, [0, 0, 1000, 1000])["at"].cast(pl.Int64) for more in ({}, {"delay": "uniform(0, 2)"}))
+    plain, delayed = (
+        read(generator(rate=1000, **more), None, [0, 0, 1000, 1000])["at"].cast(pl.Int64)
+        for more in ({}, {"delay": "uniform(0, 2)"})
+    )
     behind = plain - delayed
     assert 0 <= behind.min() < behind.max() <= 2 * SECOND  # type: ignore[operator]
     assert not delayed.is_sorted()
@@ -175,7 +198,9 @@ def test_self_similar_traffic_stays_bursty_over_long_times_where_poisson_smooths
     smooth, rough = Poisson(1000, 1), SelfSimilar(1000, 1, 64, SECOND // 10, SECOND // 10)
     assert rough.duty == pytest.approx(0.368, abs=0.001)
     # Flows that are ON add var/mean of at most rate / flows * (1 - duty) / duty * bin = 26.8 per second of bin: 3.7 at 0.1 s, more in wider bins.
-    flat, rising = ([seen.var() / seen.mean() for seen in (counts(p, 200, bins) for bins in (10, 1))] for p in (smooth, rough))
+    flat, rising = (
+        [seen.var() / seen.mean() for seen in (counts(p, 200, bins) for bins in (10, 1))] for p in (smooth, rough)
+    )
     assert all(0.7 < dispersion < 1.4 for dispersion in flat)
     assert 2 < rising[0] < 4
     assert rising[1] > 2 * rising[0]

@@ -65,12 +65,21 @@ class FakeTopic:
         self.reads.append((partition, begin, end))
         for low in range(begin, end, 7):
             some = self.records[partition][low : min(end, low + 7)]
-            yield Records(np.arange(low, low + len(some)), np.array([one[2] for one in some]), [one[0] for one in some], [one[1] for one in some])
+            yield Records(
+                np.arange(low, low + len(some)),
+                np.array([one[2] for one in some]),
+                [one[0] for one in some],
+                [one[1] for one in some],
+            )
 
 
-def make(there: FakeTopic, *, timing: Timing = Timing.EXTERNAL, skew: int = 0, schema: Schema = SCHEMA, **options: str) -> KafkaSource:
+def make(
+    there: FakeTopic, *, timing: Timing = Timing.EXTERNAL, skew: int = 0, schema: Schema = SCHEMA, **options: str
+) -> KafkaSource:
     chosen = {"bootstrap": "here:9092", "topic": "t", "format": "json", **options}
-    stream = Stream("probes", schema, Connector("KAFKA", chosen), timing, "at" if timing is Timing.EXTERNAL else None, skew)
+    stream = Stream(
+        "probes", schema, Connector("KAFKA", chosen), timing, "at" if timing is Timing.EXTERNAL else None, skew
+    )
     return KafkaSource(stream, Path(), connect=lambda _: there)
 
 
@@ -84,7 +93,9 @@ def keyed(count: int, *, partitions: int = 4, segments: int = 10, apart: int = 1
 
 def add(topic: FakeTopic, segment: int, stamp: int) -> None:
     key = str(segment).encode()
-    topic.records[murmur2(key) % len(topic.records)].append((key, json.dumps({"segment": segment, "speed": 1.0}).encode(), stamp))
+    topic.records[murmur2(key) % len(topic.records)].append(
+        (key, json.dumps({"segment": segment, "speed": 1.0}).encode(), stamp)
+    )
 
 
 def all_of(chunks: Iterator[Chunk | Skipped]) -> tuple[pl.DataFrame, list[Any], list[Skipped]]:
@@ -136,7 +147,12 @@ def test_large_ranges_are_divided() -> None:
     source = make(topic)
     end = {"from": [0], "at": [50_000]}
     splits = source.splits({"from": [0], "at": [0]}, end, parallel=4)
-    assert [(split[1], split[2]) for split in splits] == [(0, 12_500), (12_500, 25_000), (25_000, 37_500), (37_500, 50_000)]
+    assert [(split[1], split[2]) for split in splits] == [
+        (0, 12_500),
+        (12_500, 25_000),
+        (25_000, 37_500),
+        (37_500, 50_000),
+    ]
 
 
 def test_a_limit_stops_all_partitions_at_the_same_time() -> None:
@@ -159,7 +175,9 @@ def test_a_cut_goes_on_and_keeps_the_limit_whatever_the_stamps(stamps: list[list
     def at(moment: int) -> list[int]:
         return [next((i for i, stamp in enumerate(each) if stamp >= moment), len(each)) for each in stamps]
 
-    found = cut([0] * len(ends), ends, [True] * len(ends), limit, at, max((max(each) for each in stamps if each), default=0))
+    found = cut(
+        [0] * len(ends), ends, [True] * len(ends), limit, at, max((max(each) for each in stamps if each), default=0)
+    )
     assert all(0 <= stop <= end for stop, end in zip(found, ends, strict=True))
     assert sum(found) <= limit + len(ends)
     assert sum(found) >= min(sum(ends), max(1, limit // 2))
@@ -173,7 +191,15 @@ def test_less_than_was_read_means_another_topic() -> None:
 
 
 def test_bad_records_are_set_aside_with_their_place() -> None:
-    values: list[bytes | None] = [b'{"segment": 1}', b"{oops", None, b"", b'{"segment":\n 2}', b'{"segment": 1}\n{"segment": 2}', b'{"segment": "x"}']
+    values: list[bytes | None] = [
+        b'{"segment": 1}',
+        b"{oops",
+        None,
+        b"",
+        b'{"segment":\n 2}',
+        b'{"segment": 1}\n{"segment": 2}',
+        b'{"segment": "x"}',
+    ]
     topic = FakeTopic([[(None, value, 5) for value in values]])
     source = make(topic, record_time="at")
     rows, bad, _ = all_of(source.read([0, 0, len(values), 0, 0, 1, 1]))
@@ -188,7 +214,10 @@ def test_lines_of_csv_have_no_time_if_the_record_has() -> None:
     source = make(topic, format="csv", delimiter=";", null_value="-", record_time="at")
     rows, bad, _ = all_of(source.read([0, 0, 4, 0, 0, 1, 1]))
     assert rows.select("segment", "speed").rows() == [(3, 1.5), (4, None)]
-    assert [(record, why) for record, why, _ in bad] == [("5", "1 fields instead of 2"), ("6;2\n7;3", "a record of CSV is one line")]
+    assert [(record, why) for record, why, _ in bad] == [
+        ("5", "1 fields instead of 2"),
+        ("6;2\n7;3", "a record of CSV is one line"),
+    ]
 
 
 def test_a_record_may_be_a_table() -> None:
@@ -197,9 +226,16 @@ def test_a_record_may_be_a_table() -> None:
         pl.DataFrame(columns).write_ipc_stream(file)
         return file.getvalue()
 
-    values = [table(segment=[1, 2], speed=[1.0, 2.0]), b"no table", table(segment=[3]), table(segment=[4, 2**40], speed=[1.0, 1.0])]
+    values = [
+        table(segment=[1, 2], speed=[1.0, 2.0]),
+        b"no table",
+        table(segment=[3]),
+        table(segment=[4, 2**40], speed=[1.0, 1.0]),
+    ]
     topic = FakeTopic([[(None, value, 7) for value in values]])
-    rows, bad, _ = all_of(make(topic, format="arrow", record_time="at").read([0, 0, 4, 0, 0, 1, 1], ("at", "segment", "speed")))
+    rows, bad, _ = all_of(
+        make(topic, format="arrow", record_time="at").read([0, 0, 4, 0, 0, 1, 1], ("at", "segment", "speed"))
+    )
     assert rows.select("segment", "speed").rows() == [(1, 1.0), (2, 2.0)]
     assert rows["seq"].to_list() == [0, 1]
     assert len(bad) == 3
@@ -290,7 +326,9 @@ SECOND = 1_000_000
         (5 * SECOND, 20 * SECOND, True),
     ],
 )
-def test_an_assumption_about_a_stretch_of_time_holds_only_for_records_that_lie_within(low: int | None, high: int | None, is_left_out: bool) -> None:
+def test_an_assumption_about_a_stretch_of_time_holds_only_for_records_that_lie_within(
+    low: int | None, high: int | None, is_left_out: bool
+) -> None:
     # 1, 3, 7, 8 and 9 are in partition 3; half of its 100 records were read before, up to 9.9 s, and the others are up to 19.9 s
     topic = keyed(200)
     source = make(topic, key="segment", record_time="at", skew=1_700_000)
@@ -331,7 +369,9 @@ def test_a_limit_is_on_what_is_read() -> None:
 
 
 def test_a_source_travels_to_workers() -> None:
-    stream = Stream("s", SCHEMA, Connector("KAFKA", {"bootstrap": "h:1", "topic": "t", "format": "json"}), Timing.INTERNAL)
+    stream = Stream(
+        "s", SCHEMA, Connector("KAFKA", {"bootstrap": "h:1", "topic": "t", "format": "json"}), Timing.INTERNAL
+    )
     assert pickle.loads(pickle.dumps(KafkaSource(stream, Path()))).splits(None, None, parallel=1) == []
 
 
@@ -355,7 +395,9 @@ def test_wrong_options_are_refused(options: dict[str, str], fault: type[Exceptio
 
 def test_without_the_client_the_statement_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "confluent_kafka", None)
-    stream = Stream("s", SCHEMA, Connector("KAFKA", {"bootstrap": "h:1", "topic": "t", "format": "json"}), Timing.INTERNAL)
+    stream = Stream(
+        "s", SCHEMA, Connector("KAFKA", {"bootstrap": "h:1", "topic": "t", "format": "json"}), Timing.INTERNAL
+    )
     with pytest.raises(HostFault, match="needs the package confluent-kafka") as caught:
         check_kafka(stream)
     assert caught.value.hint == "pip install confluent-kafka"

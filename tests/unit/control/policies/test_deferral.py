@@ -33,9 +33,9 @@ NEAR = "SELECT bids.item AS i, count(*) AS n FROM bids [RANGE 1 SECOND] JOIN sho
 
 @pytest.fixture
 def folder(tmp_path):
-    pl.DataFrame({"item": pl.Series([0, 1, 2, 2], dtype=pl.Int32), "cost": pl.Series([1, 1, 1, 50], dtype=pl.Int32)}).write_parquet(
-        tmp_path / "shops.parquet"
-    )
+    pl.DataFrame(
+        {"item": pl.Series([0, 1, 2, 2], dtype=pl.Int32), "cost": pl.Series([1, 1, 1, 50], dtype=pl.Int32)}
+    ).write_parquet(tmp_path / "shops.parquet")
     return tmp_path
 
 
@@ -87,7 +87,9 @@ def test_only_what_is_dear_and_for_nobody_who_must_be_quick(folder):
     running = running_of(folder, NEAR)
     joining = named(running, "tablejoin")
     work = dict.fromkeys(placement_of(running).ingest.by_id(), 2 * DEAR)
-    (found,) = deferrals(running, work, frozenset({"lazy"}))  # what the quick query counts is dear as well, and what is behind goes along
+    (found,) = deferrals(
+        running, work, frozenset({"lazy"})
+    )  # what the quick query counts is dear as well, and what is behind goes along
     assert found.vertex == joining
     assert deferrals(running, work | {joining: DEAR / 2, named_partial(running): 0.0}, frozenset({"lazy"})) == ()
     deferred = running.after(UseDeferrals((found,)))
@@ -104,7 +106,8 @@ def named_partial(running: Running) -> VertexId:
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:
     return [
-        {"at": START + dt.timedelta(milliseconds=10 * number), "item": number % 4, "price": number % 100} for number in range(first, first + count)
+        {"at": START + dt.timedelta(milliseconds=10 * number), "item": number % 4, "price": number % 100}
+        for number in range(first, first + count)
     ]
 
 
@@ -114,7 +117,9 @@ def expected(count: int) -> int:
     return sum(number % 100 > cost for number in range(count) for cost in costs[number % 4])
 
 
-@pytest.mark.parametrize("ends", ["STOP QUERY lazy", "START QUERY lazy", "ALTER QUERY lazy SET (latency '1 s' MUST)", ""])
+@pytest.mark.parametrize(
+    "ends", ["STOP QUERY lazy", "START QUERY lazy", "ALTER QUERY lazy SET (latency '1 s' MUST)", ""]
+)
 def test_what_is_put_off_is_done_in_the_end_whatever_happens_to_its_query(folder, ends):
     with Session(host="local", buckets=2) as session:
         deployment = session.deployment

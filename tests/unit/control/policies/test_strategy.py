@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from headrace.analysis.forecast.verification import MEASURES, Measure
-from headrace.control.policies.strategy import Change, Considered, Keep, Past, Relax, Relieve, Switch, judge, scores, weigh
+from headrace.control.policies.strategy import (
+    Change,
+    Considered,
+    Keep,
+    Past,
+    Relax,
+    Relieve,
+    Switch,
+    judge,
+    scores,
+    weigh,
+)
 from headrace.control.standing import QueryObservation, Standing, standings, stretch
 from headrace.model.qos import Curve, Promise, Qos, Strictness
 
@@ -13,7 +24,9 @@ MUST, BEST, DONT = Strictness.MUST, Strictness.BEST_EFFORT, Strictness.DONT_CARE
 
 
 def broken(measure: Measure, strictness: Strictness = MUST) -> Standing:
-    return Standing(measure, strictness, 2.0, 1.0) if measure == "throughput" else Standing(measure, strictness, 1.0, 2.0)
+    return (
+        Standing(measure, strictness, 2.0, 1.0) if measure == "throughput" else Standing(measure, strictness, 1.0, 2.0)
+    )
 
 
 def kept(measure: Measure, strictness: Strictness = MUST) -> Standing:

@@ -76,7 +76,9 @@ def test_v1b_periodic_bounds(cycles: Any, mode: Any) -> None:
 
 def selected(cycles: Any, drop: tuple[str, ...] = ()) -> Graph:
     selections = (cycles.select("sA", "A"), cycles.select("sB", "B", drop))
-    return Graph((cycles.scan("A"), cycles.scan("B"), *selections, cycles.union("U", "sA", "sB"), cycles.output("out", "U")))
+    return Graph(
+        (cycles.scan("A"), cycles.scan("B"), *selections, cycles.union("U", "sA", "sB"), cycles.output("out", "U"))
+    )
 
 
 def test_v1c_a_dropped_tuple_advances_nothing(cycles: Any) -> None:
@@ -142,12 +144,25 @@ def test_v4_with_larger_pages(cycles: Any) -> None:
     engine.run()
     rows = pl.concat([page.rows for page in engine.take_results()["out"]])
     assert rows[TS].is_sorted()
-    assert sorted(rows.select("x", "y").rows()) == [("a1", "b1"), ("a1", "b2"), ("a2", "b1"), ("a2", "b2"), ("a3", "b3")]
+    assert sorted(rows.select("x", "y").rows()) == [
+        ("a1", "b1"),
+        ("a1", "b2"),
+        ("a2", "b1"),
+        ("a2", "b2"),
+        ("a3", "b3"),
+    ]
 
 
 def test_v4b_a_join_promises_what_no_tuple_says(cycles: Any) -> None:
     graph = Graph(
-        (cycles.scan("A"), cycles.scan("B"), cycles.join("J", "A", "B", 5), cycles.scan("C"), cycles.union("U", "J", "C"), cycles.output("out", "U"))
+        (
+            cycles.scan("A"),
+            cycles.scan("B"),
+            cycles.join("J", "A", "B", 5),
+            cycles.scan("C"),
+            cycles.union("U", "J", "C"),
+            cycles.output("out", "U"),
+        )
     )
     engine = cycles.engine(graph, "absorb", skews={"A": None, "B": None})
     promised = []
@@ -185,7 +200,15 @@ def test_v5_nested_unions(cycles: Any, mode: Any, expected: dict[str, int], aske
 
 def nested(cycles: Any) -> Graph:
     scans = (cycles.scan("S1"), cycles.scan("S2"), cycles.scan("S3"))
-    return Graph((*scans, cycles.union("U1", "S1", "S2"), cycles.select("s", "U1"), cycles.union("U2", "s", "S3"), cycles.output("out", "U2")))
+    return Graph(
+        (
+            *scans,
+            cycles.union("U1", "S1", "S2"),
+            cycles.select("s", "U1"),
+            cycles.union("U2", "s", "S3"),
+            cycles.output("out", "U2"),
+        )
+    )
 
 
 def test_v10_a_register_is_not_written_past_tuples_on_the_way(cycles: Any) -> None:
@@ -246,11 +269,17 @@ def counting(cycles: Any) -> Graph:
     calls = (AggregateCall("n", "count", None, Type.BIGINT),)
     window = Range(10, 10)
     partial, total = PartialAggregate(window, (), calls), PaneAggregate(window, (), calls)
-    return Graph((cycles.scan("S"), Vertex("p", partial, ("S",)), Vertex("w", total, ("p",)), cycles.output("out", "w")))
+    return Graph(
+        (cycles.scan("S"), Vertex("p", partial, ("S",)), Vertex("w", total, ("p",)), cycles.output("out", "w"))
+    )
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("none", [(2, 12)]), ("absorb", [(2, 10), (1, 20)]), ("registers", [(2, 10), (1, 20)])])
-def test_2_7_a_window_ends_by_the_clock_if_its_input_falls_silent(cycles: Any, mode: Any, expected: list[tuple[int, int]]) -> None:
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("none", [(2, 12)]), ("absorb", [(2, 10), (1, 20)]), ("registers", [(2, 10), (1, 20)])]
+)
+def test_2_7_a_window_ends_by_the_clock_if_its_input_falls_silent(
+    cycles: Any, mode: Any, expected: list[tuple[int, int]]
+) -> None:
     arrivals = cycles.at("S", "t1@1", "@1", "t4@4", "@4", "t12@12", "@12")  # a tuple of an ordered stream is a bound
     trace = cycles.simulate(counting(cycles), arrivals, mode)
     assert [(emission.row["n"], emission.time) for emission in trace.emissions] == expected
@@ -278,7 +307,12 @@ def test_blocked_tuples_and_registers_survive_a_restart(cycles: Any) -> None:
     saved, again = engine.state(), engine.state()
     assert all(saved[name][chunk] is again[name][chunk] for name in saved for chunk in saved[name])
     other = cycles.engine(merged(cycles, "A", "B"))
-    other.restore({name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in chunks.items()} for name, chunks in saved.items()})
+    other.restore(
+        {
+            name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in chunks.items()}
+            for name, chunks in saved.items()
+        }
+    )
     assert other.registers("U") == engine.registers("U") == (5, 2)
     for each in (engine, other):
         each.take_results()

@@ -27,7 +27,9 @@ def burst(cycles: Any, count: int, *, size: int = 1) -> list[Arrival]:
         (("dfs-1000",) * 3, [7, 8, 9]),
     ],
 )
-def test_v8_strategies_and_mixtures_on_a_path_of_three(cycles: Any, strategies: tuple[str, ...], expected: list[int]) -> None:
+def test_v8_strategies_and_mixtures_on_a_path_of_three(
+    cycles: Any, strategies: tuple[str, ...], expected: list[int]
+) -> None:
     engine = cycles.engine(cycles.path(3))
     for number, strategy in enumerate(strategies, 1):
         engine.dispatch.use_strategy(strategy, [f"q{number}"])
@@ -68,7 +70,10 @@ def test_3_2_mean_latency_of_a_burst(cycles: Any, n: int) -> None:
 
 @pytest.mark.parametrize("k", [2, 5])
 def test_3_2_mean_latency_of_a_burst_in_batches(cycles: Any, k: int) -> None:
-    assert cycles.simulate(cycles.path(2), burst(cycles, 10), cost=1, strategy=f"dfs-{k}").mean_latency() == 10 + (k + 1) / 2
+    assert (
+        cycles.simulate(cycles.path(2), burst(cycles, 10), cost=1, strategy=f"dfs-{k}").mean_latency()
+        == 10 + (k + 1) / 2
+    )
 
 
 def test_a_punctuation_ends_a_batch(cycles: Any) -> None:
@@ -109,7 +114,15 @@ def test_1_4_tables_of_a_path_of_a_broken_path_and_of_a_fork(cycles: Any) -> Non
         "break:q2:0  -           q2    SOURCE-VIRTUAL",
         "q2          break:q2:0  -     DFS-SINK",
     ]
-    fork = Graph((cycles.scan("S"), cycles.select("a", "S"), cycles.select("b", "S"), cycles.output("A", "a"), cycles.output("B", "b")))
+    fork = Graph(
+        (
+            cycles.scan("S"),
+            cycles.select("a", "S"),
+            cycles.select("b", "S"),
+            cycles.output("A", "a"),
+            cycles.output("B", "b"),
+        )
+    )
     assert cycles.engine(fork, strategy="rr").dispatch.table.text().splitlines()[1:] == [
         "S       -       fork:S  SOURCE",
         "fork:S  S       a,b     FORK",
@@ -145,7 +158,16 @@ def test_v6_with_a_page_of_three(cycles: Any) -> None:
 
 def test_v7_a_sibling_of_a_blocked_operator_is_not_stranded(cycles: Any) -> None:
     union = cycles.union("U", "S1", "S2")
-    graph = Graph((cycles.scan("S1"), cycles.scan("S2"), union, cycles.select("q", "S1"), cycles.output("out", "U"), cycles.output("Q", "q")))
+    graph = Graph(
+        (
+            cycles.scan("S1"),
+            cycles.scan("S2"),
+            union,
+            cycles.select("q", "S1"),
+            cycles.output("out", "U"),
+            cycles.output("Q", "q"),
+        )
+    )
     trace = cycles.simulate(graph, cycles.at("S1", "x@10"), cost=1)
     assert cycles.named(trace) == {"x": 11}
     assert trace.times("Q") == [11]

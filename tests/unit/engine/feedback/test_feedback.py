@@ -24,7 +24,18 @@ from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Range
 from headrace.operators.joins.join import JoinOperator
-from headrace.operators.specs import Distinct, Filter, Join, Output, PaneAggregate, PartialAggregate, Project, Reorder, Scan, Union
+from headrace.operators.specs import (
+    Distinct,
+    Filter,
+    Join,
+    Output,
+    PaneAggregate,
+    PartialAggregate,
+    Project,
+    Reorder,
+    Scan,
+    Union,
+)
 
 X, G, V = Column("x", Type.STRING), Column("g", Type.BIGINT), Column("v", Type.INT)
 
@@ -47,7 +58,9 @@ def out(origin: str, name: str = "out") -> Vertex:
 
 def counting(window: Range) -> tuple[Vertex, Vertex]:
     keys, calls = (("g", G),), (AggregateCall("n", "count", None, Type.BIGINT),)
-    return Vertex("p", PartialAggregate(window, keys, calls), ("s",)), Vertex("a", PaneAggregate(window, keys, calls), ("p",))
+    return Vertex("p", PartialAggregate(window, keys, calls), ("s",)), Vertex(
+        "a", PaneAggregate(window, keys, calls), ("p",)
+    )
 
 
 def results(engine: Engine, end: str = "out") -> list[tuple[Any, ...]]:
@@ -67,7 +80,10 @@ def test_a_guard_drops_tuples_and_counts_them_but_never_a_promise() -> None:
     assert results(engine) == [(2, 0), (1, 0)]
     assert engine.bounds["out"] == 5
     assert [(guard.arc, guard.saved) for guard in engine.assumptions.guards()] == [(("out", 0), 0), (("f", 0), 1)]
-    assert str(engine.assumptions.guards()[1]) == "f.0: not [timestamp < TIMESTAMP '1970-01-01 00:00:00.000010', g = 1], 1 saved"
+    assert (
+        str(engine.assumptions.guards()[1])
+        == "f.0: not [timestamp < TIMESTAMP '1970-01-01 00:00:00.000010', g = 1], 1 saved"
+    )
     assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}
 
 
@@ -82,7 +98,9 @@ def test_a_guard_goes_when_a_bound_covers_it() -> None:
     engine.run()
     assert {str(guard.pattern) for guard in engine.assumptions.guards()} == {"v > 1"}  # never covered by time
     ended = engine.assumptions.take_ended()
-    assert [(one.reader, str(one.pattern), one.saved) for one in ended[:1]] == [("f", "timestamp < TIMESTAMP '1970-01-01 00:00:00.000013'", 0)]
+    assert [(one.reader, str(one.pattern), one.saved) for one in ended[:1]] == [
+        ("f", "timestamp < TIMESTAMP '1970-01-01 00:00:00.000013'", 0)
+    ]
     assert engine.assumptions.take_ended() == []  # those that ended were seen
 
 
@@ -90,7 +108,10 @@ def test_what_can_be_supported_is_known_before() -> None:
     graph = Graph((scan(), *counting(Range(10, 10)), out("a")))
     assert supportable(graph, "out", pattern((STAMP, less(5)))) is None
     assert supportable(graph, "out", pattern((Column("window_end", Type.TIMESTAMP), at_most(5)), (G, equal(1)))) is None
-    assert supportable(graph, "out", pattern((G, equal(1)))) == "nothing in [g = 1] ends with time: say up to when it holds, or change the query"
+    assert (
+        supportable(graph, "out", pattern((G, equal(1))))
+        == "nothing in [g = 1] ends with time: say up to when it holds, or change the query"
+    )
     assert supportable(graph, "out", pattern((STAMP, at_least(5)))) is not None
     assert supportable(graph, "out", pattern((G, OneOf(())))) == "no tuple can match it"
     timed = Graph((Vertex("s", Scan("s", ("at", "g"))), out("s")))
@@ -101,15 +122,21 @@ def test_what_can_be_supported_is_known_before() -> None:
 
 
 def test_the_oldest_guard_that_nothing_depends_on_makes_room() -> None:
-    times_two = Graph((scan(), Vertex("d", Distinct((G, V), 5), ("s",)), Vertex("p", Project((("y", G),)), ("d",)), out("p")))
+    times_two = Graph(
+        (scan(), Vertex("d", Distinct((G, V), 5), ("s",)), Vertex("p", Project((("y", G),)), ("d",)), out("p"))
+    )
     engine = Engine(Graph((*times_two.vertices[:2], out("d"))))
-    for bound in range(MOST_GUARDS + 2):  # holes in time cannot be passed on through DISTINCT, so these are results dropped, no more
+    for bound in range(
+        MOST_GUARDS + 2
+    ):  # holes in time cannot be passed on through DISTINCT, so these are results dropped, no more
         engine.feedback("out", assumed((G, equal(bound)), (STAMP, unequal(3))))
     assert len(engine.assumptions.guards()) == MOST_GUARDS
     assert str(engine.assumptions.guards()[0].pattern).endswith("g = 2")
     firm = Engine(Graph((*times_two.vertices[:2], out("d"))))
     taken = [firm.feedback("out", assumed((G, equal(number)))) for number in range(MOST_GUARDS + 2)]
-    assert taken == [True] * MOST_GUARDS + [False] * 2  # ignored, which is always right: a purge may depend on the others
+    assert (
+        taken == [True] * MOST_GUARDS + [False] * 2
+    )  # ignored, which is always right: a purge may depend on the others
 
 
 def test_waiting_tuples_are_dropped_too_since_feedback_comes_before_data() -> None:
@@ -173,7 +200,9 @@ def test_state_is_purged() -> None:
     engine.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
     assert engine.operators["a"].held() == 1
     assert engine.assumptions.purged == 1
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}  # of the window that ends at 20 a tuple is not over
+    assert engine.assumptions.relayed == {
+        "s": [assumed((G, equal(1)), (STAMP, less(10)))]
+    }  # of the window that ends at 20 a tuple is not over
     engine.push("s", page((1, 0, 4), (2, 0, 11)))
     engine.push("s", Punctuation(END))
     assert [row[:2] for row in results(engine)] == [(2, 1), (2, 1)]
@@ -215,8 +244,15 @@ def test_groups_that_match_for_ever_are_found_while_they_run() -> None:
 def copied(engine: Engine, graph: Graph) -> Engine:
     """The engine after a restart, through bytes."""
     again = Engine(graph)
-    again.restore({name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()} for name, state in engine.state().items()})
-    again.assumptions.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.assumptions.guards()), type=list[Guard]))
+    again.restore(
+        {
+            name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()}
+            for name, state in engine.state().items()
+        }
+    )
+    again.assumptions.restore(
+        msgspec.msgpack.decode(msgspec.msgpack.encode(engine.assumptions.guards()), type=list[Guard])
+    )
     return again
 
 
@@ -241,7 +277,9 @@ def test_guards_survive_a_restart() -> None:
 def test_rule_1_a_dropped_tuple_still_tells_the_time(cycles: Any) -> None:
     """V1c, with a guard instead of a selection: without bounds on demand a1 would wait until 5."""
     selections = (cycles.select("sA", "A"), cycles.select("sB", "B"))
-    graph = Graph((cycles.scan("A"), cycles.scan("B"), *selections, cycles.union("U", "sA", "sB"), cycles.output("out", "U")))
+    graph = Graph(
+        (cycles.scan("A"), cycles.scan("B"), *selections, cycles.union("U", "sA", "sB"), cycles.output("out", "U"))
+    )
     for mode, at in (("none", 2), ("absorb", 1), ("registers", 1)):
         engine = cycles.engine(graph, mode)
         engine.feedback("out", Feedback(Intent.ASSUMED, pattern((X, equal("b")))))
@@ -328,7 +366,9 @@ def test_rule_3_in_order_only_the_choice_of_branch_changes(cycles: Any) -> None:
     engine.feedback("out", Feedback(Intent.DESIRED, pattern((X, equal("b2")))))
     engine.run()
     assert [row for one in engine.take_results()["out"] for row in one.rows["x"]] == ["a1", "b1", "a2"]
-    sorted_graph = Graph((scan(), Vertex("o", Reorder((), ("g",)), ("s",)), Vertex("f", Filter(TRUE), ("o",)), out("f")))
+    sorted_graph = Graph(
+        (scan(), Vertex("o", Reorder((), ("g",)), ("s",)), Vertex("f", Filter(TRUE), ("o",)), out("f"))
+    )
     ordered = Engine(sorted_graph)
     ordered.push("s", page((1, 0, 1), (2, 0, 2)))
     ordered.push("s", Punctuation(END))
@@ -428,7 +468,10 @@ def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
     placement = place(graph)
     (route,) = placement.routes()
     facts = facts_of(graph)
-    found = spread_all(graph, [("out", pattern((G, equal(1)), (STAMP, less(20)))), ("out", pattern((G, equal(2)), (STAMP, at_most(10))))])
+    found = spread_all(
+        graph,
+        [("out", pattern((G, equal(1)), (STAMP, less(20)))), ("out", pattern((G, equal(2)), (STAMP, at_most(10))))],
+    )
     engine = Engine(placement.ingest, taps=("p",))
     engine.assumptions.restore(guards_of(placement.ingest, ("p",), found, facts))
     assert {(guard.reader, guard.until) for guard in engine.assumptions.guards()} == {("p", 10), ("tap:p", 10)}
@@ -457,7 +500,9 @@ def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> No
     engine.push("s", page((1, 0, 3), (1, 0, 11)))
     engine.push("s", Punctuation(END))
     engine.run()
-    assert [row[:2] for row in (row for one in engine.take_results()["other"] for row in one.visible().rows())] == [(1, 1)]
+    assert [row[:2] for row in (row for one in engine.take_results()["other"] for row in one.visible().rows())] == [
+        (1, 1)
+    ]
 
 
 def test_an_impatient_join_asks_for_the_partners_of_what_it_has() -> None:

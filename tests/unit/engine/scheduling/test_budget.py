@@ -25,7 +25,10 @@ SERVICE = 700
 
 
 def rows(count: int, first: int = 0) -> list[dict[str, Any]]:
-    return [{"at": START + dt.timedelta(milliseconds=10 * number), "item": number % 3} for number in range(first, first + count)]
+    return [
+        {"at": START + dt.timedelta(milliseconds=10 * number), "item": number % 3}
+        for number in range(first, first + count)
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +123,9 @@ def per_batch(forgetful: bool, scheduler: str) -> list[tuple[int, list[Any]]]:
     found: list[tuple[int, list[Any]]] = []
     with session:
         for number in range(3):
-            session.execute(f"CREATE QUERY q{number} WITH (priority {number + 1}) AS {COUNTS.replace('1 SECONDS', f'{number + 1} SECONDS')}")
+            session.execute(
+                f"CREATE QUERY q{number} WITH (priority {number + 1}) AS {COUNTS.replace('1 SECONDS', f'{number + 1} SECONDS')}"
+            )
 
             def take(batch: int, pages: Sequence[Page], number: int = number) -> None:
                 found.append((batch, [number, *(sorted(page.rows.rows()) for page in pages)]))
@@ -143,7 +148,11 @@ def test_a_restored_bucket_does_the_same_in_each_micro_batch_as_one_that_was_kep
 
 @pytest.mark.parametrize(
     "schedulers",
-    ["", "ALTER SYSTEM SET scheduler = 'fifo'", "ALTER QUERY lazy SET scheduler = 'round-robin'; ALTER QUERY urgent SET scheduler = 'edf'"],
+    [
+        "",
+        "ALTER SYSTEM SET scheduler = 'fifo'",
+        "ALTER QUERY lazy SET scheduler = 'round-robin'; ALTER QUERY urgent SET scheduler = 'edf'",
+    ],
 )
 def test_a_budget_is_for_what_nobody_cares_for_and_holds_up_nothing_that_must_be_quick(schedulers: str) -> None:
     session, deployment = local(page=10)
@@ -156,7 +165,10 @@ def test_a_budget_is_for_what_nobody_cares_for_and_holds_up_nothing_that_must_be
         guide(session.directory, 3000 * SERVICE, {})
         session.push("bids", rows(5000))
         deployment.step()
-        left = {name: sum(count for vertex, count in waiting(session).items() if vertex in mine) for name, mine in vertices.items()}
+        left = {
+            name: sum(count for vertex, count in waiting(session).items() if vertex in mine)
+            for name, mine in vertices.items()
+        }
         assert left == {"lazy": 2000, "urgent": 0}
 
 
@@ -176,7 +188,9 @@ def test_an_offset_of_an_earlier_version_is_understood() -> None:
         session.execute(f"CREATE QUERY counts AS {SESSIONS} INTO MEMORY")
         session.push("bids", rows(5))
         deployment.step()
-        deployment.offset = msgspec.json.decode(msgspec.json.encode({k: v for k, v in deployment.offset.items() if k not in ("budget", "turn")}))
+        deployment.offset = msgspec.json.decode(
+            msgspec.json.encode({k: v for k, v in deployment.offset.items() if k not in ("budget", "turn")})
+        )
         session.push("bids", rows(5, 5))
         deployment.step()
         assert session.statistics().streams["bids"].tuples == 10
@@ -193,7 +207,9 @@ def test_the_inputs_of_a_join_keep_pace_and_its_pairs_do_not_wait() -> None:
         for _ in range(10):
             deployment.step()
             (join,) = (counts for name, counts in session.statistics().vertices.items() if name.startswith("join-"))
-            others = sum(counts.queued for name, counts in session.statistics().vertices.items() if not name.startswith("join-"))
+            others = sum(
+                counts.queued for name, counts in session.statistics().vertices.items() if not name.startswith("join-")
+            )
             assert abs(join.tuples_in - 2 * join.tuples_out) <= 110, "one input was read far ahead"
             assert others <= 10
         assert 0 < join.tuples_in < 2000

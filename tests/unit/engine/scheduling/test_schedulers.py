@@ -62,13 +62,20 @@ def test_the_oldest_has_a_turn_when_its_period_is_over() -> None:
 
 
 def test_dynamic_priority_grows_with_age_and_queue() -> None:
-    quick, old = Candidate(0, "path", queued=1, capacity=9.0, oldest=99), Candidate(1, "path", queued=50, capacity=1.0, oldest=0)
+    quick, old = (
+        Candidate(0, "path", queued=1, capacity=9.0, oldest=99),
+        Candidate(1, "path", queued=50, capacity=1.0, oldest=0),
+    )
     assert Fairness(dynamic=True).choose(SCHEDULERS["path-capacity"], [quick, old], Turn(), 100).unit == 1
     assert Fairness().choose(SCHEDULERS["path-capacity"], [quick, old], Turn(), 100).unit == 0
 
 
 def test_weighted_round_robin_serves_each_as_often_as_it_counts() -> None:
-    units = [Candidate(0, "operator", weight=1.0), Candidate(1, "operator", weight=3.0), Candidate(2, "operator", weight=2.0)]
+    units = [
+        Candidate(0, "operator", weight=1.0),
+        Candidate(1, "operator", weight=3.0),
+        Candidate(2, "operator", weight=2.0),
+    ]
     turn, seen = Turn(), []
     for _ in range(12):
         choice = WeightedRoundRobin().choose(units, turn)
@@ -87,7 +94,11 @@ def test_push_up_serves_a_plan_level_by_level_from_right_to_left() -> None:
 
 def test_earliest_deadline_keeps_promises_that_path_capacity_breaks() -> None:
     """A quick path without haste comes in a burst; a slow one promises 10 ms. There is time for both."""
-    part = part_of([*line("quick"), *line("slow")], {"quick": Cost(1e6, 1, 1, 1), "slow": Cost(4e6, 1, 1, 1)}, {"slow": Standing(1.0, 10_000)})
+    part = part_of(
+        [*line("quick"), *line("slow")],
+        {"quick": Cost(1e6, 1, 1, 1), "slow": Cost(4e6, 1, 1, 1)},
+        {"slow": Standing(1.0, 10_000)},
+    )
     arrivals = [Arrival(0.0, "quick")] * 60 + [Arrival(number * 0.02, "slow") for number in range(4)]
 
     def missed(trace: UnitTrace) -> int:
@@ -121,7 +132,11 @@ def random_plan(seed: int) -> tuple[Part, list[Arrival]]:
 def test_4_7_orderings_on_random_plans(seed: int) -> None:
     part, arrivals = random_plan(seed)
     schedulers = {**SCHEDULERS, "path-round-robin": RoundRobin(("path",), gated=False)}
-    seen = {name: UnitSimulation(part, scheduler, seed=seed).run(arrivals) for name, scheduler in schedulers.items() if name != "threshold"}
+    seen = {
+        name: UnitSimulation(part, scheduler, seed=seed).run(arrivals)
+        for name, scheduler in schedulers.items()
+        if name != "threshold"
+    }
     capacity = seen["path-capacity"]
     assert len({len(trace.results) for trace in seen.values()}) == 1, "a scheduler changes when, never what"
     assert capacity.residence <= min(seen["fifo"].residence, seen["path-round-robin"].residence)
@@ -137,7 +152,9 @@ def test_4_7_orderings_on_random_plans(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_threshold_lies_between_path_capacity_and_memory_optimal(seed: int) -> None:
     part, arrivals = random_plan(seed)
-    paths, segments = (UnitSimulation(part, SCHEDULERS[name], seed=seed).run(arrivals) for name in ("path-capacity", "memory-optimal"))
+    paths, segments = (
+        UnitSimulation(part, SCHEDULERS[name], seed=seed).run(arrivals) for name in ("path-capacity", "memory-optimal")
+    )
     memory = (paths.peak + segments.peak) / 2
     between = UnitSimulation(part, Threshold(memory), seed=seed).run(arrivals)
     assert segments.peak - 3 <= between.peak < paths.peak

@@ -67,14 +67,20 @@ def test_4_6_segments_of_two_selects_and_a_join() -> None:
 
 
 def test_4_6_greedy_against_memory_optimal() -> None:
-    part = part_of(line(*"ABCDE"), {"A": cost(10, 0.9), "B": cost(10, 0.8), "C": cost(10, 0.7), "D": cost(20, 0.95), "E": cost(10)})
+    part = part_of(
+        line(*"ABCDE"), {"A": cost(10, 0.9), "B": cost(10, 0.8), "C": cost(10, 0.7), "D": cost(20, 0.95), "E": cost(10)}
+    )
     assert units("memory-optimal", part) == pytest.approx({tuple("ABCDE"): 2.984}, abs=1e-3)
     assert units("greedy", part) == pytest.approx({tuple("ABC"): 1.893, tuple("DE"): 6.897}, abs=1e-3)
-    assert units("envelope", part) == pytest.approx(dict.fromkeys([("A",), ("B",), ("C",), ("D",), ("E",)], 2.984), abs=1e-3)
+    assert units("envelope", part) == pytest.approx(
+        dict.fromkeys([("A",), ("B",), ("C",), ("D",), ("E",)], 2.984), abs=1e-3
+    )
 
 
 def test_4_6_four_operator_path() -> None:
-    part = part_of(line("O1", "O2", "O3", "O4"), {"O1": cost(100, 0.2), "O2": cost(20, 0.5), "O3": cost(10, 0.9), "O4": cost(40)})
+    part = part_of(
+        line("O1", "O2", "O3", "O4"), {"O1": cost(100, 0.2), "O2": cost(20, 0.5), "O3": cost(10, 0.9), "O4": cost(40)}
+    )
     cut = {("O1",): 80, ("O2",): 10, ("O3", "O4"): 8.163}
     assert units("greedy", part) == pytest.approx(cut, abs=1e-3)
     assert units("memory-optimal", part) == pytest.approx(cut, abs=1e-3)
@@ -99,7 +105,9 @@ def test_4_6_complex_path() -> None:
 @pytest.mark.parametrize(("name", "total"), [("path-capacity", 2.0), ("fifo", 2.5)])
 def test_4_5_exchange_example(name: str, total: float) -> None:
     part = part_of([*line("slow"), *line("quick")], {"slow": cost(1), "quick": cost(2)})
-    assert UnitSimulation(part, SCHEDULERS[name]).run([Arrival(0, "slow"), Arrival(0, "quick")]).residence == pytest.approx(total)
+    assert UnitSimulation(part, SCHEDULERS[name]).run(
+        [Arrival(0, "slow"), Arrival(0, "quick")]
+    ).residence == pytest.approx(total)
 
 
 @pytest.mark.parametrize(("mean", "most", "least"), [(4.0, 12.0, 4.0), (18.0, 18.0, 16.2)])
@@ -123,7 +131,9 @@ def test_threshold_switches_at_two_levels() -> None:
 @pytest.mark.parametrize(("name", "at_a", "at_b"), [("path-capacity", 0, 5), ("edf", 5, 2)])
 def test_3_1_2_two_operator_burst(name: str, at_a: int, at_b: int) -> None:
     """One tuple a second to each for 5 s; what waits at the end of the burst depends on who is first: the quick one, or the one with a promise."""
-    part = part_of([*line("A"), *line("B")], {"A": cost(1, 1.0, 2, 1), "B": cost(0.5, 1.0, 2, 1)}, {"B": Standing(1.0, 1)})
+    part = part_of(
+        [*line("A"), *line("B")], {"A": cost(1, 1.0, 2, 1), "B": cost(0.5, 1.0, 2, 1)}, {"B": Standing(1.0, 1)}
+    )
     trace = UnitSimulation(part, SCHEDULERS[name]).run([Arrival(t, name) for t in range(5) for name in "AB"])
     in_service = 2 if name == "edf" else 0
     assert trace.waiting_at(5) - in_service == 2 * (at_a + at_b)

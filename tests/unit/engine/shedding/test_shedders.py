@@ -38,7 +38,11 @@ def by_value(kind: ShedKind) -> Shedding:
 
 
 def page(values: list[float | None]) -> Page:
-    return Page(pl.DataFrame({"x": pl.Series(values, dtype=pl.Float64), TS: range(len(values))}, schema_overrides={TS: pl.Int64}))
+    return Page(
+        pl.DataFrame(
+            {"x": pl.Series(values, dtype=pl.Float64), TS: range(len(values))}, schema_overrides={TS: pl.Int64}
+        )
+    )
 
 
 def left(made: Shedders, values: list[float | None], cuts: list[int]) -> list[int]:
@@ -76,7 +80,12 @@ def test_a_replay_drops_the_same_however_tuples_are_cut_into_pages(cuts: list[in
 def test_a_page_loses_those_that_go_first_and_just_the_share(kind: ShedKind, numbers: list[int], share: float) -> None:
     values = [float(number) for number in numbers]
     kept = set(left(shedders(share, by_value(kind)), list(values), []))
-    rank = {"SMALLEST": lambda x: x, "LARGEST": lambda x: -x, "CENTER": lambda x: abs(x - 50), "OUTLIER": lambda x: -abs(x - 50)}[kind]
+    rank = {
+        "SMALLEST": lambda x: x,
+        "LARGEST": lambda x: -x,
+        "CENTER": lambda x: abs(x - 50),
+        "OUTLIER": lambda x: -abs(x - 50),
+    }[kind]
     gone = [rank(value) for i, value in enumerate(values) if i not in kept]
     stay = [rank(value) for i, value in enumerate(values) if i in kept]
     if gone and stay:
@@ -89,10 +98,16 @@ def test_a_page_loses_those_that_go_first_and_just_the_share(kind: ShedKind, num
 @pytest.mark.parametrize("kind", SEMANTIC)
 @pytest.mark.parametrize("size", [1, 7, 200])
 @pytest.mark.parametrize("shape", ["even", "few values", "growing"])
-def test_the_share_is_reached_by_values_of_any_shape_in_pages_of_any_size(kind: ShedKind, size: int, shape: str) -> None:
+def test_the_share_is_reached_by_values_of_any_shape_in_pages_of_any_size(
+    kind: ShedKind, size: int, shape: str
+) -> None:
     chance = np.random.default_rng(3)
     made, count = shedders(0.3, by_value(kind)), 2400
-    numbers = {"even": chance.uniform(0, 100, count), "few values": chance.integers(0, 3, count) * 50.0, "growing": np.linspace(0, 100, count)}[shape]
+    numbers = {
+        "even": chance.uniform(0, 100, count),
+        "few values": chance.integers(0, 3, count) * 50.0,
+        "growing": np.linspace(0, 100, count),
+    }[shape]
     left(made, numbers.tolist(), list(range(0, count, size)))
     (counted,) = made.take_counts()
     assert counted.dropped / counted.seen == pytest.approx(0.3, abs=0.05)  # where values only grow, by whole pages
@@ -130,7 +145,9 @@ def test_a_share_of_nothing_only_looks() -> None:
     made = shedders(0.0, by_value("SMALLEST"))
     assert len(left(made, list(np.linspace(0, 100, 500)), [])) == 500
     made.use({ARC: ShedAt(*ARC, 0.5, by_value("SMALLEST"))})
-    assert [row[0] for row in made.screen(ARC, page([10.0])).rows.rows()] == []  # known to be small from what was only looked at
+    assert [
+        row[0] for row in made.screen(ARC, page([10.0])).rows.rows()
+    ] == []  # known to be small from what was only looked at
     assert len(made.screen(ARC, page([90.0]))) == 1
 
 
@@ -148,13 +165,17 @@ def test_weights_of_those_that_stay_count_for_those_that_went(share: float, seed
         sums.append((kept["x"] * kept[WEIGHT]).sum())
     spread = share / (1 - share)
     assert np.mean(counts) == pytest.approx(200, abs=5 * math.sqrt(200 * spread / draws))
-    assert np.mean(sums) == pytest.approx(19900, abs=5 * math.sqrt(float((np.arange(200.0) ** 2).sum()) * spread / draws))
+    assert np.mean(sums) == pytest.approx(
+        19900, abs=5 * math.sqrt(float((np.arange(200.0) ** 2).sum()) * spread / draws)
+    )
 
 
 def test_weights_multiply_along_a_path() -> None:
     rows = pl.DataFrame({TS: np.arange(100), WEIGHT: np.full(100, 2.0)})
     assert set(shedders(0.5).screen(ARC, Page(rows)).rows[WEIGHT]) == {4.0}
-    assert set(shedders(0.5, by_value("SMALLEST")).screen(ARC, Page(rows.with_columns(x=pl.lit(1.0)))).rows[WEIGHT]) == {2.0}
+    assert set(
+        shedders(0.5, by_value("SMALLEST")).screen(ARC, Page(rows.with_columns(x=pl.lit(1.0)))).rows[WEIGHT]
+    ) == {2.0}
 
 
 def test_a_fork_sheds_on_one_arc_what_its_neighbour_reads_and_a_switch_keeps_what_waits() -> None:
@@ -169,7 +190,9 @@ def test_a_fork_sheds_on_one_arc_what_its_neighbour_reads_and_a_switch_keeps_wha
     engine.use_shedders({})
     engine.push(scan.id, page([3.0] * 100))
     engine.run()
-    found = {name: [value for each in pages for value in each.rows["x"]] for name, pages in engine.take_results().items()}
+    found = {
+        name: [value for each in pages for value in each.rows["x"]] for name, pages in engine.take_results().items()
+    }
     shed, whole = found[graph.vertices[3].id], found[graph.vertices[4].id]
     (count,) = engine.shedders.take_counts()
     assert (count.seen, whole.count(1.0), whole.count(2.0), whole.count(3.0)) == (100, 100, 100, 100)

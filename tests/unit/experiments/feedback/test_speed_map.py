@@ -5,7 +5,19 @@ import pytest
 
 from headrace.experiments.experiment import Trial
 from headrace.experiments.feedback import speed_map
-from headrace.experiments.feedback.speed_map import PER_HOUR, PERIODS, REACHES, SIMULATOR, Runs, Size, Work, assume, cost, readings, visible
+from headrace.experiments.feedback.speed_map import (
+    PER_HOUR,
+    PERIODS,
+    REACHES,
+    SIMULATOR,
+    Runs,
+    Size,
+    Work,
+    assume,
+    cost,
+    readings,
+    visible,
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +52,9 @@ def test_a_tiny_run_does_exactly_the_published_share_of_the_work(tiny: Runs) -> 
 
 
 def test_work_that_is_not_saved_is_not_confirmed(tiny: Runs) -> None:
-    lazy: dict[tuple[speed_map.Name, int], Work] = {(name, period): tiny["F0", period] for name in REACHES for period in PERIODS}
+    lazy: dict[tuple[speed_map.Name, int], Work] = {
+        (name, period): tiny["F0", period] for name in REACHES for period in PERIODS
+    }
     assert [finding.verdict for finding in speed_map._claims(lazy)] == ["not confirmed"] * 3 + ["confirmed"]
     bad = {finding.what for finding in speed_map._counts(lazy, Size(1, 1)) if finding.verdict == "not confirmed"}
     assert {"F1: rows put out", "F2: tuples averaged", "F3: tuples filtered"} <= bad
@@ -51,7 +65,10 @@ def test_one_period_that_costs_more_or_a_row_that_is_lost_is_seen(tiny: Runs) ->
     odd = dict(tiny)
     work = odd["F3", 4]
     odd["F3", 4] = replace(work, filtered=2 * work.filtered, shown=frozenset(list(work.shown)[1:]), telling=5.0)
-    assert next(finding.verdict for finding in speed_map._counts(odd, Size(1, 1)) if finding.what == "F3: tuples filtered") == "not confirmed"
+    assert (
+        next(finding.verdict for finding in speed_map._counts(odd, Size(1, 1)) if finding.what == "F3: tuples filtered")
+        == "not confirmed"
+    )
     assert speed_map._same(odd).ours == 1
     assert speed_map._same(odd).verdict == "not confirmed"
     assert [finding.verdict for finding in speed_map._times(odd)][-1] == "not confirmed"
@@ -60,7 +77,12 @@ def test_one_period_that_costs_more_or_a_row_that_is_lost_is_seen(tiny: Runs) ->
 
 def test_times_are_judged_only_where_the_machine_is_steady(tiny: Runs) -> None:
     steady = {case: replace(work, seconds=1.0 if case[0] == "F0" else 0.5) for case, work in tiny.items()}
-    verdict = lambda runs: next(finding.verdict for finding in speed_map._times(runs) if "replay" in finding.what and "wall" in finding.what)  # noqa: E731
+
+    def verdict(runs):
+        return next(
+            finding.verdict for finding in speed_map._times(runs) if "replay" in finding.what and "wall" in finding.what
+        )
+
     assert verdict(steady) == "confirmed"
     slow = {**steady, ("F3", 2): replace(steady["F3", 2], seconds=0.6)}
     assert verdict(slow) == "not confirmed"

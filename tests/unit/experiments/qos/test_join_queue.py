@@ -32,7 +32,9 @@ def test_the_engine_waits_as_long() -> None:
     gaps = np.round(chance.exponential(0.01, 300) * SECOND)
     came = np.cumsum(gaps)
     cost = 8_000
-    graph = Graph((Vertex("S", Scan("S", ("x",))), Vertex("a", keep(1.0), ("S",)), Vertex("out", Output("out"), ("a",))))
+    graph = Graph(
+        (Vertex("S", Scan("S", ("x",))), Vertex("a", keep(1.0), ("S",)), Vertex("out", Output("out"), ("a",)))
+    )
     trace = Simulation(Engine(graph), VirtualClock(), Costs(cost)).run(at_times("S", came, chance))
     left_to_do = np.concatenate(([0.0], np.cumsum(cost - gaps[1:])))
     waits = left_to_do - np.minimum.accumulate(left_to_do)

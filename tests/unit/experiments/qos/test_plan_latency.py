@@ -50,7 +50,9 @@ def test_a_tiny_run_gives_the_tables() -> None:
 def test_a_forecast_that_is_far_off_is_not_confirmed() -> None:
     names = (*TARGET_STATIONS, PLAN)
     off = Compared(dict.fromkeys(names, 0.1), {name: Sample((0.2, 0.2)) for name in names})
-    findings = {finding.what: finding for finding in plan_latency._claims({"hierarchical": off, "global": off}, off, {0.8: off})}
+    findings = {
+        finding.what: finding for finding in plan_latency._claims({"hierarchical": off, "global": off}, off, {0.8: off})
+    }
     assert findings["hierarchical: largest error of the forecast"].verdict == "not confirmed"
     assert findings["load 80 %: error of the forecast for the plan"].verdict == "not confirmed"
     assert findings["global to hierarchical: the plan"].verdict != "confirmed"
@@ -68,9 +70,14 @@ def test_latency_grows_with_the_load_and_self_similar_streams_have_the_same_rate
 
 
 def test_bursts_that_change_nothing_are_not_confirmed() -> None:
-    same = {load: load_latency.Seen(*(Sample((0.1 / (1.01 - load),)) for _ in range(3))) for load in (0.7, 0.9, 0.95, 0.99)}
+    same = {
+        load: load_latency.Seen(*(Sample((0.1 / (1.01 - load),)) for _ in range(3))) for load in (0.7, 0.9, 0.95, 0.99)
+    }
     foreseen = {load: each.mean.mean for load, each in same.items()}
-    findings = {finding.what: finding.verdict for finding in load_latency._claims({"Poisson": same, "self-similar": same}, foreseen)}
+    findings = {
+        finding.what: finding.verdict
+        for finding in load_latency._claims({"Poisson": same, "self-similar": same}, foreseen)
+    }
     assert findings["at 90 %: deviation, self-similar to Poisson"] == "not confirmed"
     assert findings["below 95 %: mean, self-similar to Poisson, at most"] == "confirmed"
 

@@ -39,7 +39,9 @@ def test_a_broken_latency_leads_to_path_capacity_and_it_stays() -> None:
     strict = replace(CASES[0], latency=(0.05, Strictness.BEST_EFFORT))
     watched = simulate(strict, CHOSEN, SMALL, 1)
     assert [name for _, name in watched.strategies] == ["segment", "path-capacity"]
-    assert len(watched.seen.times) == len(simulate(CASES[0], "segment", SMALL, 1).seen.times)  # no result is lost by a switch
+    assert len(watched.seen.times) == len(
+        simulate(CASES[0], "segment", SMALL, 1).seen.times
+    )  # no result is lost by a switch
 
 
 def test_m3_memory_alone_leads_to_segments_and_both_to_simplified_ones() -> None:
@@ -87,7 +89,10 @@ def test_shedders_are_added_one_by_one_and_end_in_reverse() -> None:
 
 def test_tolerance_that_does_not_help_is_not_confirmed() -> None:
     same = Watched(Seen([1.0], [0.0], [0], waiting=[1.0]), strategies=[(0.0, "segment"), (1.0, "path-capacity")])
-    verdicts = {finding.what: finding.verdict for finding in error_tolerance._findings(dict.fromkeys(error_tolerance.TOLERANCES, same))}
+    verdicts = {
+        finding.what: finding.verdict
+        for finding in error_tolerance._findings(dict.fromkeys(error_tolerance.TOLERANCES, same))
+    }
     assert verdicts["mean latency: 30 % to 0 %"] == "not confirmed"
     assert verdicts["tuples dropped, 0 % and 30 %"] == "not confirmed"
 
@@ -101,7 +106,9 @@ def test_random_shedding_hardly_changes_an_average_and_the_largest_first_do() ->
 
 def test_a_band_of_the_range_holds_few_tuples_at_its_ends_and_many_in_its_midst() -> None:
     rows = pl.DataFrame({"speed": shed_values.speeds(20_000, np.random.default_rng(1))})
-    kept = {kind: shed_values._Band(kind, 0.1).kept(rows, np.random.default_rng(1)).mean() for kind in shed_values.BANDS}
+    kept = {
+        kind: shed_values._Band(kind, 0.1).kept(rows, np.random.default_rng(1)).mean() for kind in shed_values.BANDS
+    }
     assert kept["LARGEST"] > 0.99
     assert kept["CENTER"] < kept["SMALLEST"]
 
@@ -127,7 +134,10 @@ def test_every_design_of_a_shedder_drops_its_share(design: str) -> None:
 
 def test_designs_are_judged_by_their_ratios() -> None:
     points = {
-        (page, design, share): 100.0 for page in shedder_designs.PAGES for design in shedder_designs.DESIGNS for share in shedder_designs.SHARES
+        (page, design, share): 100.0
+        for page in shedder_designs.PAGES
+        for design in shedder_designs.DESIGNS
+        for share in shedder_designs.SHARES
     }
     even = {finding.what: finding.verdict for finding in shedder_designs._findings(points)}
     assert even["tuple by tuple: speed of d to a at 80 %"] == "not confirmed"

@@ -76,7 +76,9 @@ def test_orders_that_do_not_hold_are_not_confirmed() -> None:
     assert verdicts[f"latency: {PC} to simplified"] == "not confirmed"
     assert verdicts["most memory: memory-optimal to chain"] == "confirmed"  # no more than
     runs["chain"] = [same, replace(same, results=11)]
-    assert {finding.what: finding.verdict for finding in scheduling._findings(runs)}["results in all"] == "not confirmed"
+    assert {finding.what: finding.verdict for finding in scheduling._findings(runs)}[
+        "results in all"
+    ] == "not confirmed"
 
 
 def test_results_are_counted_by_second() -> None:

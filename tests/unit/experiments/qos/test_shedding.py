@@ -5,7 +5,17 @@ import pytest
 from headrace.analysis.capacity.load import load
 from headrace.experiments.experiment import Trial
 from headrace.experiments.qos import shedding
-from headrace.experiments.qos.shedding import GROUPS, Ran, group_of, lost, paths_of, simulate, smoothed, stages_of, worst
+from headrace.experiments.qos.shedding import (
+    GROUPS,
+    Ran,
+    group_of,
+    lost,
+    paths_of,
+    simulate,
+    smoothed,
+    stages_of,
+    worst,
+)
 from headrace.experiments.qos.workload import utilisation, workload
 from headrace.testing.simulation.stations import Seen
 
@@ -14,7 +24,9 @@ def test_the_load_of_all_paths_is_the_utilisation() -> None:
     network = workload(1, load=1.1)
     paths = paths_of(network, network.streams)
     # of a join only the mean selectivity of both sides is used
-    assert load([(path.labels, path.rate) for path in paths], stages_of(network)) == pytest.approx(utilisation(network), rel=0.05)
+    assert load([(path.labels, path.rate) for path in paths], stages_of(network)) == pytest.approx(
+        utilisation(network), rel=0.05
+    )
     assert {path.error for path in paths} == {error for _, error in GROUPS}
 
 
@@ -41,7 +53,10 @@ def test_nothing_is_shed_if_everything_fits() -> None:
 
 def test_a_tiny_run_gives_the_table() -> None:
     outcome = shedding.report(shedding.Size(1, 0.3), Trial("quick", 1))
-    assert {finding.what for finding in outcome.findings} >= {"edf, 0.6 s: largest latency with shedding", "path-capacity, 0.6 s: results lost"}
+    assert {finding.what for finding in outcome.findings} >= {
+        "edf, 0.6 s: largest latency with shedding",
+        "path-capacity, 0.6 s: results lost",
+    }
     assert msgspec.json.encode(outcome)
     assert len(outcome.panels) == 4
 

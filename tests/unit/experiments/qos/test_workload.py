@@ -1,7 +1,15 @@
 import pytest
 
 from headrace.analysis.forecast.network import flow
-from headrace.experiments.qos.workload import CAPACITY, TARGET, TARGET_STATIONS, at_load, stations_of, utilisation, workload
+from headrace.experiments.qos.workload import (
+    CAPACITY,
+    TARGET,
+    TARGET_STATIONS,
+    at_load,
+    stations_of,
+    utilisation,
+    workload,
+)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 7])
@@ -31,7 +39,9 @@ def test_selectivities_are_spread_and_selects_come_in_increasing_order() -> None
     assert shares[0] < 0.1
     assert shares[-1] > 0.9
     assert sum(share < 0.5 for share in shares) == pytest.approx(len(shares) / 2, rel=0.25)
-    chain = [feed.selectivity for station in stations_of(network, "q2") for feed in station.feeds if feed.selectivity < 1]
+    chain = [
+        feed.selectivity for station in stations_of(network, "q2") for feed in station.feeds if feed.selectivity < 1
+    ]
     assert chain == sorted(chain)
 
 

@@ -30,6 +30,10 @@ def test_a_tiny_run_gives_the_table() -> None:
 
 def test_burstiness_that_grows_in_spite_of_bounds_is_not_confirmed() -> None:
     bad = {(slide, on): Sample((1.0 + slide,)) for slide in SLIDES for on in (False, True)}
-    assert [finding.verdict for finding in burstiness._claims(bad, 1.3)] == ["confirmed", "not confirmed", "not confirmed"]
+    assert [finding.verdict for finding in burstiness._claims(bad, 1.3)] == [
+        "confirmed",
+        "not confirmed",
+        "not confirmed",
+    ]
     flat = {(slide, on): Sample((1.3,)) for slide in SLIDES for on in (False, True)}
     assert [finding.verdict for finding in burstiness._claims(flat, 1.3)] == ["not confirmed", "confirmed", "confirmed"]

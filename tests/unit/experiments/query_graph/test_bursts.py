@@ -34,7 +34,11 @@ def test_a_tiny_run_gives_the_table() -> None:
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     assert verdicts["closed form: bfs, n = 100"] == "confirmed"
     assert verdicts["growth of BFS to that of DFS"] == "confirmed"
-    assert {panel.title for panel in outcome.panels} == {"Latent timestamps, two operators", "Union with bounds on demand", "A burst of six"}
+    assert {panel.title for panel in outcome.panels} == {
+        "Latent timestamps, two operators",
+        "Union with bounds on demand",
+        "A burst of six",
+    }
     assert len(seen) == 12
 
 

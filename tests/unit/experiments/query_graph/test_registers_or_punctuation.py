@@ -26,10 +26,18 @@ def test_what_unions_take_at_no_cost_is_cheaper() -> None:
 def test_a_tiny_run_gives_the_table() -> None:
     outcome = experiment.report(Size(1, 0.06), Trial("quick"))
     assert len(outcome.findings) == 4 + len(experiment.SIMULATOR) + 1
-    assert [panel.title for panel in outcome.panels] == ["All operators pay for punctuation", "Unions take punctuation at no cost"]
+    assert [panel.title for panel in outcome.panels] == [
+        "All operators pay for punctuation",
+        "Unions take punctuation at no cost",
+    ]
 
 
 def test_growth_that_is_not_there_is_not_confirmed() -> None:
-    flat = {(who, price, m): Sample((0.99,)) for who in ("all", "not unions") for price in experiment.PRICES for m in experiment.LENGTHS}
+    flat = {
+        (who, price, m): Sample((0.99,))
+        for who in ("all", "not unions")
+        for price in experiment.PRICES
+        for m in experiment.LENGTHS
+    }
     verdicts = [finding.verdict for finding in experiment._claims(flat)]  # type: ignore[arg-type]
     assert verdicts == ["not confirmed", "not comparable", "not confirmed", "not confirmed"]

@@ -3,7 +3,15 @@ import pytest
 from headrace.experiments.experiment import Outcome, Trial
 from headrace.experiments.timestamps import idle_waiting
 from headrace.experiments.timestamps.idle_waiting import Size
-from headrace.experiments.timestamps.idle_waiting_cases import DEMAND, LATENT, NONE, REGISTERS, Case, measure, peak_shrinks
+from headrace.experiments.timestamps.idle_waiting_cases import (
+    DEMAND,
+    LATENT,
+    NONE,
+    REGISTERS,
+    Case,
+    measure,
+    peak_shrinks,
+)
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +22,12 @@ def outcome() -> Outcome:
 def test_a_tiny_run_gives_the_table_and_the_figure(outcome: Outcome) -> None:
     names = [finding.what for finding in outcome.findings]
     assert len(names) == len(set(names)) > 50
-    assert [panel.title for panel in outcome.panels] == ["Latency", "Time the union waits idly", "Peak queue", "What on-demand punctuation costs"]
+    assert [panel.title for panel in outcome.panels] == [
+        "Latency",
+        "Time the union waits idly",
+        "Peak queue",
+        "What on-demand punctuation costs",
+    ]
     assert any("virtual time" in note for note in outcome.notes)
 
 
@@ -38,7 +51,9 @@ def test_latencies_are_the_simulators(case: Case, microseconds: float) -> None:
 def test_verdicts_come_from_our_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     real = idle_waiting.measure
     swapped = {NONE: DEMAND, DEMAND: NONE}  # as if bounds on demand made everything wait
-    monkeypatch.setattr(idle_waiting, "measure", lambda case, seconds, seeds: real(swapped.get(case, case), seconds, seeds))
+    monkeypatch.setattr(
+        idle_waiting, "measure", lambda case, seconds, seeds: real(swapped.get(case, case), seconds, seeds)
+    )
     outcome = idle_waiting.report(Size(1, 30, 2, 100, 0.5), Trial("quick"))
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     for claimed in ("A to C", "A: idle share", "A: peak queue", "B: best latency to C's"):

@@ -49,7 +49,9 @@ A, B, C = (Primitive(name, port) for port, name in enumerate("abc"))
 VECTOR = "a1@1 a2@2 b1@3 a3@4 b2@5 b3@6"
 
 
-def spec(event: Event, context: Context | Mode, *, conditions: tuple[Expr, ...] = (), key: str | None = None, ports: int = 3) -> Detect:
+def spec(
+    event: Event, context: Context | Mode, *, conditions: tuple[Expr, ...] = (), key: str | None = None, ports: int = 3
+) -> Detect:
     keys = () if key is None else (Column(key, Type.BIGINT),)
     names = [part.name for part in primitives(event)]
     outputs: list[Output] = [Pick(part, part, "id") for part in names]
@@ -63,7 +65,10 @@ def pages(history: str) -> Script:
     """Tuples such as 'a1@3' or 'a1@3/7/104': a part, a number, an instant, perhaps a car and a segment."""
     found = re.findall(r"([abc])(\w+)@(\d+)(?:/(\d+))?(?:/(\d+))?", history)
     return [
-        ("abc".index(part), page_of(SCHEMA, [{"id": part + number, "car": int(car or 1), "segment": int(segment or 1)}], [int(ts)]))
+        (
+            "abc".index(part),
+            page_of(SCHEMA, [{"id": part + number, "car": int(car or 1), "segment": int(segment or 1)}], [int(ts)]),
+        )
         for part, number, ts, car, segment in found
     ]
 
@@ -150,7 +155,9 @@ def test_conditions_compare_values_as_columns_do() -> None:
     parts = Parts(And(A, B), (schema, schema), frozenset({"a.x", "b.x", "a.s", "b.s"}))
     for name, type_, drawn in (("x", Type.DOUBLE, values), ("s", Type.STRING, texts)):
         pairs = [(one, other) for one in drawn for other in drawn]
-        rows = [tuple(Part(i, 0, (v, None) if name == "x" else (None, v)) for i, v in enumerate(pair)) for pair in pairs]
+        rows = [
+            tuple(Part(i, 0, (v, None) if name == "x" else (None, v)) for i, v in enumerate(pair)) for pair in pairs
+        ]
         frame = pl.DataFrame({f"a.{name}": [p[0] for p in pairs], f"b.{name}": [p[1] for p in pairs]})
         for sign in ("=", "<>", "<", "<=", ">", ">="):
             term = Call(sign, (Column(f"a.{name}", type_), Column(f"b.{name}", type_)), Type.BOOLEAN)
@@ -169,7 +176,9 @@ def test_proximal_uses_up_the_newer_of_a_pair_as_well(event: Event) -> None:
     assert found(event, Mode.PROXIMAL, "b1@1 a1@2 b2@3", ports=2) == ["a1 b1"]
     # a2 is used up by b1 that waits, and a1, which it replaced, does not come back for b2
     same = equals("a.segment", "b.segment")
-    assert found(event, Mode.PROXIMAL, "a1@1/1/7 b1@2/1/8 a2@3/1/8 b2@4/1/7 b3@5/1/8", ports=2, conditions=(same,)) == ["a2 b1"]
+    assert found(event, Mode.PROXIMAL, "a1@1/1/7 b1@2/1/8 a2@3/1/8 b2@4/1/7 b3@5/1/8", ports=2, conditions=(same,)) == [
+        "a2 b1"
+    ]
 
 
 def test_proximal_any_uses_up_all_that_it_took() -> None:
@@ -183,7 +192,9 @@ def test_a_part_that_lasts_counts_from_its_beginning() -> None:
     a, b = (Primitive(name, port, start="since") for port, name in enumerate("ab"))
 
     def told(event: Event, *, point: bool, b_since: int) -> list[tuple[int, int]]:
-        detect = Detect(event, Context(Mode.CHRONICLE, point=point), (schema,) * 2, ((),) * 2, (), (Started("started"),))
+        detect = Detect(
+            event, Context(Mode.CHRONICLE, point=point), (schema,) * 2, ((),) * 2, (), (Started("started"),)
+        )
         tuples = [(0, "a1", 1, 2), (1, "b1", b_since, 6)]
         script = [(port, page_of(schema, [{"id": id_, "since": since}], [ts])) for port, id_, since, ts in tuples]
         return [(row.values["started"], row.ts) for row in check_operator(detect, script, ports=2)]
@@ -266,7 +277,10 @@ def test_periodic_ticks_until_the_end() -> None:
 
 
 def test_plus_is_a_point_in_time() -> None:
-    assert [(row.ts, row.values["a"]) for row in rows(spec(Plus(A, 5), Mode.RECENT), "a1@1 a2@3")] == [(6, "a1"), (8, "a2")]
+    assert [(row.ts, row.values["a"]) for row in rows(spec(Plus(A, 5), Mode.RECENT), "a1@1 a2@3")] == [
+        (6, "a1"),
+        (8, "a2"),
+    ]
     again = Primitive("b", 0)
     unfixed = Not(Primitive("c", 2), A, Plus(again, 15))
     detect = Detect(unfixed, Context(Mode.CHRONICLE), (SCHEMA,) * 3, ((),) * 3, (), (Pick("id", "a", "id"),))
@@ -280,7 +294,9 @@ def test_absence_is_noticed_without_another_tuple() -> None:
     operator = spec(Absent(B, A, 10), Mode.RECENT, ports=2).build()
     for port in (0, 1):
         for element in (*(page for at, page in pages("a1@0") if at == port), Punctuation(5)):
-            list(operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element))
+            list(
+                operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
+            )
     assert operator.due() == 11
 
 
@@ -312,7 +328,14 @@ def test_keep_and_age_are_windows_over_what_waits() -> None:
     def keep(mode: Mode, keep: int | None = None, age: int | None = None) -> Context:
         return Context(mode, (Retention("a", (), keep, age),))
 
-    assert found(Sequence(A, B), keep(Mode.RECENT, 2), VECTOR, ports=2) == ["a1 b1", "a2 b1", "a2 b2", "a3 b2", "a2 b3", "a3 b3"]
+    assert found(Sequence(A, B), keep(Mode.RECENT, 2), VECTOR, ports=2) == [
+        "a1 b1",
+        "a2 b1",
+        "a2 b2",
+        "a3 b2",
+        "a2 b3",
+        "a3 b3",
+    ]
     assert found(Sequence(A, B), keep(Mode.CHRONICLE, 1), VECTOR, ports=2) == ["a2 b1", "a3 b2"]
     assert found(Sequence(A, B), keep(Mode.UNRESTRICTED, age=1), VECTOR, ports=2) == ["a2 b1", "a3 b2"]
     assert found(Sequence(A, B), keep(Mode.CONTINUOUS, 1), VECTOR, ports=2) == ["a2 b1", "a3 b2"]
@@ -328,7 +351,9 @@ def test_conditions_are_tested_while_pairing() -> None:
     apart = Call("<", (Column("b.car", Type.BIGINT), Column("a.car", Type.BIGINT)), Type.BOOLEAN)
     assert found(Sequence(A, B), Mode.RECENT, history, ports=2, conditions=(same, apart)) == []
     # chronicle: the earliest that matches, and it is used up only by a match
-    assert found(Sequence(A, B), Mode.CHRONICLE, "a1@1/1/1 a2@2/1/2 b1@3/1/2 b2@4/1/1", ports=2, conditions=(same,)) == ["a2 b1", "a1 b2"]
+    assert found(
+        Sequence(A, B), Mode.CHRONICLE, "a1@1/1/1 a2@2/1/2 b1@3/1/2 b2@4/1/1", ports=2, conditions=(same,)
+    ) == ["a2 b1", "a1 b2"]
 
 
 def test_masks_give_the_same_detections_as_conditions_on_what_was_detected_without_restriction() -> None:
@@ -342,7 +367,9 @@ def test_masks_give_the_same_detections_as_conditions_on_what_was_detected_witho
     every = rows(detect, history)
     wanted = [row for row in every if row.values["a.car"] < 4 and row.values["a.segment"] == row.values["b.segment"]]
     masked = msgspec.structs.replace(detect, event=Sequence(Primitive("a", 0, slow), B), conditions=(same,))
-    keyed = msgspec.structs.replace(detect, event=Sequence(Primitive("a", 0, slow), B), keys=((Column("segment", Type.BIGINT),),) * 2)
+    keyed = msgspec.structs.replace(
+        detect, event=Sequence(Primitive("a", 0, slow), B), keys=((Column("segment", Type.BIGINT),),) * 2
+    )
     for pushed in (masked, keyed):
         assert sorted(map(repr, rows(pushed, history))) == sorted(map(repr, wanted))
     assert 0 < len(wanted) < len(every)
@@ -362,15 +389,23 @@ def test_a_warning_names_what_no_bound_limits() -> None:
 
     assert warned(Sequence(A, B), Context(Mode.RECENT)) == []
     assert warned(Sequence(A, B), Context(Mode.UNRESTRICTED)) == ["CONTEXT UNRESTRICTED keeps every a for ever"]
-    assert warned(And(A, Sequence(B, C)), Context(Mode.CHRONICLE))[0] == "CONTEXT CHRONICLE keeps every a until it is used"
+    assert (
+        warned(And(A, Sequence(B, C)), Context(Mode.CHRONICLE))[0] == "CONTEXT CHRONICLE keeps every a until it is used"
+    )
     assert warned(Within(And(A, Sequence(B, C)), 5), Context(Mode.CHRONICLE)) == []
-    assert warned(Within(Plus(Sequence(A, B), 3), 5), Context(Mode.CHRONICLE)) == ["CONTEXT CHRONICLE keeps every a until it is used"]
+    assert warned(Within(Plus(Sequence(A, B), 3), 5), Context(Mode.CHRONICLE)) == [
+        "CONTEXT CHRONICLE keeps every a until it is used"
+    ]
     assert warned(Sequence(A, B), Context(Mode.CHRONICLE, (Retention("a", keep=3),))) == []
     assert warned(Or(A, Times(3, B)), Context(Mode.UNRESTRICTED)) == []
 
 
 def test_a_spec_can_be_written_and_read() -> None:
-    detect = spec(Within(Not(B, A, Plus(C, 3)), 9), Context(Mode.RECENT, (Retention("a", ("car",), 3),)), conditions=(equals("a.car", "c.car"),))
+    detect = spec(
+        Within(Not(B, A, Plus(C, 3)), 9),
+        Context(Mode.RECENT, (Retention("a", ("car",), 3),)),
+        conditions=(equals("a.car", "c.car"),),
+    )
     assert msgspec.json.decode(msgspec.json.encode(detect), type=Detect) == detect
     assert hash(detect) == hash(msgspec.json.decode(msgspec.json.encode(detect), type=Detect))
 

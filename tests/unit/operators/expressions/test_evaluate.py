@@ -244,16 +244,24 @@ def build(name: str, args: list[Any], rows: list[tuple[Any, ...]]) -> tuple[Call
     return call(name, *exprs), pl.DataFrame(columns)
 
 
-@pytest.mark.parametrize(("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
-def test_a_function_means_what_its_table_says(name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
+)
+def test_a_function_means_what_its_table_says(
+    name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]
+) -> None:
     expr, frame = build(name, args, rows)
     got = run(expr, frame)
     assert len(got) == len(results)
     assert all(map(same, got, results)), f"{got} instead of {results}"
 
 
-@pytest.mark.parametrize(("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
-def test_constants_and_single_rows_agree_with_columns(name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
+)
+def test_constants_and_single_rows_agree_with_columns(
+    name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]
+) -> None:
     whole, frame = build(name, args, rows)
     for row, want in zip(rows, results, strict=True):
         values = iter(row)
@@ -264,10 +272,18 @@ def test_constants_and_single_rows_agree_with_columns(name: str, args: list[Any]
     assert run(whole, frame.clear()) == []
 
 
-@pytest.mark.parametrize(("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
-def test_computed_arguments_agree_with_columns(name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
+)
+def test_computed_arguments_agree_with_columns(
+    name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]
+) -> None:
     whole, frame = build(name, args, rows)
-    computed = Call(name, tuple(arg if isinstance(arg, Literal) else Call("coalesce", (arg,), arg.type) for arg in whole.args), whole.type)
+    computed = Call(
+        name,
+        tuple(arg if isinstance(arg, Literal) else Call("coalesce", (arg,), arg.type) for arg in whole.args),
+        whole.type,
+    )
     nested = Call("coalesce", (Call("nullif", (computed, lit(None, N)), computed.type),), computed.type)
     assert all(map(same, run(computed, frame), results))
     assert all(map(same, run(nested, frame), results))
@@ -314,7 +330,15 @@ CASTS: list[tuple[Type, Type, list[tuple[Any, Any]]]] = [
         ],
     ),
     (DAY, S, [(0, "1970-01-01"), (-1, "1969-12-31"), (None, None)]),
-    (V, S, [(5_500_000, "INTERVAL '0 00:00:05.5' DAY TO SECOND"), (-86_400_000_000, "INTERVAL '-1 00:00:00' DAY TO SECOND"), (None, None)]),
+    (
+        V,
+        S,
+        [
+            (5_500_000, "INTERVAL '0 00:00:05.5' DAY TO SECOND"),
+            (-86_400_000_000, "INTERVAL '-1 00:00:00' DAY TO SECOND"),
+            (None, None),
+        ],
+    ),
     (
         S,
         L,
@@ -389,7 +413,9 @@ CASTS: list[tuple[Type, Type, list[tuple[Any, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "target", "pairs"), CASTS, ids=[f"{case[0].value}-{case[1].value}" for case in CASTS])
+@pytest.mark.parametrize(
+    ("source", "target", "pairs"), CASTS, ids=[f"{case[0].value}-{case[1].value}" for case in CASTS]
+)
 def test_a_cast_converts_or_gives_null(source: Type, target: Type, pairs: list[tuple[Any, Any]]) -> None:
     frame = pl.DataFrame([series("c", [value for value, _ in pairs], source), pl.Series("__ts", range(len(pairs)))])
     got = run(Cast(Column("c", source), target), frame)
@@ -424,7 +450,19 @@ def test_case_without_default_gives_null() -> None:
 
 @pytest.mark.parametrize(
     ("value", "type_"),
-    [(True, B), (5, INT), (5, L), (0.5, F), (1, D), ("é", S), (-1, T), (-1, DAY), (-1, V), (None, N), *((None, t) for t in Type)],
+    [
+        (True, B),
+        (5, INT),
+        (5, L),
+        (0.5, F),
+        (1, D),
+        ("é", S),
+        (-1, T),
+        (-1, DAY),
+        (-1, V),
+        (None, N),
+        *((None, t) for t in Type),
+    ],
 )
 def test_a_literal_has_its_type_in_every_row(value: Any, type_: Type) -> None:
     assert run(lit(value, type_), pl.DataFrame({"c": [1, 2, 3]})) == [value] * 3

@@ -39,7 +39,13 @@ N, END, START = Column("n", Type.BIGINT), Column("window_end", Type.TIMESTAMP), 
 P = Column(PANE, Type.BIGINT)
 IN_G = pattern((G, equal(1)))
 TRUE = Literal(True, Type.BOOLEAN)
-NOT_NULL = Facts(pattern((V, at_least(0)), (Column("__a0_max", Type.INT), at_least(0)), (Column("__a0_sum_Int64", Type.BIGINT), at_least(0))))
+NOT_NULL = Facts(
+    pattern(
+        (V, at_least(0)),
+        (Column("__a0_max", Type.INT), at_least(0)),
+        (Column("__a0_sum_Int64", Type.BIGINT), at_least(0)),
+    )
+)
 
 
 def answer(spec: Any, wanted: Pattern, facts: Facts = NO_FACTS) -> Response:
@@ -62,29 +68,45 @@ def test_a_union_tells_all(spec: Any) -> None:
 
 
 def test_a_projection_renames_and_inverts() -> None:
-    columns = (("a", G), ("n", Call("neg", (V,), Type.BIGINT)), ("c", Literal("x", Type.STRING)), ("s", Call("*", (V, V), Type.BIGINT)))
+    columns = (
+        ("a", G),
+        ("n", Call("neg", (V,), Type.BIGINT)),
+        ("c", Literal("x", Type.STRING)),
+        ("s", Call("*", (V, V), Type.BIGINT)),
+    )
     spec = Project(columns)
-    assert answer(spec, pattern((Column("a", Type.BIGINT), equal(1)), (STAMP, less(5)))) == Response((pattern((G, equal(1)), (STAMP, less(5))),))
+    assert answer(spec, pattern((Column("a", Type.BIGINT), equal(1)), (STAMP, less(5)))) == Response(
+        (pattern((G, equal(1)), (STAMP, less(5))),)
+    )
     assert answer(spec, pattern((N, at_least(-1)))) == Response((pattern((V, at_most(1))),))
     assert answer(spec, pattern((Column("c", Type.STRING), equal("x")))) == Response((EVERYTHING,))
     assert answer(spec, pattern((Column("c", Type.STRING), equal("y")))) == Response((None,))
     assert answer(spec, pattern((Column("s", Type.BIGINT), equal(1)))) == Response((None,))
     p, two = Column("p", Type.BIGINT), Literal(2, Type.INT)
-    assert answer(Project((("p", Call("+", (V, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (pattern((V, less(3))),)
-    assert answer(Project((("p", Call("+", (G, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (None,)  # it might wrap around
+    assert answer(Project((("p", Call("+", (V, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (
+        pattern((V, less(3))),
+    )
+    assert answer(Project((("p", Call("+", (G, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (
+        None,
+    )  # it might wrap around
 
 
 def test_distinct_keeps_what_may_hide_a_later_tuple() -> None:
     spec = Distinct((G,), 10)
     assert answer(spec, IN_G) == Response((IN_G,))
-    assert answer(spec, pattern((STAMP, less(100)), (G, equal(1)))) == Response((pattern((STAMP, less(90)), (G, equal(1))),))
+    assert answer(spec, pattern((STAMP, less(100)), (G, equal(1)))) == Response(
+        (pattern((STAMP, less(90)), (G, equal(1))),)
+    )
     assert answer(spec, pattern((STAMP, at_least(100)))) == Response((pattern((STAMP, at_least(100))),))
     assert answer(spec, pattern((STAMP, unequal(3)))) == Response((None,))
 
 
 def panes(window: Range | Landmark, *functions: str) -> PaneAggregate:
     types = {"avg": Type.DOUBLE, "max": Type.INT, "min": Type.INT}
-    calls = tuple(AggregateCall("n" if i == 0 else f"n{i}", name, V, types.get(name, Type.BIGINT)) for i, name in enumerate(functions))
+    calls = tuple(
+        AggregateCall("n" if i == 0 else f"n{i}", name, V, types.get(name, Type.BIGINT))
+        for i, name in enumerate(functions)
+    )
     return PaneAggregate(window, (("g", G),), calls)
 
 
@@ -116,12 +138,16 @@ def test_a_group_is_given_up() -> None:
     ids=str,
 )
 def test_windows_give_up_the_tuples_that_are_in_no_other(window: Any, term: Any, expected: Any) -> None:
-    assert answer(panes(window, "count"), pattern(term, (G, equal(1)))).inputs == (None if expected is None else pattern(expected, (G, equal(1))),)
+    assert answer(panes(window, "count"), pattern(term, (G, equal(1)))).inputs == (
+        None if expected is None else pattern(expected, (G, equal(1))),
+    )
 
 
 def test_panes_are_times() -> None:
     raw = PartialAggregate(Range(5, 5), (("g", G),), ())
-    assert answer(raw, pattern((P, Between(5, 10, open_high=True)))).inputs == (pattern((STAMP, Between(5, 10, open_high=True))),)
+    assert answer(raw, pattern((P, Between(5, 10, open_high=True)))).inputs == (
+        pattern((STAMP, Between(5, 10, open_high=True))),
+    )
     assert answer(raw, pattern((P, at_most(7)))).inputs == (pattern((STAMP, less(10))),)
     assert answer(raw, pattern((P, at_least(7)))).inputs == (pattern((STAMP, at_least(10))),)
 

@@ -35,13 +35,17 @@ KEYS: dict[str, tuple[tuple[Expr, Expr], ...]] = {
     "integer": ((Column("k", Type.INT), Column("k", Type.BIGINT)),),
     "string": ((Column("s", Type.STRING), Column("s", Type.STRING)),),
     "both": ((Column("k", Type.INT), Column("k", Type.BIGINT)), (Column("s", Type.STRING), Column("s", Type.STRING))),
-    "computed": ((Call("+", (Column("k", Type.INT), ONE), Type.BIGINT), Call("+", (Column("w", Type.BIGINT), ONE), Type.BIGINT)),),
+    "computed": (
+        (Call("+", (Column("k", Type.INT), ONE), Type.BIGINT), Call("+", (Column("w", Type.BIGINT), ONE), Type.BIGINT)),
+    ),
     "time": ((Column(TS, Type.BIGINT), Column("w", Type.BIGINT)), (Column("s", Type.STRING), Column("s", Type.STRING))),
 }
 RESIDUAL = Call("<", (Column("v", Type.BIGINT), Column("w", Type.BIGINT)), Type.BOOLEAN)
 
 
-def crossing(left: Schema, right: Schema, left_span: int | None, right_span: int | None, *, expiry: bool = False) -> Join:
+def crossing(
+    left: Schema, right: Schema, left_span: int | None, right_span: int | None, *, expiry: bool = False
+) -> Join:
     extents = [None if span is None else Extent(span) for span in (left_span, right_span)]
     return Join("inner", left, right, right.names, (), None, extents[0], extents[1], expiry)
 
@@ -98,7 +102,11 @@ def three_ways(tuples: list[tuple[str, str, int]], window: int) -> list[Counter[
             if name == third:
                 out = list(upper.on_page(1, page))
             else:
-                out = [made for joined in lower.on_page((first, second).index(name), page) for made in upper.on_page(0, joined)]
+                out = [
+                    made
+                    for joined in lower.on_page((first, second).index(name), page)
+                    for made in upper.on_page(0, joined)
+                ]
             results += [row for made in out for row in made.rows.to_dicts()]
         found.append(Counter((row["a"], row["b"], row["c"], row[TS]) for row in results))
     return found
@@ -178,7 +186,11 @@ def test_state_stays_bounded_while_both_sides_move_on() -> None:
     operator, most = keyed("full", span=100).build(), 0
     for ts in range(0, 1500, 10):
         for port, schema in enumerate((LEFT, RIGHT)):
-            page = page_of(schema, [dict(zip(schema.names, (i % 3, "x", i), strict=True)) for i in range(10)], list(range(ts, ts + 10)))
+            page = page_of(
+                schema,
+                [dict(zip(schema.names, (i % 3, "x", i), strict=True)) for i in range(10)],
+                list(range(ts, ts + 10)),
+            )
             list(operator.on_page(port, page))
             list(operator.on_punctuation(port, Punctuation(ts + 10)))
         most = max(most, operator.held())
@@ -189,7 +201,9 @@ def test_large_results_come_in_several_pages(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pairing, "PAIRS_AT_ONCE", 50)
     monkeypatch.setattr("headrace.operators.joins.join.PAIRS_AT_ONCE", 50)
     operator = crossing(A, B, 5, 5).build()
-    many = {name: page_of(schema, [{name: str(i)} for i in range(30)], [1] * 30) for name, schema in (("a", A), ("b", B))}
+    many = {
+        name: page_of(schema, [{name: str(i)} for i in range(30)], [1] * 30) for name, schema in (("a", A), ("b", B))
+    }
     assert list(operator.on_page(0, many["a"])) == []
     pages = list(operator.on_page(1, many["b"]))
     assert max(map(len, pages)) <= 100
@@ -252,7 +266,8 @@ def scripts(draw: st.DrawFn) -> Script:
     waiting = [draw(st.lists(row, max_size=12)) for _ in range(2)]
     for port in range(2):
         waiting[port] = [
-            (ts, END if own[port] and life == END else ts + life if own[port] else _expiry(ts, spans[port]), v) for ts, life, v in waiting[port]
+            (ts, END if own[port] and life == END else ts + life if own[port] else _expiry(ts, spans[port]), v)
+            for ts, life, v in waiting[port]
         ]
     steps: list[tuple[int, Any]] = []
     while waiting[0] or waiting[1]:
@@ -281,7 +296,11 @@ def expected_rows(script: Script) -> Counter[tuple[Any, ...]]:
     for i, (lts, lexp, lrow) in enumerate(left):
         for j, (rts, rexp, rrow) in enumerate(right):
             ts, exp = max(lts, rts), min(lexp, rexp)
-            if ts <= exp and keys_agree(which, lts, lrow, rrow) and (spec.residual is None or smaller(lrow[2], rrow[2])):
+            if (
+                ts <= exp
+                and keys_agree(which, lts, lrow, rrow)
+                and (spec.residual is None or smaller(lrow[2], rrow[2]))
+            ):
                 found[(*lrow, *rrow, ts, *([exp] if spec.expiry else []))] += 1
                 met[0].add(i)
                 met[1].add(j)
@@ -319,7 +338,9 @@ def smaller(x: Any, y: Any) -> bool:
 
 def page_from(spec: Join, port: int, rows: list[tuple[int, int, tuple[Any, ...]]]) -> Page:
     schema = spec.schema(port)
-    page = page_of(schema, [dict(zip(schema.names, values, strict=True)) for _, _, values in rows], [ts for ts, _, _ in rows])
+    page = page_of(
+        schema, [dict(zip(schema.names, values, strict=True)) for _, _, values in rows], [ts for ts, _, _ in rows]
+    )
     if spec.extent(port) is None:
         return Page(page.rows.with_columns(pl.Series(EXPIRY, [exp for _, exp, _ in rows], dtype=pl.Int64)))
     return page
@@ -338,7 +359,9 @@ def test_results_are_those_of_a_nested_loop_over_the_histories(script: Script, r
     before: dict[str, pl.DataFrame] = {}
     for port, step in script.steps:
         out = list(
-            operator.on_page(port, page_from(script.spec, port, step)) if isinstance(step, list) else operator.on_punctuation(port, Punctuation(step))
+            operator.on_page(port, page_from(script.spec, port, step))
+            if isinstance(step, list)
+            else operator.on_punctuation(port, Punctuation(step))
         )
         for element in out:
             if isinstance(element, Punctuation):
@@ -349,7 +372,9 @@ def test_results_are_those_of_a_nested_loop_over_the_histories(script: Script, r
                 assert element.rows.height > 0
                 found.update(element.rows.rows())
         after = dict(operator.state())
-        assert all(after[name] is frame for name, frame in before.items() if name in after and after[name].equals(frame))
+        assert all(
+            after[name] is frame for name, frame in before.items() if name in after and after[name].equals(frame)
+        )
         before = after
         if restarts:
             operator = script.spec.build()

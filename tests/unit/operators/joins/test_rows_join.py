@@ -28,7 +28,12 @@ RESIDUAL = Call("<", (Column("v", Type.BIGINT), Column("w", Type.BIGINT)), Type.
 
 
 def rows_join(
-    kind: Any, left: Extent | None, right: Extent | None, keys: str = "integer", residual: Expr | None = None, expiry: bool = False
+    kind: Any,
+    left: Extent | None,
+    right: Extent | None,
+    keys: str = "integer",
+    residual: Expr | None = None,
+    expiry: bool = False,
 ) -> RowsJoin:
     return RowsJoin(kind, LEFT, RIGHT, RIGHT_NAMES, KEYS[keys], residual, left, right, expiry)
 
@@ -36,7 +41,9 @@ def rows_join(
 def feed(operator: Operator, port: int, *tuples: tuple[int, int]) -> None:
     """Feed (ts, value) tuples with key 1."""
     schema = (LEFT, RIGHT)[port]
-    page = page_of(schema, [dict(zip(schema.names, (1, "x", value), strict=True)) for _, value in tuples], [ts for ts, _ in tuples])
+    page = page_of(
+        schema, [dict(zip(schema.names, (1, "x", value), strict=True)) for _, value in tuples], [ts for ts, _ in tuples]
+    )
     assert list(operator.on_page(port, page)) == []
 
 
@@ -105,7 +112,9 @@ def test_row_is_seen_at_its_very_expiry() -> None:
 
 def test_counts_are_per_group() -> None:
     operator = rows_join(
-        "inner", Extent(rows=1, by=(Call("%", (Column("v", Type.BIGINT), Column("k", Type.BIGINT)), Type.BIGINT),)), Extent(0)
+        "inner",
+        Extent(rows=1, by=(Call("%", (Column("v", Type.BIGINT), Column("k", Type.BIGINT)), Type.BIGINT),)),
+        Extent(0),
     ).build()
     two = page_of(LEFT, [{"k": 2, "s": "x", "v": value} for value in (1, 2, 3)], [1, 2, 3])
     list(operator.on_page(0, two))
@@ -127,7 +136,9 @@ def test_counts_are_per_group() -> None:
         (Extent(rows=2), Extent(5), "none", False),
     ],
 )
-def test_is_partitioned_only_if_groups_are_keys(left: Extent | None, right: Extent | None, keys: str, partitioned: bool) -> None:
+def test_is_partitioned_only_if_groups_are_keys(
+    left: Extent | None, right: Extent | None, keys: str, partitioned: bool
+) -> None:
     spec = rows_join("inner", left, right, keys)
     expected = [tuple(pair[port] for pair in KEYS[keys]) if partitioned else () for port in (0, 1)]
     assert [spec.partition_by(0), spec.partition_by(1)] == expected
@@ -164,11 +175,22 @@ def scripts(draw: st.DrawFn) -> Script:
     counted = draw(st.sampled_from([(True, False), (False, True), (True, True)]))
     left, right = (draw(extents(counted=by_rows)) for by_rows in counted)
     kind = draw(st.sampled_from(["inner", "left", "right", "full"]))
-    spec = rows_join(kind, left, right, draw(st.sampled_from(sorted(KEYS))), draw(st.sampled_from([None, RESIDUAL])), draw(st.booleans()))
+    spec = rows_join(
+        kind,
+        left,
+        right,
+        draw(st.sampled_from(sorted(KEYS))),
+        draw(st.sampled_from([None, RESIDUAL])),
+        draw(st.booleans()),
+    )
     number = st.sampled_from([None, 0, 1, 2])
-    row = st.tuples(st.integers(0, 20), st.sampled_from([0, 2, 9]), st.tuples(number, st.sampled_from([None, "x", "y"]), number))
+    row = st.tuples(
+        st.integers(0, 20), st.sampled_from([0, 2, 9]), st.tuples(number, st.sampled_from([None, "x", "y"]), number)
+    )
     drawn = [sorted(draw(st.lists(row, max_size=12)), key=lambda row: row[0]) for _ in (0, 1)]
-    waiting = [[(ts, _expiry(spec.extent(port), ts, life), values) for ts, life, values in drawn[port]] for port in (0, 1)]
+    waiting = [
+        [(ts, _expiry(spec.extent(port), ts, life), values) for ts, life, values in drawn[port]] for port in (0, 1)
+    ]
     steps: list[tuple[int, Any]] = []
     while waiting[0] or waiting[1]:
         port = draw(st.integers(0, 1))
@@ -190,7 +212,10 @@ def _expiry(extent: Extent | None, ts: int, life: int) -> int:
 
 def expected_rows(script: Script) -> Counter[tuple[Any, ...]]:
     spec = script.spec
-    order = sorted(((row[0], port, place, row) for port in (0, 1) for place, row in enumerate(script.history(port))), key=lambda item: item[:3])
+    order = sorted(
+        ((row[0], port, place, row) for port in (0, 1) for place, row in enumerate(script.history(port))),
+        key=lambda item: item[:3],
+    )
     seen: tuple[list[Tuple], list[Tuple]] = ([], [])
     met: set[tuple[int, int]] = set()
     found: Counter[tuple[Any, ...]] = Counter()
@@ -215,7 +240,11 @@ def places_in_window(extent: Extent | None, seen: list[Tuple], ts: int) -> list[
         return [place for place, row in enumerate(seen) if ts <= row[1]]
     names = [expr.name for expr in extent.by if isinstance(expr, Column)]
     groups = [tuple(row[2]["ks".index(name)] for name in names) for row in seen]
-    return [place for place, group in enumerate(groups) if sum(later == group for later in groups[place + 1 :]) < extent.rows]
+    return [
+        place
+        for place, group in enumerate(groups)
+        if sum(later == group for later in groups[place + 1 :]) < extent.rows
+    ]
 
 
 def agree(spec: RowsJoin, left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
@@ -227,7 +256,9 @@ def agree(spec: RowsJoin, left: tuple[Any, ...], right: tuple[Any, ...]) -> bool
 
 def page_from(spec: RowsJoin, port: int, rows: list[Tuple]) -> Page:
     schema = spec.schema(port)
-    page = page_of(schema, [dict(zip(schema.names, values, strict=True)) for _, _, values in rows], [ts for ts, _, _ in rows])
+    page = page_of(
+        schema, [dict(zip(schema.names, values, strict=True)) for _, _, values in rows], [ts for ts, _, _ in rows]
+    )
     if spec.extent(port) is None:
         return Page(page.rows.with_columns(pl.Series(EXPIRY, [exp for _, exp, _ in rows], dtype=pl.Int64)))
     return page
@@ -242,7 +273,9 @@ def test_results_are_those_of_one_tuple_at_a_time_in_total_order(script: Script,
     before: dict[str, pl.DataFrame] = {}
     for port, step in script.steps:
         out = list(
-            operator.on_page(port, page_from(script.spec, port, step)) if isinstance(step, list) else operator.on_punctuation(port, Punctuation(step))
+            operator.on_page(port, page_from(script.spec, port, step))
+            if isinstance(step, list)
+            else operator.on_punctuation(port, Punctuation(step))
         )
         for element in out:
             if isinstance(element, Punctuation):
@@ -253,7 +286,9 @@ def test_results_are_those_of_one_tuple_at_a_time_in_total_order(script: Script,
                 assert element.rows.height > 0
                 found.update(element.rows.rows())
         after = dict(operator.state())
-        assert all(after[name] is frame for name, frame in before.items() if name in after and after[name].equals(frame))
+        assert all(
+            after[name] is frame for name, frame in before.items() if name in after and after[name].equals(frame)
+        )
         before = after
         if restarts:
             operator = script.spec.build()

@@ -28,19 +28,29 @@ LEFT = Schema.of(k=Type.BIGINT, s=Type.STRING, x=Type.DOUBLE, v=Type.BIGINT)
 RIGHT = Schema.of(k=Type.BIGINT, s=Type.STRING, x=Type.DOUBLE, w=Type.BIGINT)
 RIGHT_NAMES = ("rk", "rs", "rx", "w")
 K, S, X = Column("k", Type.BIGINT), Column("s", Type.STRING), Column("x", Type.DOUBLE)
-KEYS: dict[str, tuple[tuple[Expr, Expr], ...]] = {"none": (), "integer": ((K, K),), "text": ((S, S),), "float": ((X, X),), "both": ((K, K), (S, S))}
+KEYS: dict[str, tuple[tuple[Expr, Expr], ...]] = {
+    "none": (),
+    "integer": ((K, K),),
+    "text": ((S, S),),
+    "float": ((X, X),),
+    "both": ((K, K), (S, S)),
+}
 LESS = Call("<", (Column("v", Type.BIGINT), Column("w", Type.BIGINT)), Type.BOOLEAN)
 AFTER = Call("<", (Column("v", Type.BIGINT), Column(TS, Type.BIGINT)), Type.BOOLEAN)
 
 
-def sequence(mode: Any, keys: str = "none", *, inclusive: bool = False, residual: Expr | None = None, span: int | None = 100) -> SequenceJoin:
+def sequence(
+    mode: Any, keys: str = "none", *, inclusive: bool = False, residual: Expr | None = None, span: int | None = 100
+) -> SequenceJoin:
     return SequenceJoin(mode, inclusive, LEFT, RIGHT, RIGHT_NAMES, KEYS[keys], residual, span)
 
 
 def page(port: int, *times: int, key: int = 1) -> Page:
     """Tuples whose value is their timestamp."""
     schema = (LEFT, RIGHT)[port]
-    return page_of(schema, [dict(zip(schema.names, (key, str(key), float(key), ts), strict=True)) for ts in times], list(times))
+    return page_of(
+        schema, [dict(zip(schema.names, (key, str(key), float(key), ts), strict=True)) for ts in times], list(times)
+    )
 
 
 def step(operator: Operator, port: int, element: Element) -> tuple[list[tuple[int, int]], list[int]]:
@@ -123,7 +133,11 @@ def test_2_8_chronicle_takes_the_earliest_case_that_matches_and_uses_it_up_only_
     even = Call(
         "=",
         (
-            Call("%", (Call("+", (Column("v", Type.BIGINT), Column("w", Type.BIGINT)), Type.BIGINT), Literal(2, Type.BIGINT)), Type.BIGINT),
+            Call(
+                "%",
+                (Call("+", (Column("v", Type.BIGINT), Column("w", Type.BIGINT)), Type.BIGINT), Literal(2, Type.BIGINT)),
+                Type.BIGINT,
+            ),
             Literal(0, Type.BIGINT),
         ),
         Type.BOOLEAN,
@@ -159,7 +173,11 @@ def test_a_left_tuple_waits_as_long_as_its_window_says() -> None:
 def valued(port: int, *tuples: tuple[int, int]) -> Page:
     """Tuples (ts, value)."""
     schema = (LEFT, RIGHT)[port]
-    return page_of(schema, [dict(zip(schema.names, (1, "1", 1.0, value), strict=True)) for _, value in tuples], [ts for ts, _ in tuples])
+    return page_of(
+        schema,
+        [dict(zip(schema.names, (1, "1", 1.0, value), strict=True)) for _, value in tuples],
+        [ts for ts, _ in tuples],
+    )
 
 
 def test_recent_takes_the_newest_that_matches() -> None:
@@ -217,7 +235,9 @@ def test_chronicle_uses_up_what_was_taken_and_nothing_else_when_keys_interleave(
 
 
 def test_keys_whose_numbers_collide_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.operators.joins.pairing.hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    monkeypatch.setattr(
+        "headrace.operators.joins.pairing.hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64)
+    )
     for mode in ("recent", "chronicle"):
         operator = sequence(mode, "text", span=None).build()
         step(operator, 0, page(0, 1, key=1))
@@ -279,7 +299,9 @@ class Script:
     steps: tuple[tuple[int, list[Row] | int], ...]
 
     def elements(self) -> list[tuple[int, Element]]:
-        return [(port, Punctuation(step) if isinstance(step, int) else self._page(port, step)) for port, step in self.steps]
+        return [
+            (port, Punctuation(step) if isinstance(step, int) else self._page(port, step)) for port, step in self.steps
+        ]
 
     def history(self, port: int) -> list[Row]:
         rows = [row for at, step in self.steps if at == port and isinstance(step, list) for row in step]
@@ -295,13 +317,25 @@ def scripts(draw: st.DrawFn) -> Script:
     mode = draw(st.sampled_from(["recent", "chronicle"]))
     residual = draw(st.sampled_from([None, None, LESS, AFTER]))
     span = draw(st.sampled_from([None, 0, 3, 8, 30]))
-    spec = sequence(mode, draw(st.sampled_from(sorted(KEYS))), inclusive=draw(st.booleans()), residual=residual, span=span)
+    spec = sequence(
+        mode, draw(st.sampled_from(sorted(KEYS))), inclusive=draw(st.booleans()), residual=residual, span=span
+    )
     number = st.sampled_from([None, 0, 1, 1, 2, 2])
-    values = st.tuples(number, st.sampled_from([None, "x", "x", "y"]), st.sampled_from([None, 0.0, -0.0, 0.5]), st.sampled_from([None, 0, 1, 4, 9]))
+    values = st.tuples(
+        number,
+        st.sampled_from([None, "x", "x", "y"]),
+        st.sampled_from([None, 0.0, -0.0, 0.5]),
+        st.sampled_from([None, 0, 1, 4, 9]),
+    )
     waiting: list[list[Row]] = []
     for schema in (LEFT, RIGHT):
         drawn = draw(st.lists(st.tuples(st.integers(0, 15), values), max_size=12))
-        waiting.append([Row(ts, dict(zip(schema.names, each, strict=True))) for ts, each in sorted(drawn, key=lambda pair: pair[0])])
+        waiting.append(
+            [
+                Row(ts, dict(zip(schema.names, each, strict=True)))
+                for ts, each in sorted(drawn, key=lambda pair: pair[0])
+            ]
+        )
     if mode == "recent":  # here the right side may come in any order
         waiting[1] = draw(st.permutations(waiting[1]))
     steps: list[tuple[int, list[Row] | int]] = []
@@ -320,7 +354,9 @@ def scripts(draw: st.DrawFn) -> Script:
 @given(scripts(), st.sampled_from([1, 3, 1 << 20]))
 def test_operator_keeps_its_promises_and_agrees_with_the_definition(script: Script, at_once: int) -> None:
     spec = script.spec
-    node = Node(Scan("l", LEFT), Scan("r", RIGHT), spec.mode, spec.inclusive, spec.keys, spec.residual, spec.span, RIGHT_NAMES)
+    node = Node(
+        Scan("l", LEFT), Scan("r", RIGHT), spec.mode, spec.inclusive, spec.keys, spec.residual, spec.span, RIGHT_NAMES
+    )
     expected = answer(node, {"l": script.history(0), "r": script.history(1)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence_match, "PAIRS_AT_ONCE", at_once)

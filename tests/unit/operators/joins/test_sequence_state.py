@@ -13,7 +13,8 @@ from headrace.operators.joins.sequence_state import Predecessors
 
 def rows(*times: int) -> pl.DataFrame:
     return pl.DataFrame(
-        {"v": [ts * 10 for ts in times], TS: list(times), KEY: [ts % 3 for ts in times]}, schema_overrides={TS: pl.Int64, KEY: pl.Int64}
+        {"v": [ts * 10 for ts in times], TS: list(times), KEY: [ts % 3 for ts in times]},
+        schema_overrides={TS: pl.Int64, KEY: pl.Int64},
     )
 
 

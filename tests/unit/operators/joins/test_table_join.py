@@ -53,14 +53,22 @@ def test_inner_join_gives_every_partner_and_null_never_matches() -> None:
 
 
 def test_left_join_pads_tuples_without_partner() -> None:
-    assert joined(spec("left"), [(None, "y"), (1, "w"), (9, None)]) == [(None, "y", None, None, 0), (1, "w", 1, "one", 1), (9, None, None, None, 2)]
+    assert joined(spec("left"), [(None, "y"), (1, "w"), (9, None)]) == [
+        (None, "y", None, None, 0),
+        (1, "w", 1, "one", 1),
+        (9, None, None, None, 2),
+    ]
 
 
 def test_the_residual_counts_before_padding() -> None:
     residual = Call("=", (NAME, S), Type.BOOLEAN)
     rows: list[tuple[int | None, str | None]] = [(2, "zwei"), (2, "no"), (4, "x")]
     assert joined(spec("inner", residual), rows) == [(2, "zwei", 2, "zwei", 0)]
-    assert joined(spec("left", residual), rows) == [(2, "zwei", 2, "zwei", 0), (2, "no", None, None, 1), (4, "x", None, None, 2)]
+    assert joined(spec("left", residual), rows) == [
+        (2, "zwei", 2, "zwei", 0),
+        (2, "no", None, None, 1),
+        (4, "x", None, None, 2),
+    ]
     assert joined(spec("left", Literal(False, Type.BOOLEAN)), [(1, "a")]) == [(1, "a", None, None, 0)]
 
 
@@ -71,7 +79,10 @@ def test_without_keys_the_residual_decides_alone() -> None:
 
 
 def test_a_constant_key_works() -> None:
-    assert joined(spec("inner", on=((Literal(1, Type.INT), "a"),)), [(7, "x"), (8, "y")]) == [(7, "x", 1, "one", 0), (8, "y", 1, "one", 1)]
+    assert joined(spec("inner", on=((Literal(1, Type.INT), "a"),)), [(7, "x"), (8, "y")]) == [
+        (7, "x", 1, "one", 0),
+        (8, "y", 1, "one", 1),
+    ]
 
 
 def test_an_empty_table_matches_nothing() -> None:
@@ -102,7 +113,11 @@ def test_any_table_and_page_give_what_nested_loops_give(collide: bool, monkeypat
     texts = st.none() | st.sampled_from(["", "é"])
 
     @settings(deadline=None, max_examples=40)
-    @given(st.lists(st.tuples(keys, texts), max_size=8), st.lists(st.tuples(keys, texts), max_size=8), st.sampled_from(["inner", "left"]))
+    @given(
+        st.lists(st.tuples(keys, texts), max_size=8),
+        st.lists(st.tuples(keys, texts), max_size=8),
+        st.sampled_from(["inner", "left"]),
+    )
     def check(table: list[tuple[Any, Any]], stream: list[tuple[Any, Any]], kind: Kind) -> None:
         join = TableJoin(ipc(table, TABLE), TABLE, kind, ((A, "a"), (S, "name")), None, ("t_a", "t_name"))
         want = []

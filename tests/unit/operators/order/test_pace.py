@@ -31,11 +31,17 @@ K = Column("k", Type.INT)
 
 def page(*rows: tuple[int, int]) -> Page:
     """Rows are (ts, k)."""
-    return Page(pl.DataFrame({"k": [k for _, k in rows], TS: [ts for ts, _ in rows]}, schema={"k": pl.Int32, TS: pl.Int64}))
+    return Page(
+        pl.DataFrame({"k": [k for _, k in rows], TS: [ts for ts, _ in rows]}, schema={"k": pl.Int32, TS: pl.Int64})
+    )
 
 
 def test_what_lags_more_than_the_tolerance_is_left_out_and_never_promised() -> None:
-    script: list[tuple[int, Element]] = [(0, page((10, 0), (5, 1), (12, 2))), (1, page((6, 3), (7, 4))), (0, Punctuation(12))]
+    script: list[tuple[int, Element]] = [
+        (0, page((10, 0), (5, 1), (12, 2))),
+        (1, page((6, 3), (7, 4))),
+        (0, Punctuation(12)),
+    ]
     script.append((1, page((20, 5), (11, 6))))
     rows = check_operator(Pace(2, 5), script, ports=2)
     assert [row.values["k"] for row in rows] == [0, 1, 2, 4, 5]
@@ -59,7 +65,9 @@ def test_lateness_is_told_to_those_who_are_late() -> None:
     assert list(again.said()) == []
 
 
-@pytest.mark.parametrize(("share", "service", "cut"), [(1.0, 0, 90), (0.5, 0, 95), (0.0, 0, 100), (1.0, 3, 96), (0.5, 4, 98)])
+@pytest.mark.parametrize(
+    ("share", "service", "cut"), [(1.0, 0, 90), (0.5, 0, 95), (0.0, 0, 100), (1.0, 3, 96), (0.5, 4, 98)]
+)
 def test_the_cut_leaves_time_for_the_work(share: float, service: int, cut: int) -> None:
     assert Pace(2, 10, share, service).cut(100) == cut
 
@@ -67,7 +75,9 @@ def test_the_cut_leaves_time_for_the_work(share: float, service: int, cut: int) 
 Rows = Sequence[tuple[int, int]]
 
 
-def run(rows: Rows, dropped: Sequence[bool], wanted: Pattern, relayed: Pattern | None, position: int) -> Counter[tuple[int, int]]:
+def run(
+    rows: Rows, dropped: Sequence[bool], wanted: Pattern, relayed: Pattern | None, position: int
+) -> Counter[tuple[int, int]]:
     """What comes out if feedback comes before a tuple, and these of the unneeded ones are missing from then on."""
     operator, found = Pace(1, 1).build(), Counter[tuple[int, int]]()
     for number, row in enumerate(rows):
@@ -102,7 +112,9 @@ def test_only_what_is_past_is_passed_on() -> None:
         assert any(violations(other, other))  # dropping (2, 0) lets the late (0, 1) in
 
 
-def timely(share: float | None, count: int = 24, period: int = 10, rho: float = 2, tolerance: int = 3, service: float = 0) -> tuple[int, int, int]:
+def timely(
+    share: float | None, count: int = 24, period: int = 10, rho: float = 2, tolerance: int = 3, service: float = 0
+) -> tuple[int, int, int]:
     """Alternating clean and dirty tuples, the dirty ones imputed one by one; how many of these came in time, late, and were not worked on."""
     filled = Project((("k", Call("coalesce", (K, Literal(0, Type.INT)), Type.INT)),))
     pace = Pace(2, tolerance * period, 0.5 if share is None else share, round(service * period))
@@ -117,10 +129,14 @@ def timely(share: float | None, count: int = 24, period: int = 10, rho: float = 
     engine = Engine(graph)
     if share is None:
         engine.operators["pace"].speaks = False  # type: ignore[misc]
-    arrivals = [Arrival(i * period // 2, "clean" if i % 2 == 0 else "dirty", page((i * period // 2, i))) for i in range(count)]
+    arrivals = [
+        Arrival(i * period // 2, "clean" if i % 2 == 0 else "dirty", page((i * period // 2, i))) for i in range(count)
+    ]
     trace = Simulation(engine, clock, Costs(of={"impute": round(rho * period)})).run(arrivals)
     came = sum(1 for emission in trace.emissions if emission.row["k"] % 2 == 1)
-    saved = sum(guard.saved for guard in [*engine.assumptions.guards(), *engine.assumptions.ended] if guard.reader == "impute")
+    saved = sum(
+        guard.saved for guard in [*engine.assumptions.guards(), *engine.assumptions.ended] if guard.reader == "impute"
+    )
     return came, count // 2 - came - saved, saved
 
 

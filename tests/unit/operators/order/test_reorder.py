@@ -78,13 +78,19 @@ def histories(draw: st.DrawFn) -> tuple[list[list[Row]], list[int]]:
 
 @settings(deadline=None, max_examples=60)
 @given(histories(), st.data())
-def test_cutting_pages_and_restarting_anywhere_change_nothing(history: tuple[list[list[Row]], list[int]], data: st.DataObject) -> None:
+def test_cutting_pages_and_restarting_anywhere_change_nothing(
+    history: tuple[list[list[Row]], list[int]], data: st.DataObject
+) -> None:
     batches, bounds = history
     want: list[list[Row]] = []
     waiting: list[Row] = []
     for batch, bound in zip(batches, bounds, strict=True):
         waiting += batch
-        want.append(sorted((row for row in waiting if row[0] < bound), key=lambda row: (row[0], row[1] is not None, row[1] or 0)))
+        want.append(
+            sorted(
+                (row for row in waiting if row[0] < bound), key=lambda row: (row[0], row[1] is not None, row[1] or 0)
+            )
+        )
         waiting = [row for row in waiting if row[0] >= bound]
     operator = SPEC.build()
     for batch, bound, expected in zip(batches, bounds, want, strict=True):

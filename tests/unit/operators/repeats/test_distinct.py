@@ -74,7 +74,9 @@ def test_nothing_new_rewrites_nothing() -> None:
     operator.on_punctuation(0, Punctuation(60))
     before = dict(operator.state())
     operator.on_punctuation(0, Punctuation(60))
-    assert {name: id(chunk) for name, chunk in operator.state().items()} == {name: id(chunk) for name, chunk in before.items()}
+    assert {name: id(chunk) for name, chunk in operator.state().items()} == {
+        name: id(chunk) for name, chunk in before.items()
+    }
     operator.on_page(0, page([(60, ("0", None))]))
     operator.on_punctuation(0, Punctuation(60))
     big = [name for name in before if name.startswith("seen")]

@@ -24,7 +24,9 @@ def built(rule: Suppression) -> Operator:
 
 
 def give(operator: Operator, *rows: tuple[int, str | None, int, str]) -> list[tuple[int, str | None, int, int]]:
-    page = Page(pl.DataFrame(rows, schema={TS: pl.Int64, "k": pl.String, "n": pl.Int32, "action": pl.String}, orient="row"))
+    page = Page(
+        pl.DataFrame(rows, schema={TS: pl.Int64, "k": pl.String, "n": pl.Int32, "action": pl.String}, orient="row")
+    )
     return shown(operator.on_page(0, page))
 
 
@@ -83,7 +85,9 @@ def test_vector_2_4_an_alarm_fires_after_five_minutes_on_an_idle_stream_and_agai
     assert (operator.held(), operator.due()) == (0, None)
 
 
-@pytest.mark.parametrize(("action", "expected"), [("clean", []), ("update", [(10 * MINUTE, "a", 2, 1)]), ("new", [(5 * MINUTE, "a", 1, 1)])])
+@pytest.mark.parametrize(
+    ("action", "expected"), [("clean", []), ("update", [(10 * MINUTE, "a", 2, 1)]), ("new", [(5 * MINUTE, "a", 1, 1)])]
+)
 def test_what_comes_at_the_instant_itself_comes_before_the_alarm(action: str, expected: list[object]) -> None:
     operator = built(Standing(5 * MINUTE, 6 * MINUTE, ACTION))
     found = give(operator, (0, "a", 1, "new"), (5 * MINUTE, "a", 2, action))
@@ -92,6 +96,8 @@ def test_what_comes_at_the_instant_itself_comes_before_the_alarm(action: str, ex
 
 def test_an_alarm_is_forgotten_when_its_window_is_over() -> None:
     operator = built(Standing(MINUTE, MINUTE + SECOND, ACTION))
-    found = give(operator, (0, None, 1, "new"), (MINUTE + SECOND, None, 2, "new"), (MINUTE + SECOND + 1, None, 3, "new"))
+    found = give(
+        operator, (0, None, 1, "new"), (MINUTE + SECOND, None, 2, "new"), (MINUTE + SECOND + 1, None, 3, "new")
+    )
     assert found == [(MINUTE, None, 1, 1)]
     assert reach(operator, END) == [(2 * MINUTE + SECOND + 1, None, 3, 3)]

@@ -25,7 +25,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def side_rows(keys: list[int], first: int) -> pl.DataFrame:
-    frame = pl.DataFrame({"v": range(first, first + len(keys)), TS: [5] * len(keys), EXPIRY: [END] * len(keys), KEY: keys})
+    frame = pl.DataFrame(
+        {"v": range(first, first + len(keys)), TS: [5] * len(keys), EXPIRY: [END] * len(keys), KEY: keys}
+    )
     return frame.cast(dict.fromkeys(frame.columns, pl.Int64)).sort(KEY, maintain_order=True)
 
 
@@ -34,14 +36,19 @@ def found(side: SortedSide, needles: list[int]) -> list[tuple[int, int]]:
     sorted_needles, pairs = np.sort(np.array(needles, np.int64)), []
     for chunk, start, stop in side.meeting(sorted_needles):
         for mine, theirs in matches(sorted_needles[start:stop], chunk.keys):
-            pairs += list(zip(sorted_needles[mine + start].tolist(), chunk.rows["v"].to_numpy()[theirs].tolist(), strict=True))
+            pairs += list(
+                zip(sorted_needles[mine + start].tolist(), chunk.rows["v"].to_numpy()[theirs].tolist(), strict=True)
+            )
     return sorted(pairs)
 
 
 @pytest.mark.usefixtures("small_chunks")
 @settings(deadline=None, max_examples=40)
 @given(
-    pages=st.lists(st.lists(st.one_of(st.integers(0, 40), st.integers(-(2**62), 2**62), st.just(7)), min_size=1, max_size=30), max_size=25),
+    pages=st.lists(
+        st.lists(st.one_of(st.integers(0, 40), st.integers(-(2**62), 2**62), st.just(7)), min_size=1, max_size=30),
+        max_size=25,
+    ),
     preserved=st.booleans(),
     restarts=st.booleans(),
 )
@@ -64,7 +71,9 @@ def test_a_probe_finds_what_a_plain_list_holds(pages: list[list[int]], *, preser
         for chunk in side.chunks():
             assert (np.diff(chunk.keys) >= 0).all()
             assert len(chunk) <= 8
-            assert chunk.done is None or (chunk.done == (chunk.rows["v"].to_numpy() % 2 == 0)).all(), "marks move with their rows"
+            assert chunk.done is None or (chunk.done == (chunk.rows["v"].to_numpy() % 2 == 0)).all(), (
+                "marks move with their rows"
+            )
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -99,16 +108,25 @@ def sums(rows: pl.DataFrame) -> pl.DataFrame:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    pages=st.lists(st.lists(st.tuples(st.integers(0, 9), st.one_of(st.integers(0, 300), st.none())), min_size=1, max_size=30), max_size=25),
+    pages=st.lists(
+        st.lists(st.tuples(st.integers(0, 9), st.one_of(st.integers(0, 300), st.none())), min_size=1, max_size=30),
+        max_size=25,
+    ),
     horizon=st.integers(0, 9),
     restarts=st.booleans(),
 )
-def test_spread_runs_hold_what_plain_runs_hold(pages: list[list[tuple[int, int | None]]], horizon: int, *, restarts: bool) -> None:
+def test_spread_runs_hold_what_plain_runs_hold(
+    pages: list[list[tuple[int, int | None]]], horizon: int, *, restarts: bool
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_tree, "LARGEST", 8)
         plain, spread = Runs("r", "at", sums), SpreadRuns("r", "at", sums, ["group"])
         for i, page in enumerate(pages):
-            frame = pl.DataFrame([(at, group, 1) for at, group in page], schema={"at": pl.Int64, "group": pl.Int64, "n": pl.Int64}, orient="row")
+            frame = pl.DataFrame(
+                [(at, group, 1) for at, group in page],
+                schema={"at": pl.Int64, "group": pl.Int64, "n": pl.Int64},
+                orient="row",
+            )
             if i > len(pages) // 2:
                 for runs in (plain, spread):
                     runs.expire(horizon)
@@ -131,7 +149,12 @@ def test_spread_runs_hold_what_plain_runs_hold(pages: list[list[tuple[int, int |
 def test_groups_that_come_again_do_not_make_spread_runs_grow() -> None:
     spread = SpreadRuns("r", "at", sums, ["group"])
     for _ in range(60):
-        spread.append(pl.DataFrame({"at": [0] * 200, "group": range(200), "n": [1] * 200}, schema_overrides={"at": pl.Int64, "group": pl.Int64}))
+        spread.append(
+            pl.DataFrame(
+                {"at": [0] * 200, "group": range(200), "n": [1] * 200},
+                schema_overrides={"at": pl.Int64, "group": pl.Int64},
+            )
+        )
         spread.state()
     assert len(spread) <= 5 * 200
     assert max(frame.height for frame in spread.state().values()) <= 200 + 8

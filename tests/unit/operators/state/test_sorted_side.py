@@ -15,7 +15,9 @@ from headrace.operators.state.sorted_side import SortedSide
 
 
 def rows(keys: list[int], ts: list[int], exp: list[int]) -> pl.DataFrame:
-    return pl.DataFrame({"v": list(range(len(keys))), TS: ts, EXPIRY: exp, KEY: keys}, schema_overrides={TS: pl.Int64, EXPIRY: pl.Int64}).sort(KEY)
+    return pl.DataFrame(
+        {"v": list(range(len(keys))), TS: ts, EXPIRY: exp, KEY: keys}, schema_overrides={TS: pl.Int64, EXPIRY: pl.Int64}
+    ).sort(KEY)
 
 
 def side(*, preserved: bool = False) -> SortedSide:
@@ -150,7 +152,9 @@ def test_restored_side_holds_the_same_objects_and_goes_on() -> None:
     state = store.state()
     other = side(preserved=True)
     other.restore(dict(reversed(state.items())))
-    assert {name: id(frame) for name, frame in other.state().items()} == {name: id(frame) for name, frame in state.items()}
+    assert {name: id(frame) for name, frame in other.state().items()} == {
+        name: id(frame) for name, frame in state.items()
+    }
     for one in (store, other):
         insert(one, [5, 6], [50, 51], 40)
     assert store.state().keys() == other.state().keys()

@@ -16,7 +16,11 @@ from headrace.operators.tuples.union import Union
 SCHEMA = Schema.of(a=Type.BIGINT, s=Type.STRING)
 A, S = Column("a", Type.BIGINT), Column("s", Type.STRING)
 PAGE = page_of(SCHEMA, [{"a": 1, "s": "x"}, {"a": None, "s": "y"}, {"a": 3, "s": None}], [10, 11, 12])
-SPECS: list[Spec] = [Filter(Call("is_null", (A,), Type.BOOLEAN)), Project((("a", A), ("one", Literal(1, Type.INT)))), Union(2)]
+SPECS: list[Spec] = [
+    Filter(Call("is_null", (A,), Type.BOOLEAN)),
+    Project((("a", A), ("one", Literal(1, Type.INT)))),
+    Union(2),
+]
 
 
 def with_seq(page: Page) -> Page:

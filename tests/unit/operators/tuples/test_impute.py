@@ -28,7 +28,9 @@ def page(*rows: tuple[int | None, float | None]) -> Page:
 
 
 def stored(*rows: tuple[int | None, float | None]) -> StoredRows:
-    frame = pl.DataFrame({"key": [k for k, _ in rows], "mean": [v for _, v in rows]}, schema={"key": pl.Int32, "mean": pl.Float64})
+    frame = pl.DataFrame(
+        {"key": [k for k, _ in rows], "mean": [v for _, v in rows]}, schema={"key": pl.Int32, "mean": pl.Float64}
+    )
     return StoredRows(Page(frame).encode(), Schema.of(key=Type.INT, mean=Type.DOUBLE), ("key",), "mean")
 
 
@@ -75,7 +77,10 @@ def test_only_what_is_missing_is_taken_from_the_first_row_that_has_a_value() -> 
 
 def test_a_function_may_give_whole_numbers_for_a_double(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["some_archive"], "ten_times", lambda key: key)
-    assert imputed(Impute("w", V, (K,), PythonFunction("some_archive:ten_times")), page((1, None), (2, None))) == [1.0, 2.0]
+    assert imputed(Impute("w", V, (K,), PythonFunction("some_archive:ten_times")), page((1, None), (2, None))) == [
+        1.0,
+        2.0,
+    ]
 
 
 def test_an_empty_table_has_nothing() -> None:
@@ -84,7 +89,14 @@ def test_an_empty_table_has_nothing() -> None:
 
 def test_a_function_is_asked_once_for_each_key_that_misses_a_value(archive: Archive) -> None:
     spec = Impute("w", V, (K,), PythonFunction("some_archive:ten_times"))
-    assert imputed(spec, page((1, None), (2, 5.0), (1, None), (3, None), (9, None), (None, None))) == [10.0, 5.0, 10.0, 30.0, None, None]
+    assert imputed(spec, page((1, None), (2, 5.0), (1, None), (3, None), (9, None), (None, None))) == [
+        10.0,
+        5.0,
+        10.0,
+        30.0,
+        None,
+        None,
+    ]
     assert archive.asked == [1, 3, 9]
     assert imputed(spec, page((1, 5.0))) == [5.0]
     assert archive.asked == [1, 3, 9]

@@ -32,7 +32,9 @@ def aggregate(calls: tuple[AggregateCall, ...], *pieces: pl.DataFrame) -> dict[s
 
 
 def frame(values: list[Any], dtype: Any = pl.Float64, start: int = 0, seq: bool = True) -> pl.DataFrame:
-    made = pl.DataFrame({"x": pl.Series(values, dtype=dtype), TS: pl.Series(range(start, start + len(values)), dtype=pl.Int64)})
+    made = pl.DataFrame(
+        {"x": pl.Series(values, dtype=dtype), TS: pl.Series(range(start, start + len(values)), dtype=pl.Int64)}
+    )
     return made.with_columns(pl.col(TS).alias(SEQ)) if seq else made
 
 
@@ -56,7 +58,9 @@ def test_over_nothing_but_null_counts_are_zero_and_others_null() -> None:
 
 
 def test_the_sum_of_ints_is_a_bigint_that_does_not_overflow_at_32_bits() -> None:
-    found = aggregate(call("sum", Type.BIGINT, Column("x", Type.INT)), frame([2**31 - 1, 2**31 - 1], pl.Int32), frame([5], pl.Int32))
+    found = aggregate(
+        call("sum", Type.BIGINT, Column("x", Type.INT)), frame([2**31 - 1, 2**31 - 1], pl.Int32), frame([5], pl.Int32)
+    )
     assert found["a"] == 2**32 + 3
 
 
@@ -77,7 +81,11 @@ def test_nan_is_the_greatest_number() -> None:
 
 def test_distinct_values_are_counted_once_over_all_pieces() -> None:
     strings = Column("x", Type.STRING)
-    found = aggregate(call("count_distinct", Type.BIGINT, strings), frame(["a", "b", None], pl.String), frame(["b", "c", "c"], pl.String))
+    found = aggregate(
+        call("count_distinct", Type.BIGINT, strings),
+        frame(["a", "b", None], pl.String),
+        frame(["b", "c", "c"], pl.String),
+    )
     assert found["a"] == 3
 
 
@@ -154,7 +162,11 @@ def user_module(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_users_aggregate_runs_in_pieces(user_module: str) -> None:
     strings = Column("x", Type.STRING)
-    found = aggregate(call(f"{user_module}:Longest", Type.STRING, strings), frame(["a", None], pl.String), frame(["bcd", "ef"], pl.String))
+    found = aggregate(
+        call(f"{user_module}:Longest", Type.STRING, strings),
+        frame(["a", None], pl.String),
+        frame(["bcd", "ef"], pl.String),
+    )
     assert found["a"] == "bcd"
 
 
@@ -164,7 +176,9 @@ def test_a_users_aggregate_that_cannot_be_had_is_told_at_build(user_module: str,
         Aggregates((), call(f"{user_module}:{name}", Type.STRING))
 
 
-@pytest.mark.parametrize(("name", "said"), [("Failing", "ZeroDivisionError: oops"), ("Unkeepable", "a state cannot be kept")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("Failing", "ZeroDivisionError: oops"), ("Unkeepable", "a state cannot be kept")]
+)
 def test_a_users_aggregate_that_fails_is_named(user_module: str, name: str, said: str) -> None:
     with pytest.raises(OperatorFault, match=f"{name}.*{said}"):
         aggregate(call(f"{user_module}:{name}", Type.STRING), frame([1.0]))

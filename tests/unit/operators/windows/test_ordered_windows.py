@@ -72,7 +72,12 @@ def test_a_rows_window_keeps_less_than_its_size(windows: Any) -> None:
 
 
 def test_a_while_window_is_stamped_by_the_tuple_that_ends_it(windows: Any) -> None:
-    inputs = [tuples(windows, (1, 0.0), (2, 1.0), (3, 2.0)), None, tuples(windows, (4, 5.0), (6, -1.0), (7, -1.0), (8, 1.0)), Punctuation(END)]
+    inputs = [
+        tuples(windows, (1, 0.0), (2, 1.0), (3, 2.0)),
+        None,
+        tuples(windows, (4, 5.0), (6, -1.0), (7, -1.0), (8, 1.0)),
+        Punctuation(END),
+    ]
     output = windows.run(lambda: [WhileAggregate(While(IS_POSITIVE), (), COUNT).build()], inputs)
     assert rows_of(output) == [(2, 6, 3)]
 
@@ -117,7 +122,9 @@ def naive_rows(windows: Any, rows: list[Row], window: Rows) -> Counter[Any]:
             inside = part[start : start + window.size]
             end = inside[-1]["ts"]
             for group in groups(inside, (K,)):
-                found[windows.expect(group, k=group[0]["k"], window_start=inside[0]["ts"], window_end=end, **{TS: end})] += 1
+                found[
+                    windows.expect(group, k=group[0]["k"], window_start=inside[0]["ts"], window_end=end, **{TS: end})
+                ] += 1
     return found
 
 
@@ -130,7 +137,11 @@ def naive_while(windows: Any, rows: list[Row], window: While) -> Counter[Any]:
                 run.append(row)
                 continue
             for group in groups(run, (K,)):
-                found[windows.expect(group, k=group[0]["k"], window_start=run[0]["ts"], window_end=row["ts"], **{TS: row["ts"]})] += 1
+                found[
+                    windows.expect(
+                        group, k=group[0]["k"], window_start=run[0]["ts"], window_end=row["ts"], **{TS: row["ts"]}
+                    )
+                ] += 1
             run = []
     return found
 
@@ -143,7 +154,10 @@ def histories(draw: Any) -> list[Any]:
     for _ in range(draw(st.integers(1, 6))):
         page = []
         for dt, k, v in draw(
-            st.lists(st.tuples(st.integers(0, 6), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 1.0, 3.0])), max_size=8)
+            st.lists(
+                st.tuples(st.integers(0, 6), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 1.0, 3.0])),
+                max_size=8,
+            )
         ):
             ts, seq = ts + dt, seq + 1
             page.append({"ts": ts, "seq": seq, "k": k, "v": v})
@@ -159,8 +173,12 @@ def histories(draw: Any) -> list[Any]:
     return [*items, END]
 
 
-def check(windows: Any, history: list[Any], build: Callable[[], Any], naive: Callable[[list[Row]], Counter[Any]]) -> None:
-    inputs = [None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history]
+def check(
+    windows: Any, history: list[Any], build: Callable[[], Any], naive: Callable[[list[Row]], Counter[Any]]
+) -> None:
+    inputs = [
+        None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history
+    ]
     rows = [row for item in history if isinstance(item, list) for row in item]
     output = windows.run(lambda: [build()], inputs)
     assert Counter(windows.results(output)) == naive(rows)
@@ -173,35 +191,76 @@ def check(windows: Any, history: list[Any], build: Callable[[], Any], naive: Cal
 @given(histories(), st.sampled_from([0, 1, 5, 12, None]))
 def test_sliding_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], size: int | None) -> None:
     window = Sliding(size)
-    check(windows, history, SlidingAggregate(window, windows.keys, windows.calls).build, lambda rows: naive_sliding(windows, rows, window))
+    check(
+        windows,
+        history,
+        SlidingAggregate(window, windows.keys, windows.calls).build,
+        lambda rows: naive_sliding(windows, rows, window),
+    )
 
 
 @settings(deadline=None, max_examples=50)
-@given(histories(), st.sampled_from([(1, 1), (3, 1), (3, 2), (2, 3), (1, 4), (4, 4)]), st.sampled_from([(), (K,), (V,)]))
-def test_rows_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], shape: tuple[int, int], by: tuple[Expr, ...]) -> None:
+@given(
+    histories(), st.sampled_from([(1, 1), (3, 1), (3, 2), (2, 3), (1, 4), (4, 4)]), st.sampled_from([(), (K,), (V,)])
+)
+def test_rows_windows_agree_with_the_plain_meaning(
+    windows: Any, history: list[Any], shape: tuple[int, int], by: tuple[Expr, ...]
+) -> None:
     window = Rows(*shape, by)
-    check(windows, history, RowsAggregate(window, windows.keys, windows.calls).build, lambda rows: naive_rows(windows, rows, window))
+    check(
+        windows,
+        history,
+        RowsAggregate(window, windows.keys, windows.calls).build,
+        lambda rows: naive_rows(windows, rows, window),
+    )
 
 
 @settings(deadline=None, max_examples=50)
 @given(histories(), st.sampled_from([(), (K,)]))
 def test_while_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], by: tuple[Expr, ...]) -> None:
     window = While(IS_POSITIVE, by)
-    check(windows, history, WhileAggregate(window, windows.keys, windows.calls).build, lambda rows: naive_while(windows, rows, window))
+    check(
+        windows,
+        history,
+        WhileAggregate(window, windows.keys, windows.calls).build,
+        lambda rows: naive_while(windows, rows, window),
+    )
 
 
 @pytest.mark.parametrize(
-    "spec", [SlidingAggregate(Sliding(None), (), LAST), SlidingAggregate(Sliding(9), (), LAST), WhileAggregate(While(IS_POSITIVE), (), LAST)]
+    "spec",
+    [
+        SlidingAggregate(Sliding(None), (), LAST),
+        SlidingAggregate(Sliding(9), (), LAST),
+        WhileAggregate(While(IS_POSITIVE), (), LAST),
+    ],
 )
 def test_the_last_of_equal_instants_is_the_newest_after_a_restart_too(windows: Any, spec: Any) -> None:
-    inputs = [tuples(windows, (5, 1.0), (5, 2.0), (5, 3.0)), None, tuples(windows, (5, 4.0)), tuples(windows, (5, -1.0)), Punctuation(END)]
-    values = [value for item in windows.run(lambda: [spec.build()], inputs) if isinstance(item, Page) for value in item.rows["last"].to_list()]
+    inputs = [
+        tuples(windows, (5, 1.0), (5, 2.0), (5, 3.0)),
+        None,
+        tuples(windows, (5, 4.0)),
+        tuples(windows, (5, -1.0)),
+        Punctuation(END),
+    ]
+    values = [
+        value
+        for item in windows.run(lambda: [spec.build()], inputs)
+        if isinstance(item, Page)
+        for value in item.rows["last"].to_list()
+    ]
     assert values == ([4.0] if isinstance(spec, WhileAggregate) else [1.0, 2.0, 3.0, 4.0, -1.0])
 
 
 def test_instants_far_apart_in_many_groups_find_their_windows(windows: Any) -> None:
-    rows = [{"ts": ts, "seq": i, "k": i % 3, "v": 1.0} for i, ts in enumerate((-(2**61), -(2**61) + 1, 0, 3, 2**61, 2**61 + 5))]
-    output = windows.run(lambda: [SlidingAggregate(Sliding(2**61 + 10), windows.keys, COUNT).build()], [windows.page(rows), Punctuation(END)])
+    rows = [
+        {"ts": ts, "seq": i, "k": i % 3, "v": 1.0}
+        for i, ts in enumerate((-(2**61), -(2**61) + 1, 0, 3, 2**61, 2**61 + 5))
+    ]
+    output = windows.run(
+        lambda: [SlidingAggregate(Sliding(2**61 + 10), windows.keys, COUNT).build()],
+        [windows.page(rows), Punctuation(END)],
+    )
     assert [n for _, _, n in rows_of(output)] == [1, 1, 1, 2, 1, 2]
 
 
@@ -209,14 +268,27 @@ def test_instants_far_apart_in_many_groups_find_their_windows(windows: Any) -> N
     ("dtype", "values", "least", "greatest"),
     [
         (pl.Int32, [None, 5, -3, None, None], [None, 5, -3, -3, None], [None, 5, 5, 5, None]),
-        (pl.Date, [None, date(2026, 1, 2), date(2026, 1, 1), None, None], [None, date(2026, 1, 2), date(2026, 1, 1), date(2026, 1, 1), None], None),
+        (
+            pl.Date,
+            [None, date(2026, 1, 2), date(2026, 1, 1), None, None],
+            [None, date(2026, 1, 2), date(2026, 1, 1), date(2026, 1, 1), None],
+            None,
+        ),
         (pl.String, [None, "b", "a", None, None], [None, "b", "a", "a", None], [None, "b", "b", "b", None]),
         (pl.Boolean, [None, True, False, None, None], [None, True, False, False, None], [None, True, True, True, None]),
         (pl.Float64, [None, NAN, 1.0, None, None], [None, NAN, 1.0, 1.0, None], [None, NAN, NAN, NAN, None]),
     ],
 )
-def test_extremes_of_slices_skip_null_in_every_type(dtype: Any, values: list[Any], least: list[Any], greatest: list[Any] | None) -> None:
-    types = {pl.Int32: Type.INT, pl.Date: Type.DATE, pl.String: Type.STRING, pl.Boolean: Type.BOOLEAN, pl.Float64: Type.DOUBLE}
+def test_extremes_of_slices_skip_null_in_every_type(
+    dtype: Any, values: list[Any], least: list[Any], greatest: list[Any] | None
+) -> None:
+    types = {
+        pl.Int32: Type.INT,
+        pl.Date: Type.DATE,
+        pl.String: Type.STRING,
+        pl.Boolean: Type.BOOLEAN,
+        pl.Float64: Type.DOUBLE,
+    }
     x = Column("x", types[dtype])
     calls = (AggregateCall("least", "min", x, x.type), AggregateCall("greatest", "max", x, x.type))
     page = Page(pl.DataFrame({"x": pl.Series(values, dtype=dtype), TS: pl.Series([0, 10, 11, 12, 30], dtype=pl.Int64)}))

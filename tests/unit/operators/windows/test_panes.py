@@ -42,7 +42,9 @@ def test_a_tumbling_window_comes_out_when_a_punctuation_reaches_its_end(windows:
 
 
 def test_overlapping_windows_share_panes(windows: Any) -> None:
-    output = windows.run(lambda: counting(Range(10, 5)), [tuples_at(windows, 1, 6), tuples_at(windows, 7, 11), Punctuation(END)])
+    output = windows.run(
+        lambda: counting(Range(10, 5)), [tuples_at(windows, 1, 6), tuples_at(windows, 7, 11), Punctuation(END)]
+    )
     assert stamped(output) == [(5, 1), (10, 3), (15, 3), (20, 1)]
     assert output[-1] == Punctuation(END)
 
@@ -54,7 +56,8 @@ def test_tuples_in_the_gaps_between_windows_are_dropped(windows: Any) -> None:
 
 def test_a_landmark_window_keeps_totals_and_speaks_only_of_groups_that_got_tuples(windows: Any) -> None:
     output = windows.run(
-        lambda: counting(Landmark(5, 10)), [tuples_at(windows, 4, 5, 14, 16, 31), Punctuation(15), Punctuation(25), None, Punctuation(END)]
+        lambda: counting(Landmark(5, 10)),
+        [tuples_at(windows, 4, 5, 14, 16, 31), Punctuation(15), Punctuation(25), None, Punctuation(END)],
     )
     assert stamped(output) == [(15, 2), (25, 3), (35, 4)]
 
@@ -70,7 +73,11 @@ def test_partials_are_one_row_per_pane_and_group_with_the_least_timestamp(window
     rows = [{"ts": ts, "seq": 0, "k": k, "v": None} for ts, k in ((3, 1), (2, 1), (3, None), (4, 1))]
     (page,) = spec.build().on_page(0, windows.page(rows))
     assert spec.is_stateless
-    assert sorted(page.rows.select(PANE, "k", TS, "__rows").rows(), key=str) == [(2, 1, 2, 2), (2, None, 3, 1), (4, 1, 4, 1)]
+    assert sorted(page.rows.select(PANE, "k", TS, "__rows").rows(), key=str) == [
+        (2, 1, 2, 2),
+        (2, None, 3, 1),
+        (4, 1, 4, 1),
+    ]
 
 
 def test_groups_are_found_by_the_names_of_the_keys() -> None:
@@ -96,7 +103,9 @@ def test_a_micro_batch_writes_little_beside_what_is_new(windows: Any) -> None:
     kept: list[pl.DataFrame] = []  # so that no id is given twice
     written = 0
     for batch in range(128):
-        for page in partial.on_page(0, windows.page([{"ts": i, "seq": 0, "k": batch * 10 + i, "v": None} for i in range(10)])):
+        for page in partial.on_page(
+            0, windows.page([{"ts": i, "seq": 0, "k": batch * 10 + i, "v": None} for i in range(10)])
+        ):
             list(panes.on_page(0, page))
         for chunk in panes.state().values():
             if id(chunk) not in seen:
@@ -120,7 +129,9 @@ def test_a_long_silence_between_crowded_windows_costs_nothing(windows: Any) -> N
 
 def test_windows_close_one_by_one_up_to_a_pane_that_is_in_none_of_them(windows: Any) -> None:
     with mock.patch.object(panes, "_BATCH_ROWS", 0):
-        output = windows.run(lambda: counting(Range(10, 10)), [tuples_at(windows, 0, 30), Punctuation(35), Punctuation(END)])
+        output = windows.run(
+            lambda: counting(Range(10, 10)), [tuples_at(windows, 0, 30), Punctuation(35), Punctuation(END)]
+        )
     assert stamped(output) == [(10, 1), (40, 1)]
 
 
@@ -162,8 +173,13 @@ def histories(draw: Any) -> list[list[Row] | int | None]:
     bound, items, seq = draw(st.integers(-20, 5)), [], 0
     for _ in range(draw(st.integers(1, 5))):
         for _ in range(draw(st.integers(0, 3))):
-            values = st.tuples(st.integers(0, 25), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 0.0, 1.0, 3.0]))
-            page = [{"ts": bound + dt, "seq": seq + i, "k": k, "v": v} for i, (dt, k, v) in enumerate(draw(st.lists(values, max_size=5)))]
+            values = st.tuples(
+                st.integers(0, 25), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 0.0, 1.0, 3.0])
+            )
+            page = [
+                {"ts": bound + dt, "seq": seq + i, "k": k, "v": v}
+                for i, (dt, k, v) in enumerate(draw(st.lists(values, max_size=5)))
+            ]
             seq += len(page)
             items.append(page)
             if draw(st.integers(0, 3)) == 0:
@@ -174,7 +190,9 @@ def histories(draw: Any) -> list[list[Row] | int | None]:
 
 
 def inputs_of(windows: Any, history: list[list[Row] | int | None]) -> list[Any]:
-    return [None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history]
+    return [
+        None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history
+    ]
 
 
 @settings(deadline=None, max_examples=60)
@@ -197,11 +215,20 @@ def inputs_of(windows: Any, history: list[list[Row] | int | None]) -> list[Any]:
     ),
     st.booleans(),
 )
-def test_panes_agree_with_the_plain_meaning(windows: Any, history: list[list[Row] | int | None], window: Range | Landmark, crowded: bool) -> None:
+def test_panes_agree_with_the_plain_meaning(
+    windows: Any, history: list[list[Row] | int | None], window: Range | Landmark, crowded: bool
+) -> None:
     def build() -> list[Any]:
-        return [PartialAggregate(window, windows.keys, windows.calls).build(), PaneAggregate(window, windows.keys, windows.calls).build()]
+        return [
+            PartialAggregate(window, windows.keys, windows.calls).build(),
+            PaneAggregate(window, windows.keys, windows.calls).build(),
+        ]
 
     rows = [row for item in history if isinstance(item, list) for row in item]
-    expected = naive_range(windows, rows, window) if isinstance(window, Range) else naive_landmark(windows, rows, window)
-    with mock.patch.object(panes, "_BATCH_ROWS", 0 if crowded else 1_000_000):  # as if there were too many rows for one merge
+    expected = (
+        naive_range(windows, rows, window) if isinstance(window, Range) else naive_landmark(windows, rows, window)
+    )
+    with mock.patch.object(
+        panes, "_BATCH_ROWS", 0 if crowded else 1_000_000
+    ):  # as if there were too many rows for one merge
         assert Counter(windows.results(windows.run(build, inputs_of(windows, history)))) == expected

@@ -51,7 +51,10 @@ def test_a_late_tuple_joins_two_sessions(windows: Any) -> None:
 
 
 def test_an_old_fragment_lives_on_in_a_session_that_goes_on(windows: Any) -> None:
-    output = windows.run(lambda: counting(10), [tuples_at(windows, 0), None, tuples_at(windows, 9), None, Punctuation(12), None, Punctuation(19)])
+    output = windows.run(
+        lambda: counting(10),
+        [tuples_at(windows, 0), None, tuples_at(windows, 9), None, Punctuation(12), None, Punctuation(19)],
+    )
     assert stamped(output) == [(19, 2)]
 
 
@@ -65,7 +68,9 @@ def test_an_old_fragment_in_a_large_run_lives_on_in_its_session_only(windows: An
 
 
 def test_a_fragment_that_merges_just_when_it_would_ripen_closes_nothing(windows: Any) -> None:
-    output = windows.run(lambda: counting(8), [tuples_at(windows, 0), None, tuples_at(windows, 1), Punctuation(8), Punctuation(9)])
+    output = windows.run(
+        lambda: counting(8), [tuples_at(windows, 0), None, tuples_at(windows, 1), Punctuation(8), Punctuation(9)]
+    )
     assert stamped(output) == [(9, 2)]
 
 
@@ -105,8 +110,13 @@ def histories(draw: Any) -> list[Any]:
     bound, items, seq = draw(st.integers(-20, 5)), [], 0
     for _ in range(draw(st.integers(1, 6))):
         for _ in range(draw(st.integers(0, 3))):
-            values = st.tuples(st.integers(0, 25), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 0.0, 1.0, 3.0]))
-            page = [{"ts": bound + dt, "seq": seq + i, "k": k, "v": v} for i, (dt, k, v) in enumerate(draw(st.lists(values, max_size=5)))]
+            values = st.tuples(
+                st.integers(0, 25), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 0.0, 1.0, 3.0])
+            )
+            page = [
+                {"ts": bound + dt, "seq": seq + i, "k": k, "v": v}
+                for i, (dt, k, v) in enumerate(draw(st.lists(values, max_size=5)))
+            ]
             seq += len(page)
             items.append(page)
             if draw(st.integers(0, 3)) == 0:
@@ -120,6 +130,8 @@ def histories(draw: Any) -> list[Any]:
 @given(histories(), st.sampled_from([1, 3, 8, 20]), st.booleans())
 def test_sessions_agree_with_the_plain_meaning(windows: Any, history: list[Any], gap: int, grouped: bool) -> None:
     spec = SessionAggregate(Session(gap), windows.keys if grouped else (), windows.calls)
-    inputs = [None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history]
+    inputs = [
+        None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history
+    ]
     rows = [row for item in history if isinstance(item, list) for row in item]
     assert Counter(windows.results(windows.run(lambda: [spec.build()], inputs))) == naive(windows, rows, gap, grouped)

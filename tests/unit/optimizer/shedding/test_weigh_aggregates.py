@@ -48,18 +48,24 @@ def feed(session: Session) -> None:
     step = datetime.timedelta(seconds=1 / PER_SECOND)
     for second in range(0, SECONDS, 10):
         numbers = range(second * PER_SECOND, (second + 10) * PER_SECOND)
-        session.push("t", [{"at": START + i * step, "k": i % 4, "v": None if i % 8 == 7 else float(i % 10)} for i in numbers])
+        session.push(
+            "t", [{"at": START + i * step, "k": i % 4, "v": None if i % 8 == 7 else float(i % 10)} for i in numbers]
+        )
         assert isinstance(session.deployment, LocalDeployment)
         session.deployment.step()
 
 
 def shown(rows: list[dict[str, Any]]) -> list[str]:
-    return sorted(str([round(value, 6) if isinstance(value, float) else value for value in row.values()]) for row in rows)
+    return sorted(
+        str([round(value, 6) if isinstance(value, float) else value for value in row.values()]) for row in rows
+    )
 
 
 def test_without_shedding_weights_change_no_result(session: Session) -> None:
     for number, select in enumerate(SELECTS.values()):
-        session.execute(f"CREATE QUERY w{number} WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY p{number} AS {select} INTO MEMORY")
+        session.execute(
+            f"CREATE QUERY w{number} WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY p{number} AS {select} INTO MEMORY"
+        )
     feed(session)
     session.drain()
     for number, name in enumerate(SELECTS):
@@ -84,7 +90,9 @@ def test_where_scaling_would_be_biased_nothing_is_weighed(session: Session, name
 def test_counts_sums_and_means_over_shed_input_are_right_in_the_mean(session: Session) -> None:
     """Each of 60 windows is a draw of its own: their mean lies within 5 of its standard errors of the truth."""
     select = "SELECT count(*) AS n, sum(v) AS s, avg(v) AS a, shed_error() AS e FROM t [RANGE 1 SECOND]"
-    session.execute(f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY whole AS {select} INTO MEMORY")
+    session.execute(
+        f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY whole AS {select} INTO MEMORY"
+    )
     session.execute("ALTER QUERY q SET shedding = 0.4")
     feed(session)
     session.drain()
@@ -102,7 +110,9 @@ def test_counts_sums_and_means_over_shed_input_are_right_in_the_mean(session: Se
 
 def test_a_join_of_shed_inputs_counts_each_pair_for_all_that_it_stands_for(session: Session) -> None:
     select = SELECTS["a join"]
-    session.execute(f"CREATE QUERY q WITH (error 0.75) AS {select} INTO MEMORY; CREATE QUERY whole AS {select} INTO MEMORY")
+    session.execute(
+        f"CREATE QUERY q WITH (error 0.75) AS {select} INTO MEMORY; CREATE QUERY whole AS {select} INTO MEMORY"
+    )
     session.execute("ALTER QUERY q SET shedding = 0.5")
     feed(session)
     session.drain()

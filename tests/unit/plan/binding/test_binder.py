@@ -22,7 +22,19 @@ from headrace.plan.binding.binder import bind
 from headrace.plan.binding.function import ALIASES
 from headrace.plan.check import check
 from headrace.plan.explain import explain
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Node, Order, Project, Scan, SequenceJoin, TableJoin, Union
+from headrace.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Node,
+    Order,
+    Project,
+    Scan,
+    SequenceJoin,
+    TableJoin,
+    Union,
+)
 
 S = Schema.of(id=Type.INT, seg=Type.INT, at=Type.TIMESTAMP, speed=Type.DOUBLE, day=Type.DATE, name=Type.STRING)
 P = Schema.of(car=Type.BIGINT, seg=Type.BIGINT, speed=Type.DOUBLE)
@@ -113,7 +125,12 @@ def test_constants(written: str, expected: Expr) -> None:
     assert value(written) == expected
 
 
-ID, SPEED, AT, NAME = Column("id", Type.INT), Column("speed", Type.DOUBLE), Column("at", Type.TIMESTAMP), Column("name", Type.STRING)
+ID, SPEED, AT, NAME = (
+    Column("id", Type.INT),
+    Column("speed", Type.DOUBLE),
+    Column("at", Type.TIMESTAMP),
+    Column("name", Type.STRING),
+)
 B = Type.BOOLEAN
 
 
@@ -125,8 +142,14 @@ B = Type.BOOLEAN
         ("speed > 3", Call(">", (SPEED, Literal(3.0, Type.DOUBLE)), B)),
         ("at < '1970-01-02'", Call("<", (AT, Literal(DAY, Type.TIMESTAMP)), B)),
         ("day < '1970-01-02'", Call("<", (Column("day", Type.DATE), Literal(1, Type.DATE)), B)),
-        ("day < '1970-01-01 01:00:00'", Call("<", (Cast(Column("day", Type.DATE), Type.TIMESTAMP), Literal(HOUR, Type.TIMESTAMP)), B)),
-        ("id IN (1, 2.5)", Call("in", (Cast(ID, Type.DOUBLE), Literal(1.0, Type.DOUBLE), Literal(2.5, Type.DOUBLE)), B)),
+        (
+            "day < '1970-01-01 01:00:00'",
+            Call("<", (Cast(Column("day", Type.DATE), Type.TIMESTAMP), Literal(HOUR, Type.TIMESTAMP)), B),
+        ),
+        (
+            "id IN (1, 2.5)",
+            Call("in", (Cast(ID, Type.DOUBLE), Literal(1.0, Type.DOUBLE), Literal(2.5, Type.DOUBLE)), B),
+        ),
         ("id NOT IN (1)", Call("not", (Call("in", (ID, Literal(1, Type.INT)), B),), B)),
         ("name NOT LIKE 'a%'", Call("not", (Call("like", (NAME, Literal("a%", Type.STRING)), B),), B)),
         ("name IS NOT NULL", Call("not", (Call("is_null", (NAME,), B),), B)),
@@ -148,13 +171,23 @@ B = Type.BOOLEAN
         ("DATE_TRUNC('HOUR', at)", Call("date_trunc", (Literal("hour", Type.STRING), AT), Type.TIMESTAMP)),
         ("position('x' IN name)", Call("position", (Literal("x", Type.STRING), NAME), Type.BIGINT)),
         ("instr(name, 'x')", Call("position", (Literal("x", Type.STRING), NAME), Type.BIGINT)),
-        ("SUBSTRING(name FROM 2 FOR 3)", Call("substring", (NAME, Literal(2, Type.INT), Literal(3, Type.INT)), Type.STRING)),
+        (
+            "SUBSTRING(name FROM 2 FOR 3)",
+            Call("substring", (NAME, Literal(2, Type.INT), Literal(3, Type.INT)), Type.STRING),
+        ),
         ("trim(LEADING FROM name)", Call("ltrim", (NAME,), Type.STRING)),
         (
             "if(id = 1, 'a', NULL)",
-            Case(((Call("=", (ID, Literal(1, Type.INT)), B), Literal("a", Type.STRING)),), Literal(None, Type.STRING), Type.STRING),
+            Case(
+                ((Call("=", (ID, Literal(1, Type.INT)), B), Literal("a", Type.STRING)),),
+                Literal(None, Type.STRING),
+                Type.STRING,
+            ),
         ),
-        ("CASE id WHEN 1 THEN 2 END", Case(((Call("=", (ID, Literal(1, Type.INT)), B), Literal(2, Type.INT)),), None, Type.INT)),
+        (
+            "CASE id WHEN 1 THEN 2 END",
+            Case(((Call("=", (ID, Literal(1, Type.INT)), B), Literal(2, Type.INT)),), None, Type.INT),
+        ),
         (
             "CASE WHEN id = 1 THEN 2 ELSE speed END",
             Case(((Call("=", (ID, Literal(1, Type.INT)), B), Literal(2.0, Type.DOUBLE)),), SPEED, Type.DOUBLE),
@@ -170,7 +203,9 @@ def test_every_alias_means_a_function_that_exists() -> None:
 
 
 def test_names_ignore_case_and_outputs_are_unique() -> None:
-    node = plan("SELECT ID, S.Speed, id, abs(id), abs(seg), id + 1, id + 2, CAST(name AS DATE), EXTRACT(hour FROM at) FROM s")
+    node = plan(
+        "SELECT ID, S.Speed, id, abs(id), abs(seg), id + 1, id + 2, CAST(name AS DATE), EXTRACT(hour FROM at) FROM s"
+    )
     assert node.schema.names == ("ID", "Speed", "id_1", "abs", "abs_1", "expr", "expr_1", "name", "hour")
 
 
@@ -187,7 +222,10 @@ def test_names_ignore_case_and_outputs_are_unique() -> None:
         ("NOW", Range(1, 1)),
         ("UNBOUNDED", Sliding(None)),
         ("UNBOUNDED SLIDE 1 HOUR", Landmark(None, HOUR)),
-        ("PARTITION BY seg WHILE speed < 20", While(Call("<", (SPEED, Literal(20.0, Type.DOUBLE)), B), (Column("seg", Type.INT),))),
+        (
+            "PARTITION BY seg WHILE speed < 20",
+            While(Call("<", (SPEED, Literal(20.0, Type.DOUBLE)), B), (Column("seg", Type.INT),)),
+        ),
     ],
 )
 def test_an_aggregate_works_over_the_window_of_its_input(written: str, expected: Window) -> None:
@@ -211,11 +249,15 @@ def test_a_grouped_select_is_rewritten_over_keys_and_aggregates() -> None:
 
 @pytest.mark.parametrize("group", ["seg", "1", "a", "s.seg"])
 def test_keys_are_columns_outputs_or_positions(group: str) -> None:
-    assert aggregate(f"SELECT seg AS a, max(id) FROM s [NOW] GROUP BY {group}").keys == (("seg", Column("seg", Type.INT)),)
+    assert aggregate(f"SELECT seg AS a, max(id) FROM s [NOW] GROUP BY {group}").keys == (
+        ("seg", Column("seg", Type.INT)),
+    )
 
 
 def test_equal_groupings_are_equal_plans_whatever_their_outputs_are_called() -> None:
-    assert aggregate("SELECT seg AS a, count(*) AS n FROM s [NOW] AS x GROUP BY a") == aggregate("SELECT seg, count(*) FROM s [NOW] GROUP BY 1")
+    assert aggregate("SELECT seg AS a, count(*) AS n FROM s [NOW] AS x GROUP BY a") == aggregate(
+        "SELECT seg, count(*) FROM s [NOW] GROUP BY 1"
+    )
 
 
 def test_aggregates_know_their_other_names_filters_and_own_classes() -> None:
@@ -251,7 +293,9 @@ def test_a_key_may_be_called_window_end_if_the_input_has_it() -> None:
 
 
 def test_joins_take_keys_residual_and_extents_from_the_text() -> None:
-    node = join("SELECT * FROM s [RANGE 1 MINUTE] AS a JOIN p [NOW] AS b ON a.seg = b.seg AND a.speed < b.speed WHERE b.car = a.id AND a.id > 3")
+    node = join(
+        "SELECT * FROM s [RANGE 1 MINUTE] AS a JOIN p [NOW] AS b ON a.seg = b.seg AND a.speed < b.speed WHERE b.car = a.id AND a.id > 3"
+    )
     assert node.keys == (
         (Cast(Column("seg", Type.INT), Type.BIGINT), Column("seg", Type.BIGINT)),
         (Cast(ID, Type.BIGINT), Column("car", Type.BIGINT)),
@@ -262,7 +306,9 @@ def test_joins_take_keys_residual_and_extents_from_the_text() -> None:
 
 
 def test_a_chain_of_joins_is_left_deep_and_only_its_leaves_have_extents() -> None:
-    node = join("SELECT a.id FROM s [UNBOUNDED] a, p [ROWS 5] b, s [PARTITION BY seg ROWS 2] c WHERE a.seg = b.seg AND c.id = b.car")
+    node = join(
+        "SELECT a.id FROM s [UNBOUNDED] a, p [ROWS 5] b, s [PARTITION BY seg ROWS 2] c WHERE a.seg = b.seg AND c.id = b.car"
+    )
     assert isinstance(node.left, Join)
     assert (node.left_extent, node.right_extent) == (None, Extent(rows=2, by=(Column("seg", Type.INT),)))
     assert (node.left.left_extent, node.left.right_extent) == (Extent(), Extent(rows=5))
@@ -279,7 +325,9 @@ def test_where_stays_above_an_outer_join() -> None:
 
 def test_a_sequence_takes_its_condition_from_on_alone() -> None:
     on = "a.seg = b.seg AND a.speed < b.speed AND a.id > 3 AND b.car > 4"
-    node = plan(f"SELECT a.id FROM s [RANGE 1 MINUTE] a JOIN p b ON {on} FOLLOWING CHRONICLE INCLUSIVE WHERE a.id = b.car")
+    node = plan(
+        f"SELECT a.id FROM s [RANGE 1 MINUTE] a JOIN p b ON {on} FOLLOWING CHRONICLE INCLUSIVE WHERE a.id = b.car"
+    )
     assert explain(node).splitlines() == [
         "Project id",
         "  Filter CAST(id AS BIGINT) = car",
@@ -292,7 +340,14 @@ def test_a_sequence_takes_its_condition_from_on_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "span"), [("", None), ("[UNBOUNDED]", None), ("[NOW]", 0), ("[RANGE 5 SECONDS]", 5 * SECOND), ("[LANDMARK FROM '1970-01-02']", None)]
+    ("window", "span"),
+    [
+        ("", None),
+        ("[UNBOUNDED]", None),
+        ("[NOW]", 0),
+        ("[RANGE 5 SECONDS]", 5 * SECOND),
+        ("[LANDMARK FROM '1970-01-02']", None),
+    ],
 )
 def test_the_first_of_a_sequence_waits_as_long_as_its_window(window: str, span: int | None) -> None:
     node = below(plan(f"SELECT a.id FROM s {window} a JOIN p b ON a.seg = b.seg FOLLOWING RECENT"))
@@ -305,7 +360,11 @@ def test_a_stored_table_may_be_looked_up_before_or_after_a_sequence() -> None:
     after = below(plan("SELECT a.id FROM s a JOIN p b ON a.seg = b.seg FOLLOWING RECENT JOIN t ON t.seg = b.seg"))
     assert isinstance(after, TableJoin)
     assert isinstance(after.input, SequenceJoin)
-    before = below(plan("SELECT a.id FROM s [NOW] a JOIN t ON t.seg = a.seg JOIN p b ON t.lane = b.car FOLLOWING CHRONICLE INCLUSIVE"))
+    before = below(
+        plan(
+            "SELECT a.id FROM s [NOW] a JOIN t ON t.seg = a.seg JOIN p b ON t.lane = b.car FOLLOWING CHRONICLE INCLUSIVE"
+        )
+    )
     assert isinstance(before, SequenceJoin)
     assert isinstance(before.left, TableJoin)
     assert before.span == 0
@@ -326,7 +385,9 @@ def test_a_landmark_in_a_join_drops_what_is_earlier() -> None:
     assert node.left_extent == Extent()
 
 
-@pytest.mark.parametrize("text", ["SELECT * FROM s JOIN t ON s.seg = t.seg", "SELECT s.*, t.* FROM t, s WHERE s.seg = t.seg"])
+@pytest.mark.parametrize(
+    "text", ["SELECT * FROM s JOIN t ON s.seg = t.seg", "SELECT s.*, t.* FROM t, s WHERE s.seg = t.seg"]
+)
 def test_a_stored_table_is_looked_up_whichever_side_it_stands_on(text: str) -> None:
     node = plan(text)
     node = node if isinstance(node, TableJoin) else below(node)
@@ -355,7 +416,10 @@ def test_a_lookup_brings_the_tuple_to_the_type_of_the_table() -> None:
     ],
 )
 def test_an_aggregate_over_a_join_takes_the_largest_range(windows: tuple[str, str], expected: Window) -> None:
-    assert aggregate(f"SELECT count(*) FROM s [{windows[0]}] a JOIN p [{windows[1]}] b ON a.seg = b.seg").window == expected
+    assert (
+        aggregate(f"SELECT count(*) FROM s [{windows[0]}] a JOIN p [{windows[1]}] b ON a.seg = b.seg").window
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -389,7 +453,9 @@ def test_unions_are_flat_and_of_one_type() -> None:
 
 
 def test_with_and_sub_queries_are_inlined() -> None:
-    node = plan("WITH a AS (SELECT id, seg FROM s), b(x) AS (SELECT id + 1 FROM a) SELECT y.z FROM (SELECT x FROM b WHERE x > 1) AS y(z)")
+    node = plan(
+        "WITH a AS (SELECT id, seg FROM s), b(x) AS (SELECT id + 1 FROM a) SELECT y.z FROM (SELECT x FROM b WHERE x > 1) AS y(z)"
+    )
     assert node.schema == Schema.of(z=Type.BIGINT)
     assert explain(node).splitlines()[-1].strip().startswith("Scan s")
 
@@ -400,7 +466,10 @@ def test_a_named_query_is_inlined_from_its_plan_or_its_text() -> None:
     given = Order(Scan("given", Schema.of(seg=Type.INT)))
     assert bind(statement.select, statement.text, CATALOG) == plan(SLOW)
     assert bind(statement.select, statement.text, CATALOG, queries={"slow": given}) == given.input
-    assert bind(statement.select, statement.text, CATALOG, queries=lambda name: given if name == "slow" else None) == given.input
+    assert (
+        bind(statement.select, statement.text, CATALOG, queries=lambda name: given if name == "slow" else None)
+        == given.input
+    )
 
 
 def test_order_by_time_is_the_only_order() -> None:
@@ -420,7 +489,11 @@ def test_an_error_in_a_named_query_shows_that_query() -> None:
 
 
 def test_unbounded_state_is_refused_with_a_way_out() -> None:
-    for text in ("SELECT count(*) FROM s", "SELECT DISTINCT id FROM s", "SELECT s.id FROM s [NOW] JOIN p ON s.seg = p.seg"):
+    for text in (
+        "SELECT count(*) FROM s",
+        "SELECT DISTINCT id FROM s",
+        "SELECT s.id FROM s [NOW] JOIN p ON s.seg = p.seg",
+    ):
         with pytest.raises(UnboundedStateFault) as caught:
             plan(text)
         assert "[RANGE 5 MINUTES]" in (caught.value.hint or "")
@@ -458,7 +531,16 @@ PARTS = st.sampled_from(
     ]
 )  # fmt: skip
 ITEMS = st.sampled_from(
-    ["s", "s [NOW]", "s [RANGE 1 MINUTE SLIDE 1 SECOND]", "s [ROWS 3]", "s [SESSION 1 SECOND]", "slow [NOW] AS s", "t AS s", "s UNION s.late"]
+    [
+        "s",
+        "s [NOW]",
+        "s [RANGE 1 MINUTE SLIDE 1 SECOND]",
+        "s [ROWS 3]",
+        "s [SESSION 1 SECOND]",
+        "slow [NOW] AS s",
+        "t AS s",
+        "s UNION s.late",
+    ]
 )
 JOINS = st.sampled_from(
     [
@@ -472,7 +554,15 @@ JOINS = st.sampled_from(
     ]
 )
 TAILS = st.sampled_from(
-    ["", " WHERE id > 1", " WHERE speed", " GROUP BY seg", " GROUP BY id, 1", " GROUP BY seg HAVING count(*) > 1", " ORDER BY rowtime"]
+    [
+        "",
+        " WHERE id > 1",
+        " WHERE speed",
+        " GROUP BY seg",
+        " GROUP BY id, 1",
+        " GROUP BY seg HAVING count(*) > 1",
+        " ORDER BY rowtime",
+    ]
 )
 
 

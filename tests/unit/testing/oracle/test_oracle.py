@@ -73,11 +73,19 @@ def test_tumbling_window_is_half_open_and_stamped_with_its_end():
 
 def test_hopping_window_counts_a_tuple_in_every_window_that_holds_it():
     history = rows((-1, "a", 1), (7, "a", 1))
-    assert results(agg(Range(10, 5), "n"), history, "n", "window_start") == [(0, 1, -10), (5, 1, -5), (10, 1, 0), (15, 1, 5)]
+    assert results(agg(Range(10, 5), "n"), history, "n", "window_start") == [
+        (0, 1, -10),
+        (5, 1, -5),
+        (10, 1, 0),
+        (15, 1, 5),
+    ]
 
 
 def test_window_with_gaps_drops_tuples_between_windows():
-    assert results(agg(Range(3, 10), "n"), rows((0, "a", 1), (2, "a", 1), (3, "a", 1), (12, "a", 1)), "n") == [(3, 2), (13, 1)]
+    assert results(agg(Range(3, 10), "n"), rows((0, "a", 1), (2, "a", 1), (3, "a", 1), (12, "a", 1)), "n") == [
+        (3, 2),
+        (13, 1),
+    ]
 
 
 def test_sliding_window_gives_one_result_per_tuple_of_its_group():
@@ -92,7 +100,11 @@ def test_sliding_window_gives_one_result_per_tuple_of_its_group():
 
 
 def test_unbounded_sliding_window_holds_everything_so_far():
-    assert results(agg(Sliding(None), "sum", keys=()), rows((5, "a", 1), (3, "b", 2), (9, "a", 4)), "sum") == [(3, 2), (5, 3), (9, 7)]
+    assert results(agg(Sliding(None), "sum", keys=()), rows((5, "a", 1), (3, "b", 2), (9, "a", 4)), "sum") == [
+        (3, 2),
+        (5, 3),
+        (9, 7),
+    ]
 
 
 def test_rows_window_counts_in_timestamp_order_and_groups_inside():
@@ -122,17 +134,26 @@ def test_session_breaks_when_the_gap_is_reached():
 
 def test_landmark_counts_from_its_start_in_slides_that_got_a_tuple():
     history = rows((1, "a", 100), (5, "a", 1), (14, "a", 2), (36, "a", 4))
-    assert results(agg(Landmark(5, 10), "sum"), history, "sum", "window_start", "window_end") == [(15, 3, 5, 15), (45, 7, 5, 45)]
+    assert results(agg(Landmark(5, 10), "sum"), history, "sum", "window_start", "window_end") == [
+        (15, 3, 5, 15),
+        (45, 7, 5, 45),
+    ]
 
 
 def test_landmark_without_start_has_no_window_start():
-    assert results(agg(Landmark(None, 10), "sum"), rows((-5, "a", 1), (12, "a", 2)), "sum", "window_start") == [(0, 1, None), (20, 3, None)]
+    assert results(agg(Landmark(None, 10), "sum"), rows((-5, "a", 1), (12, "a", 2)), "sum", "window_start") == [
+        (0, 1, None),
+        (20, 3, None),
+    ]
 
 
 def test_while_window_is_a_run_ended_by_a_tuple_that_is_not_in_it():
     predicate = call("<", col("v"), lit(5))
     history = rows((1, "a", 9), (2, "a", 1), (3, "a", 2), (4, "a", None), (5, "a", 3), (6, "a", 5), (7, "a", 1))
-    assert results(agg(While(predicate), "n", "sum"), history, "n", "sum", "window_start", "window_end") == [(4, 2, 3, 2, 4), (6, 1, 3, 5, 6)]
+    assert results(agg(While(predicate), "n", "sum"), history, "n", "sum", "window_start", "window_end") == [
+        (4, 2, 3, 2, 4),
+        (6, 1, 3, 5, 6),
+    ]
 
 
 def test_partitioned_while_window_runs_within_each_partition():
@@ -142,7 +163,10 @@ def test_partitioned_while_window_runs_within_each_partition():
 
 
 def test_null_is_a_group_of_its_own():
-    assert results(agg(Range(10, 10), "n"), rows((1, None, 1), (2, None, 2), (3, "a", 3)), "k", "n") == [(10, None, 2), (10, "a", 1)]
+    assert results(agg(Range(10, 10), "n"), rows((1, None, 1), (2, None, 2), (3, "a", 3)), "k", "n") == [
+        (10, None, 2),
+        (10, "a", 1),
+    ]
 
 
 # aggregates -------------------------------------------------------------------------------------------------------------
@@ -233,13 +257,21 @@ def test_distinct_measures_from_the_last_equal_tuple_even_if_that_one_was_droppe
 
 
 def test_order_sorts_by_timestamp_then_arrival():
-    assert results(Order(Scan("s", NUMBERS)), rows((2, "b", 1), (1, "a", 2), (2, "a", 3)), "v") == [(1, 2), (2, 1), (2, 3)]
+    assert results(Order(Scan("s", NUMBERS)), rows((2, "b", 1), (1, "a", 2), (2, "a", 3)), "v") == [
+        (1, 2),
+        (2, 1),
+        (2, 3),
+    ]
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("inner", [(1, "x"), (1, "y")]), ("left", [(1, "x"), (1, "y"), (2, None), (3, None)])])
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("inner", [(1, "x"), (1, "y")]), ("left", [(1, "x"), (1, "y"), (2, None), (3, None)])]
+)
 def test_table_join(kind, expected):
     table = Schema.of(id=Type.INT, name=S)
-    plan = TableJoin(Scan("s", NUMBERS), "t", table, kind, ((col("v"), "id"),), call("<>", col("name", S), lit("z")), ("id", "name"))
+    plan = TableJoin(
+        Scan("s", NUMBERS), "t", table, kind, ((col("v"), "id"),), call("<>", col("name", S), lit("z")), ("id", "name")
+    )
     entries = [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}, {"id": 2, "name": "z"}, {"id": None, "name": "w"}]
     found = answer(plan, {"s": rows((1, "a", 1), (2, "a", 2), (3, "a", None))}, {"t": entries})
     assert [(row.ts, row.values["name"]) for row in found] == expected
@@ -306,17 +338,23 @@ def test_padded_row_keeps_its_own_expiry():
 def test_rows_extent_remembers_the_newest_in_total_order():
     plan = join(left=Extent(None, 1), right=Extent(None, 1))
     # order: a1, then at 2 first the left a2, then b1; b1 sees a2 only; a3 sees b1
-    assert pairs(plan, tags((1, "a1"), (2, "a2"), (5, "a3")), tags((2, "b1"))) == Counter([("a2", "b1", 2), ("a3", "b1", 5)])
+    assert pairs(plan, tags((1, "a1"), (2, "a2"), (5, "a3")), tags((2, "b1"))) == Counter(
+        [("a2", "b1", 2), ("a3", "b1", 5)]
+    )
 
 
 def test_rows_extent_by_group_counts_each_group_alone():
     plan = join(left=Extent(None, 1, (call("left", col("x", S), lit(1)),)), right=Extent(0))
-    assert pairs(plan, tags((1, "a1"), (2, "b1"), (3, "b2")), tags((9, "r"))) == Counter([("a1", "r", 9), ("b2", "r", 9)])
+    assert pairs(plan, tags((1, "a1"), (2, "b1"), (3, "b2")), tags((9, "r"))) == Counter(
+        [("a1", "r", 9), ("b2", "r", 9)]
+    )
 
 
 def test_unbounded_extent_and_now_extent():
     plan = join(left=Extent(None), right=Extent(0))
-    assert pairs(plan, tags((1, "a1"), (8, "a2")), tags((5, "b1"), (8, "b2"))) == Counter([("a1", "b1", 5), ("a1", "b2", 8), ("a2", "b2", 8)])
+    assert pairs(plan, tags((1, "a1"), (8, "a2")), tags((5, "b1"), (8, "b2"))) == Counter(
+        [("a1", "b1", 5), ("a1", "b2", 8), ("a2", "b2", 8)]
+    )
 
 
 CALLS = Schema.of(id=L, caller=S, event=S, at=T)
@@ -332,7 +370,16 @@ def self_join(extra: Expr | None = None) -> Join:
         return Filter(Scan("outgoing", CALLS), call("=", col("event", S), lit(event)))
 
     extent = Extent(24 * HOUR)
-    return Join(side("START"), side("END"), "inner", ((col("id"), col("id")),), extra, extent, extent, ("id2", "caller2", "event2", "at2"))
+    return Join(
+        side("START"),
+        side("END"),
+        "inner",
+        ((col("id"), col("id")),),
+        extra,
+        extent,
+        extent,
+        ("id2", "caller2", "event2", "at2"),
+    )
 
 
 def duration() -> Call:
@@ -341,13 +388,23 @@ def duration() -> Call:
 
 def test_long_calls_of_the_telecom_example():
     plan = self_join(call(">", duration(), Literal(10 * MINUTE, Type.INTERVAL)))
-    assert [(row.values["id"], row.values["caller"]) for row in answer(plan, {"outgoing": outgoing()})] == [(1, "alice")]
+    assert [(row.values["id"], row.values["caller"]) for row in answer(plan, {"outgoing": outgoing()})] == [
+        (1, "alice")
+    ]
 
 
 def test_total_connection_time_of_the_telecom_example():
-    seconds = Project(self_join(), (("caller", col("caller", S)), ("s", call("unix_seconds", Cast(call("+", lit_instant(0), duration()), T)))))
-    plan = Aggregate(seconds, Range(DAY, DAY), (("caller", col("caller", S)),), (AggregateCall("total", "sum", col("s"), L),))
-    assert {row.values["caller"]: row.values["total"] for row in answer(plan, {"outgoing": outgoing()})} == {"alice": 601, "bob": 60}
+    seconds = Project(
+        self_join(),
+        (("caller", col("caller", S)), ("s", call("unix_seconds", Cast(call("+", lit_instant(0), duration()), T)))),
+    )
+    plan = Aggregate(
+        seconds, Range(DAY, DAY), (("caller", col("caller", S)),), (AggregateCall("total", "sum", col("s"), L),)
+    )
+    assert {row.values["caller"]: row.values["total"] for row in answer(plan, {"outgoing": outgoing()})} == {
+        "alice": 601,
+        "bob": 60,
+    }
 
 
 def lit_instant(value: int) -> Literal:

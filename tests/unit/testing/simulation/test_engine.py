@@ -12,7 +12,14 @@ from headrace.testing.clock import VirtualClock
 from headrace.testing.simulation.engine import Arrival, Costs, Simulation, heartbeats
 
 SCANS = tuple(Vertex(name, Scan(name, ())) for name in "AB")
-MERGED = Graph((*SCANS, Vertex("s", Filter(TRUE), ("A",)), Vertex("U", OrderedUnion(2), ("s", "B")), Vertex("out", Output("out"), ("U",))))
+MERGED = Graph(
+    (
+        *SCANS,
+        Vertex("s", Filter(TRUE), ("A",)),
+        Vertex("U", OrderedUnion(2), ("s", "B")),
+        Vertex("out", Output("out"), ("U",)),
+    )
+)
 
 
 def arrival(source: str, *stamps: int) -> Arrival:
@@ -49,7 +56,14 @@ def test_rules_and_bounds_may_cost_too() -> None:
 
 def test_an_operator_may_take_punctuation_at_no_cost() -> None:
     clock = VirtualClock()
-    graph = Graph((SCANS[0], Vertex("s", Filter(TRUE), ("A",)), Vertex("t", Filter(TRUE), ("s",)), Vertex("out", Output("out"), ("t",))))
+    graph = Graph(
+        (
+            SCANS[0],
+            Vertex("s", Filter(TRUE), ("A",)),
+            Vertex("t", Filter(TRUE), ("s",)),
+            Vertex("out", Output("out"), ("t",)),
+        )
+    )
     Simulation(Engine(graph), clock, Costs(5, free=("s",))).run(heartbeats("A", 1, 1))
     assert clock.now() == 1 + 5  # only t's
 
@@ -63,7 +77,16 @@ def test_a_tuple_behind_punctuation_is_held_but_its_operator_is_not_idle() -> No
 
 
 def test_each_operator_whose_rule_is_looked_at_counts_once() -> None:
-    engine = Engine(Graph((SCANS[0], Vertex("s", Filter(TRUE), ("A",)), Vertex("t", Filter(TRUE), ("s",)), Vertex("out", Output("out"), ("t",)))))
+    engine = Engine(
+        Graph(
+            (
+                SCANS[0],
+                Vertex("s", Filter(TRUE), ("A",)),
+                Vertex("t", Filter(TRUE), ("s",)),
+                Vertex("out", Output("out"), ("t",)),
+            )
+        )
+    )
     clock = VirtualClock()
     trace = Simulation(engine, clock, Costs(10, test=1)).run([arrival("A", 0)])
     assert trace.times() == [10 + 1 + 10]  # to go on from s costs 1; to begin at the source costs nothing

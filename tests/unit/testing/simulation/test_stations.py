@@ -37,7 +37,10 @@ def network() -> Network:
 
 def arrivals(seed: int = 1, count: int = 60) -> dict[str, np.ndarray]:
     chance = np.random.default_rng(seed)
-    return {name: np.cumsum(chance.integers(1, 2 * SECOND // rate, count)) / SECOND for name, rate in (("a", 500), ("b", 300))}
+    return {
+        name: np.cumsum(chance.integers(1, 2 * SECOND // rate, count)) / SECOND
+        for name, rate in (("a", 500), ("b", 300))
+    }
 
 
 def by_engine(scheduler: str, processor: Processor) -> list[tuple[int, int]]:
@@ -47,7 +50,13 @@ def by_engine(scheduler: str, processor: Processor) -> list[tuple[int, int]]:
         name, depth = lane.stream, len(lane.stations)
         vertices.append(Vertex(name, Scan(name, ("x",))))
         for place, (cost, _) in enumerate(PATHS[name]):
-            vertices.append(Vertex(f"{name}{place}", keep(1 - (place + 1) / (depth + 1)), (name if place == 0 else f"{name}{place - 1}",)))
+            vertices.append(
+                Vertex(
+                    f"{name}{place}",
+                    keep(1 - (place + 1) / (depth + 1)),
+                    (name if place == 0 else f"{name}{place - 1}",),
+                )
+            )
             costs[f"{name}{place}"] = cost
         outputs.append(Vertex(f"out{name}", Output(f"q{name}"), (f"{name}{depth - 1}",)))
         for born, far in zip(lane.born, lane.far, strict=True):
@@ -62,7 +71,18 @@ def by_engine(scheduler: str, processor: Processor) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    "scheduler", ["path-capacity", "path-capacity-output", "fifo", "chain", "memory-optimal", "simplified", "segment", "edf", "threshold"]
+    "scheduler",
+    [
+        "path-capacity",
+        "path-capacity-output",
+        "fifo",
+        "chain",
+        "memory-optimal",
+        "simplified",
+        "segment",
+        "edf",
+        "threshold",
+    ],
 )
 def test_results_come_when_they_come_from_the_engine_under_the_same_scheduler(scheduler: str) -> None:
     processor = Processor(network(), arrivals(), SCHEDULERS[scheduler], promises={"qa": 0.02, "qb": 0.01})
@@ -82,13 +102,18 @@ def test_every_scheduler_gives_the_same_results_in_the_same_total_time() -> None
 
 
 def test_choices_and_switches_cost_time() -> None:
-    free, dear = (Processor(network(), arrivals(), SCHEDULERS["path-capacity"], Dispatch(1, *costs)) for costs in ((0, 0), (1e-4, 1e-3)))
+    free, dear = (
+        Processor(network(), arrivals(), SCHEDULERS["path-capacity"], Dispatch(1, *costs))
+        for costs in ((0, 0), (1e-4, 1e-3))
+    )
     assert dear.run().mean_wait > free.run().mean_wait
     assert free.seen.choices >= free.seen.switches > 0
 
 
 def test_a_larger_page_needs_fewer_choices() -> None:
-    small, large = (Processor(network(), arrivals(), SCHEDULERS["fifo"], Dispatch(page)).run().choices for page in (1, 10))
+    small, large = (
+        Processor(network(), arrivals(), SCHEDULERS["fifo"], Dispatch(page)).run().choices for page in (1, 10)
+    )
     assert large < small
 
 

@@ -15,7 +15,14 @@ from headrace.plan.binding.binder import bind
 from headrace.plan.nodes import Aggregate, Filter, Node, Scan
 from headrace.testing.oracle.expressions import value_of
 from headrace.testing.oracle.oracle import answer, split_late
-from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, queries, stream_histories, stream_statements
+from headrace.testing.strategies.queries import (
+    STREAMS,
+    TABLE_ROWS,
+    TABLES,
+    queries,
+    stream_histories,
+    stream_statements,
+)
 from headrace.testing.strategies.values import aggregate_calls, expressions, histories, predicates, schemas, windows
 
 CATALOG = Catalog()
@@ -38,7 +45,11 @@ def test_generated_queries_parse_bind_and_have_an_answer(text, streams):
 
 
 def test_statements_create_the_streams():
-    found = [define_stream(statement, statement.columns) for statement in parse(stream_statements()) if isinstance(statement, CreateStream)]
+    found = [
+        define_stream(statement, statement.columns)
+        for statement in parse(stream_statements())
+        if isinstance(statement, CreateStream)
+    ]
     assert tuple(found) == STREAMS
 
 

@@ -24,7 +24,9 @@ class Eligibility:
         """Those that may run; all, if there would be nothing to do otherwise."""
         if not self.tuples:
             return candidates
-        found = [one for one in candidates if one.queued > self.tuples * one.operators or now - one.oldest >= self.waited]
+        found = [
+            one for one in candidates if one.queued > self.tuples * one.operators or now - one.oldest >= self.waited
+        ]
         return found or candidates
 
 
@@ -53,5 +55,11 @@ def _raised(candidates: Sequence[Candidate], now: int) -> list[Candidate]:
     for one in candidates:
         factor = max(_LEAST, max(0, now - one.oldest) / age * one.queued / longest)
         # what frees nothing has no priority that could be raised: it competes by age alone
-        found.append(replace(one, capacity=one.capacity * factor, release=one.release * factor if one.release > 0 else factor * _LEAST))
+        found.append(
+            replace(
+                one,
+                capacity=one.capacity * factor,
+                release=one.release * factor if one.release > 0 else factor * _LEAST,
+            )
+        )
     return found

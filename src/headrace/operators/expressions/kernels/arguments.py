@@ -47,7 +47,9 @@ class Arguments:
         for type_ in self.types:
             found = None if found is None else common_type(found, type_)
         if found is None:
-            raise InternalError(f"arguments of {self.call.function!r} have no common type: {', '.join(type_.value for type_ in self.types)}")
+            raise InternalError(
+                f"arguments of {self.call.function!r} have no common type: {', '.join(type_.value for type_ in self.types)}"
+            )
         return found
 
     def is_constant(self, position: int) -> bool:
@@ -56,7 +58,10 @@ class Arguments:
     def constant(self, position: int) -> Value:
         """The value of an argument that must not depend on the tuple."""
         if not self.is_constant(position):
-            raise TypeFault(f"argument {position + 1} of {self.call.function} must be a constant", hint="write a literal, not a column")
+            raise TypeFault(
+                f"argument {position + 1} of {self.call.function} must be a constant",
+                hint="write a literal, not a column",
+            )
         return constant(self.compiled[position])
 
     def text(self, position: int) -> str | None:

@@ -81,7 +81,11 @@ def _print_floats(values: pl.Series) -> pl.Series:
     if not odd.any():
         return text
     return pl.Series(
-        [_scientific(written) if strange else written for written, strange in zip(text.to_list(), odd.to_list(), strict=True)], dtype=pl.String
+        [
+            _scientific(written) if strange else written
+            for written, strange in zip(text.to_list(), odd.to_list(), strict=True)
+        ],
+        dtype=pl.String,
     )
 
 
@@ -97,11 +101,16 @@ def _scientific(text: str) -> str:
 
 
 def _decode(values: pl.Series) -> pl.Series:
-    return pl.Series([None if value is None else value.decode("utf-8", errors="replace") for value in values.to_list()], dtype=pl.String)
+    return pl.Series(
+        [None if value is None else value.decode("utf-8", errors="replace") for value in values.to_list()],
+        dtype=pl.String,
+    )
 
 
 def _print_intervals(values: pl.Series) -> pl.Series:
-    return pl.Series([None if span is None else _print_interval(span) for span in values.to_physical().to_list()], dtype=pl.String)
+    return pl.Series(
+        [None if span is None else _print_interval(span) for span in values.to_physical().to_list()], dtype=pl.String
+    )
 
 
 def _print_interval(span: int) -> str:
@@ -116,7 +125,9 @@ def _print_interval(span: int) -> str:
 def _to_boolean(x: pl.Expr, source: Type) -> pl.Expr:
     if source is Type.STRING:
         text = x.str.strip_chars().str.to_lowercase()
-        return text.replace_strict([*_TRUE, *_FALSE], [True] * len(_TRUE) + [False] * len(_FALSE), default=None, return_dtype=pl.Boolean)
+        return text.replace_strict(
+            [*_TRUE, *_FALSE], [True] * len(_TRUE) + [False] * len(_FALSE), default=None, return_dtype=pl.Boolean
+        )
     if source.is_numeric:
         return x != 0
     raise _unsupported(source, Type.BOOLEAN)

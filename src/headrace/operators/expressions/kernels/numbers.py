@@ -18,7 +18,9 @@ def _arithmetic(operation: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Kernel:
             left, right = args.all(args.call.type)
             return operation(left, right)
         # Time: a DATE counts as its midnight.
-        left, right = (args.get(i, Type.TIMESTAMP if type_ is Type.DATE else type_) for i, type_ in enumerate(args.types))
+        left, right = (
+            args.get(i, Type.TIMESTAMP if type_ is Type.DATE else type_) for i, type_ in enumerate(args.types)
+        )
         return operation(left, right).cast(args.call.type.polars)
 
     return kernel
@@ -72,7 +74,9 @@ def _round(args: Arguments) -> pl.Expr:
     digits = 0 if len(args) == 1 else args.number(1)
     if digits is None:
         return args.null()
-    return args.get(0, Type.BIGINT) if args.call.type is Type.BIGINT else round_half_away(args.get(0, Type.DOUBLE), digits)
+    return (
+        args.get(0, Type.BIGINT) if args.call.type is Type.BIGINT else round_half_away(args.get(0, Type.DOUBLE), digits)
+    )
 
 
 def _logarithm(function: np.ufunc) -> Kernel:

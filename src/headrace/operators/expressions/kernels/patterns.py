@@ -14,7 +14,11 @@ def like(flags: str) -> Kernel:
 
     def kernel(args: Arguments) -> pl.Expr:
         pattern = args.text(1)
-        return args.null() if pattern is None else args.get(0, Type.STRING).str.contains(rf"(?{flags})\A{_translate(pattern)}\z")
+        return (
+            args.null()
+            if pattern is None
+            else args.get(0, Type.STRING).str.contains(rf"(?{flags})\A{_translate(pattern)}\z")
+        )
 
     return kernel
 
@@ -53,6 +57,11 @@ def _checked(args: Arguments) -> str | None:
         try:
             pl.Series([""]).str.contains(pattern)
         except pl.exceptions.ComputeError as error:
-            reason = next((line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: ")), "it cannot be parsed")
-            raise NotSupported(f"regular expression {pattern!r}: {reason}", hint="look-around and back-references do not exist here") from error
+            reason = next(
+                (line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: ")),
+                "it cannot be parsed",
+            )
+            raise NotSupported(
+                f"regular expression {pattern!r}: {reason}", hint="look-around and back-references do not exist here"
+            ) from error
     return pattern

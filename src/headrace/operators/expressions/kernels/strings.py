@@ -61,7 +61,10 @@ def _replace(args: Arguments) -> pl.Expr:
 
 def _replace_each(rows: pl.Series) -> pl.Series:
     triples = zip(*(rows.struct.field(name).to_list() for name in "stu"), strict=True)
-    return pl.Series([None if s is None or t is None or u is None else s if t == "" else s.replace(t, u) for s, t, u in triples], dtype=pl.String)
+    return pl.Series(
+        [None if s is None or t is None or u is None else s if t == "" else s.replace(t, u) for s, t, u in triples],
+        dtype=pl.String,
+    )
 
 
 def _position(args: Arguments) -> pl.Expr:
@@ -69,7 +72,11 @@ def _position(args: Arguments) -> pl.Expr:
     if what is None:
         return args.null()
     # Not str.find, which counts bytes.
-    before = text.str.splitn(what, 2).struct.field("field_0").str.len_chars().cast(pl.Int64) if what else pl.lit(0, dtype=pl.Int64)
+    before = (
+        text.str.splitn(what, 2).struct.field("field_0").str.len_chars().cast(pl.Int64)
+        if what
+        else pl.lit(0, dtype=pl.Int64)
+    )
     zero = pl.when(text.is_not_null()).then(pl.lit(0, dtype=pl.Int64))
     return pl.when(text.str.contains(what, literal=True)).then(before + 1).otherwise(zero)
 
@@ -85,7 +92,9 @@ def _pad(pad: Callable[[pl.Expr, int, str], pl.Expr]) -> Kernel:
         if length is None or fill is None:
             return args.null()
         if len(fill) != 1:
-            raise TypeFault(f"{args.call.function} fills with one character, not {fill!r}", hint="give a string of length 1")
+            raise TypeFault(
+                f"{args.call.function} fills with one character, not {fill!r}", hint="give a string of length 1"
+            )
         length = max(0, length)
         return pad(text, length, fill).str.slice(0, length)
 

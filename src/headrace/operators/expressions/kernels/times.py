@@ -10,11 +10,22 @@ from headrace.errors import TypeFault
 from headrace.model.types import Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
 
-_UNITS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "quarter": "1q", "year": "1y"}
+_UNITS = {
+    "second": "1s",
+    "minute": "1m",
+    "hour": "1h",
+    "day": "1d",
+    "week": "1w",
+    "month": "1mo",
+    "quarter": "1q",
+    "year": "1y",
+}
 
 
 def _part(operation: Callable[[pl.Expr], pl.Expr]) -> Kernel:
-    return lambda args: operation(args.get(0, Type.DATE if args.types[0] is Type.DATE else Type.TIMESTAMP)).cast(pl.Int64)
+    return lambda args: operation(args.get(0, Type.DATE if args.types[0] is Type.DATE else Type.TIMESTAMP)).cast(
+        pl.Int64
+    )
 
 
 def _date_trunc(args: Arguments) -> pl.Expr:
