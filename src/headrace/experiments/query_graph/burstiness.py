@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -61,9 +62,7 @@ def report(size: Size, trial: Trial) -> Outcome:
     points = [(slide, demand) for slide in SLIDES for demand in (False, True)]
     for done, (slide, demand) in enumerate(points):
         trial.progress(f"slide {slide}, {'bounds on demand' if demand else 'no bounds'}", done, len(points))
-        seen[slide, demand] = sample(
-            lambda seed, k=slide, d=demand: measure(k, size.seconds, seed, on_demand=d), trial.seeds(size.seeds)
-        )  # type: ignore[misc]
+        seen[slide, demand] = sample(partial(measure, slide, size.seconds, on_demand=demand), trial.seeds(size.seeds))
     bins = round(size.seconds / BIN)
     noise = floor(bins, RATE * SHARE * BIN, trial.seed)
     notes = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -83,14 +84,10 @@ def report(size: Size, trial: Trial) -> Outcome:
     demand, none = dict[tuple[str, int], Sample](), dict[str, Sample]()
     for done, (strategy, n) in enumerate(SIMULATOR):
         trial.progress(f"{strategy}, bursts of {n}, bounds on demand", 2 + done, parts)
-        demand[strategy, n] = sample(
-            lambda seed, s=strategy, n=n: latency(s, n, "punctuation", size.demand, seed), trial.seeds(size.seeds)
-        )  # type: ignore[misc]
+        demand[strategy, n] = sample(partial(latency, strategy, n, "punctuation", size.demand), trial.seeds(size.seeds))
     for done, strategy in enumerate(("dfs", "bfs")):
         trial.progress(f"{strategy}, no bounds", 2 + len(SIMULATOR) + done, parts)
-        none[strategy] = sample(
-            lambda seed, s=strategy: latency(s, 10, "none", size.none, seed), trial.seeds(size.seeds)
-        )  # type: ignore[misc]
+        none[strategy] = sample(partial(latency, strategy, 10, "none", size.none), trial.seeds(size.seeds))
     findings = (
         *_claims(path, demand, none),
         *_closed(path),

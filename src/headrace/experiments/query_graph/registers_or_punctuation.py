@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -81,7 +82,7 @@ def report(size: Size, trial: Trial) -> Outcome:
     registers = {}
     for done, m in enumerate(LENGTHS):
         trial.progress(f"registers, m = {m}", done, parts)
-        registers[m] = sample(lambda seed, m=m: latency("registers", m, size.seconds, seed), seeds)  # type: ignore[misc]
+        registers[m] = sample(partial(latency, "registers", m, size.seconds), seeds)
     ratios: dict[tuple[Payers, float, int], Sample] = {}
     for done, (who, price, m) in enumerate(points):
         trial.progress(f"punctuation at {price:g} tuples, {who} pay, m = {m}", len(LENGTHS) + done, parts)
