@@ -22,31 +22,9 @@ from headrace.model.patterns.pattern import STAMP, Pattern, pattern
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
+from headrace.operators import specs
 from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.response import Response, respond
-from headrace.operators.specs import (
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    OrderedJoin,
-    OrderedUnion,
-    Output,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Reorder,
-    RowsAggregate,
-    RowsJoin,
-    Scan,
-    SequenceJoin,
-    SessionAggregate,
-    SlidingAggregate,
-    Spec,
-    TableJoin,
-    Union,
-    WhileAggregate,
-)
 from headrace.operators.tuples.archives import StoredRows
 from headrace.operators.windows.panes import PANE
 from headrace.testing.feedback import Domain, Script, Trial, cases_of, key_of
@@ -64,11 +42,11 @@ def compare(op: str, column: Column, value: int) -> Expr:
     return Call(op, (column, Literal(value, column.type)), Type.BOOLEAN)
 
 
-def chain(*specs: Spec, columns: Sequence[str] = ("g", "v", "case")) -> Graph:
-    vertices = [Vertex("s", Scan("s", tuple(columns), True))]
-    for number, spec in enumerate(specs):
+def chain(*chained: specs.Spec, columns: Sequence[str] = ("g", "v", "case")) -> Graph:
+    vertices = [Vertex("s", specs.Scan("s", tuple(columns), True))]
+    for number, spec in enumerate(chained):
         vertices.append(Vertex(f"q{number}", spec, (vertices[-1].id,)))
-    return Graph((*vertices, Vertex("out", Output("out"), (vertices[-1].id,))))
+    return Graph((*vertices, Vertex("out", specs.Output("out"), (vertices[-1].id,))))
 
 
 PLAIN = {"s": Domain(Schema.of(g=Type.BIGINT, v=Type.INT), ((0, -1), (0, 1), (1, None), (1, 0)))}
@@ -89,7 +67,7 @@ def at(*stamps: int, marks: bool = False) -> Script:
 def check(trial: Trial, wanted: Pattern | Mapping[str, Pattern], answer: Respond = respond) -> list[str]:
     """In the fast run feedback comes after the first tuple; at a join also after the second, when two may have met."""
     told = {"out": wanted} if isinstance(wanted, Pattern) else wanted
-    moments = (1,) if not any(isinstance(vertex.spec, Join) for vertex in trial.graph) else (1, 2)
+    moments = (1,) if not any(isinstance(vertex.spec, specs.Join) for vertex in trial.graph) else (1, 2)
     return [str(one) for one in trial.violations(told, answer, None if LONGER else moments)]
 
 
@@ -112,7 +90,7 @@ def wrong(graph: Graph, domains: Mapping[str, Domain], script: Script, wanted: P
 def instead(vertex: type, response: Callable[[Pattern], Response]) -> Respond:
     """Our responses, except for one kind of operator."""
 
-    def answer(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
+    def answer(spec: specs.Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
         return response(wanted) if isinstance(spec, vertex) else respond(spec, wanted, facts)
 
     return answer
@@ -145,7 +123,7 @@ THREE = (
 
 @pytest.mark.parametrize("match", COMPARISONS, ids=str)
 def test_a_selection_passes_everything_on(match: Match) -> None:
-    graph = chain(Filter(compare(">=", V, 0)))
+    graph = chain(specs.Filter(compare(">=", V, 0)))
     right(
         graph,
         PLAIN,
@@ -159,7 +137,7 @@ def test_a_selection_passes_everything_on(match: Match) -> None:
 def imputing() -> Graph:
     rows = pl.DataFrame({"g": [1, 1], "w": [0, 1]}, schema={"g": pl.Int64, "w": pl.Int32})
     archive = StoredRows(Page(rows).encode(), Schema.of(g=Type.BIGINT, w=Type.INT), ("g",), "w")
-    return chain(Impute("w", V, (G,), archive))
+    return chain(specs.Impute("w", V, (G,), archive))
 
 
 @pytest.mark.parametrize("match", COMPARISONS, ids=str)
@@ -184,7 +162,7 @@ def test_a_missing_value_does_not_say_what_will_be_found() -> None:
         PLAIN,
         at(0, 1, 2),
         pattern((Column("w", Type.INT), IsNull())),
-        instead(Impute, told_as((V, IsNull()))),
+        instead(specs.Impute, told_as((V, IsNull()))),
     )
 
 
@@ -198,25 +176,25 @@ def test_a_projection_passes_on_what_it_carries_and_exact_preimages(match: Match
         ("case", CASE),
         ("k", Literal(0, Type.INT)),
     )
-    graph = chain(Project((*columns, ("square", Call("*", (V, V), Type.BIGINT)))))
+    graph = chain(specs.Project((*columns, ("square", Call("*", (V, V), Type.BIGINT)))))
     names = ("w", Type.INT), ("n", Type.BIGINT), ("p", Type.BIGINT), ("k", Type.INT), ("square", Type.BIGINT)
     right(graph, PLAIN, THREE[:1], *(pattern((Column(name, type_), match)) for name, type_ in names))
 
 
 def test_a_projection_relays_the_opposite_of_a_negated_column_only_turned_around() -> None:
     n = Column("n", Type.BIGINT)
-    graph = chain(Project((("n", Call("neg", (V,), Type.BIGINT)), ("case", CASE))))
+    graph = chain(specs.Project((("n", Call("neg", (V,), Type.BIGINT)), ("case", CASE))))
     domains = {"s": Domain(Schema.of(g=Type.BIGINT, v=Type.INT), ((0, 2), (0, 1), (0, 0)))}
-    wrong(graph, domains, at(0, 1), pattern((n, at_least(-1))), instead(Project, told_as((V, at_least(-1)))))
+    wrong(graph, domains, at(0, 1), pattern((n, at_least(-1))), instead(specs.Project, told_as((V, at_least(-1)))))
 
 
-@pytest.mark.parametrize("spec", [Union(2), OrderedUnion(2)], ids=str)
-def test_a_union_passes_everything_on_to_all(spec: Spec) -> None:
+@pytest.mark.parametrize("spec", [specs.Union(2), specs.OrderedUnion(2)], ids=str)
+def test_a_union_passes_everything_on_to_all(spec: specs.Spec) -> None:
     graph = Graph(
         (
-            *(Vertex(name, Scan(name, ("g", "v", "case"))) for name in "sr"),
+            *(Vertex(name, specs.Scan(name, ("g", "v", "case"))) for name in "sr"),
             Vertex("u", spec, ("s", "r")),
-            Vertex("out", Output("o"), ("u",)),
+            Vertex("out", specs.Output("o"), ("u",)),
         )
     )
     domains = {"s": PLAIN["s"], "r": PLAIN["s"]}
@@ -232,12 +210,18 @@ def test_a_union_passes_everything_on_to_all(spec: Spec) -> None:
 
 
 def test_order_does_not_matter_to_an_assumption() -> None:
-    right(chain(Reorder((), (SEQ,))), PLAIN, THREE, pattern((V, at_least(A))), pattern((STAMP, less(1)), (G, equal(0))))
+    right(
+        chain(specs.Reorder((), (SEQ,))),
+        PLAIN,
+        THREE,
+        pattern((V, at_least(A))),
+        pattern((STAMP, less(1)), (G, equal(0))),
+    )
 
 
 @pytest.mark.parametrize("span", [0, 1, 5])
 def test_distinct_tuples(span: int) -> None:
-    graph = chain(Distinct((G, V, CASE), span))
+    graph = chain(specs.Distinct((G, V, CASE), span))
     domains = {"s": Domain(Schema.of(g=Type.BIGINT, v=Type.INT), ((0, 0), (0, None), (1, 0)))}
     scripts = [at(0, 1, 2), at(0, 1, 2, marks=True), at(0, 0, 2), at(2, 1, 0)]
     right(
@@ -255,11 +239,11 @@ def test_distinct_tuples(span: int) -> None:
 def test_distinct_does_not_forget_a_tuple_that_hides_a_later_one() -> None:
     domains = {"s": Domain(Schema.of(g=Type.BIGINT, v=Type.INT), ((0, 0), (1, 0)))}
     wrong(
-        chain(Distinct((G, V, CASE), 5)),
+        chain(specs.Distinct((G, V, CASE), 5)),
         domains,
         at(0, 3),
         pattern((STAMP, less(2))),
-        instead(Distinct, lambda wanted: Response((wanted,))),
+        instead(specs.Distinct, lambda wanted: Response((wanted,))),
     )
 
 
@@ -267,9 +251,9 @@ def test_distinct_does_not_forget_a_tuple_that_hides_a_later_one() -> None:
 
 
 def forked() -> Graph:
-    filters = (Vertex("a", Filter(TRUE), ("s",)), Vertex("b", Filter(TRUE), ("s",)))
-    ends = (Vertex("out", Output("out"), ("a",)), Vertex("other", Output("other"), ("b",)))
-    return Graph((Vertex("s", Scan("s", ("g", "v", "case"))), *filters, *ends))
+    filters = (Vertex("a", specs.Filter(TRUE), ("s",)), Vertex("b", specs.Filter(TRUE), ("s",)))
+    ends = (Vertex("out", specs.Output("out"), ("a",)), Vertex("other", specs.Output("other"), ("b",)))
+    return Graph((Vertex("s", specs.Scan("s", ("g", "v", "case"))), *filters, *ends))
 
 
 def test_a_fork_passes_on_what_all_its_branches_do_not_need() -> None:
@@ -284,7 +268,7 @@ def test_what_one_branch_does_not_need_another_may() -> None:
         return spread(graph, "out", pattern((G, equal(0)))).of_sources(graph)
 
     assert alone(forked()) == {}
-    assert alone(chain(Filter(TRUE))) == {"s": (pattern((G, equal(0))),)}
+    assert alone(chain(specs.Filter(TRUE))) == {"s": (pattern((G, equal(0))),)}
     # had the source left it out, the other branch would miss it
     trial = Trial(forked(), PLAIN, at(0, 1))
     assert [
@@ -292,10 +276,14 @@ def test_what_one_branch_does_not_need_another_may() -> None:
         for one in trial.violations({"out": pattern((G, equal(0))), "other": pattern((G, equal(0)))}, positions=(0,))
     ] == []
     twice = Graph(
-        (*forked().vertices[:2], Vertex("out", Output("out"), ("a",)), Vertex("other", Output("other"), ("a",)))
+        (
+            *forked().vertices[:2],
+            Vertex("out", specs.Output("out"), ("a",)),
+            Vertex("other", specs.Output("other"), ("a",)),
+        )
     )
     careless = Trial(twice, PLAIN, at(0, 1))
-    answer = instead(Output, lambda wanted: Response((wanted,)))
+    answer = instead(specs.Output, lambda wanted: Response((wanted,)))
     assert check(careless, pattern((G, equal(0))), answer) == []
 
 
@@ -309,7 +297,9 @@ def aggregate(window: Range | Landmark, *functions: str, key: Column = G) -> Gra
         AggregateCall(f"x{number}", name, V, types.get(name, Type.INT)) for number, name in enumerate(functions[1:])
     )
     keys = ((key.name, key),)
-    return chain(PartialAggregate(window, keys, calls), PaneAggregate(window, keys, calls), columns=("g", "v"))
+    return chain(
+        specs.PartialAggregate(window, keys, calls), specs.PaneAggregate(window, keys, calls), columns=("g", "v")
+    )
 
 
 def group(value: int, domains: Mapping[str, Domain], script: Script) -> tuple[Column, Match]:
@@ -341,7 +331,7 @@ def test_values_of_a_tumbling_window(function: str, match: Match) -> None:
 def test_values_that_are_known_to_be_there(function: str, match: Match, window: Range | Landmark) -> None:
     """A filter before the aggregate says that no value is NULL (and, for the sum, that none is negative)."""
     bare = aggregate(window, function)
-    least = Filter(compare(">=", V, 0 if function == "sum" else -5))
+    least = specs.Filter(compare(">=", V, 0 if function == "sum" else -5))
     graph = chain(least, *(vertex.spec for vertex in bare.vertices[1:3]), columns=("g", "v"))
     n = Column("n", N.get(function, Type.INT))
     right(graph, WITH_NULL, [at(0, 1, 2)], pattern((n, match)), pattern((n, match), (STAMP, at_most(4))))
@@ -374,7 +364,9 @@ def test_groups_and_windows(window: Range | Landmark) -> None:
 def test_a_computed_key_is_relayed_only_as_far_as_it_is_exact() -> None:
     keys = (("k", Call("neg", (V,), Type.BIGINT)), ("g", G), ("h", Call("*", (V, V), Type.BIGINT)))
     calls = (AggregateCall("n", "count", None, Type.BIGINT),)
-    graph = chain(PartialAggregate(TUMBLING, keys, calls), PaneAggregate(TUMBLING, keys, calls), columns=("g", "v"))
+    graph = chain(
+        specs.PartialAggregate(TUMBLING, keys, calls), specs.PaneAggregate(TUMBLING, keys, calls), columns=("g", "v")
+    )
     right(
         graph,
         WITH_NULL,
@@ -400,7 +392,7 @@ def test_a_purged_group_that_is_not_guarded_begins_again() -> None:
         NUMBERS,
         script,
         wanted,
-        instead(PaneAggregate, lambda f: Response((pattern(group(0, NUMBERS, script)),))),
+        instead(specs.PaneAggregate, lambda f: Response((pattern(group(0, NUMBERS, script)),))),
     )
 
 
@@ -415,7 +407,7 @@ def test_a_value_that_may_still_leave_the_pattern_must_not_end_its_group(functio
         NUMBERS,
         at(0, 1, 2),
         pattern((n, match)),
-        instead(PaneAggregate, lambda f: Response((None,), watch=True)),
+        instead(specs.PaneAggregate, lambda f: Response((None,), watch=True)),
     )
 
 
@@ -428,7 +420,7 @@ def test_values_that_decide_an_extreme_are_needed(function: str, match: Match) -
         NUMBERS,
         at(0, 1, 2),
         pattern((n, match)),
-        instead(PaneAggregate, told_as((part, match))),
+        instead(specs.PaneAggregate, told_as((part, match))),
     )
 
 
@@ -441,14 +433,16 @@ def test_null_beside_a_dropped_value_would_be_a_result_that_is_not_there(functio
         WITH_NULL,
         at(0, 1, 2),
         pattern((Column("n", Type.INT), match)),
-        instead(PaneAggregate, told_as((part, match))),
+        instead(specs.PaneAggregate, told_as((part, match))),
     )
 
 
 def test_a_tuple_of_overlapping_windows_is_needed_by_the_others() -> None:
     end = Column("window_end", Type.TIMESTAMP)
     raw = told_as((PANE_COLUMN, Between(0, 4, open_high=True)))
-    wrong(aggregate(SLIDING, "count"), NUMBERS, at(0, 1, 2), pattern((end, equal(4))), instead(PaneAggregate, raw))
+    wrong(
+        aggregate(SLIDING, "count"), NUMBERS, at(0, 1, 2), pattern((end, equal(4))), instead(specs.PaneAggregate, raw)
+    )
 
 
 def other_windows(kind: str) -> Graph:
@@ -456,14 +450,14 @@ def other_windows(kind: str) -> Graph:
         (("g", G), ("w", V)),
         (AggregateCall("n", "count", None, Type.BIGINT), AggregateCall("m", "sum", V, Type.BIGINT)),
     )
-    specs: dict[str, tuple[Spec, ...]] = {
-        "session": (SessionAggregate(Session(2), keys, calls),),
-        "sliding": (Reorder((G, V), (SEQ,)), SlidingAggregate(Sliding(1), keys, calls)),
-        "unbounded": (Reorder((G, V), (SEQ,)), SlidingAggregate(Sliding(None), keys, calls)),
-        "rows": (Reorder((G,), (SEQ,)), RowsAggregate(Rows(2, 1, (G,)), keys, calls)),
-        "while": (Reorder((G,), (SEQ,)), WhileAggregate(While(compare(">=", V, 0), (G,)), keys, calls)),
+    chains: dict[str, tuple[specs.Spec, ...]] = {
+        "session": (specs.SessionAggregate(Session(2), keys, calls),),
+        "sliding": (specs.Reorder((G, V), (SEQ,)), specs.SlidingAggregate(Sliding(1), keys, calls)),
+        "unbounded": (specs.Reorder((G, V), (SEQ,)), specs.SlidingAggregate(Sliding(None), keys, calls)),
+        "rows": (specs.Reorder((G,), (SEQ,)), specs.RowsAggregate(Rows(2, 1, (G,)), keys, calls)),
+        "while": (specs.Reorder((G,), (SEQ,)), specs.WhileAggregate(While(compare(">=", V, 0), (G,)), keys, calls)),
     }
-    return chain(*specs[kind], columns=("g", "v"))
+    return chain(*chains[kind], columns=("g", "v"))
 
 
 OTHERS = ("session", "sliding", "unbounded", "rows", "while")
@@ -514,18 +508,18 @@ def test_what_other_windows_keep_of_a_partition_that_nobody_needs_is_forgotten(k
     assert held_after(graph, graph.vertices[-2].id, pattern((G, OneOf((0, 2)))), ("s", Page(rows))) == (3, 1)
 
 
-@pytest.mark.parametrize("spec", [RowsAggregate, WhileAggregate])
+@pytest.mark.parametrize("spec", [specs.RowsAggregate, specs.WhileAggregate])
 def test_a_tuple_of_another_group_counts_in_the_window(spec: type) -> None:
     keys, calls = (("g", G), ("w", V)), (AggregateCall("n", "count", None, Type.BIGINT),)
-    window: Spec = (
-        RowsAggregate(Rows(2, 1, (G,)), keys, calls)
-        if spec is RowsAggregate
-        else WhileAggregate(While(compare(">=", V, 0), (G,)), keys, calls)
+    window: specs.Spec = (
+        specs.RowsAggregate(Rows(2, 1, (G,)), keys, calls)
+        if spec is specs.RowsAggregate
+        else specs.WhileAggregate(While(compare(">=", V, 0), (G,)), keys, calls)
     )
-    match = at_least(A) if spec is RowsAggregate else at_most(A)
+    match = at_least(A) if spec is specs.RowsAggregate else at_most(A)
     wanted = pattern((Column("w", Type.INT), match))
     wrong(
-        chain(Reorder((G,), (SEQ,)), window, columns=("g", "v")),
+        chain(specs.Reorder((G,), (SEQ,)), window, columns=("g", "v")),
         NUMBERS,
         at(0, 1, 2),
         wanted,
@@ -535,8 +529,12 @@ def test_a_tuple_of_another_group_counts_in_the_window(spec: type) -> None:
 
 def test_a_sliding_window_remembers_when_its_group_began() -> None:
     calls = (AggregateCall("n", "count", None, Type.BIGINT),)
-    graph = chain(Reorder((G,), (SEQ,)), SlidingAggregate(Sliding(1), (("g", G),), calls), columns=("g", "v"))
-    wrong(graph, NUMBERS, at(0, 3), pattern((STAMP, less(2))), instead(SlidingAggregate, told_as((STAMP, less(1)))))
+    graph = chain(
+        specs.Reorder((G,), (SEQ,)), specs.SlidingAggregate(Sliding(1), (("g", G),), calls), columns=("g", "v")
+    )
+    wrong(
+        graph, NUMBERS, at(0, 3), pattern((STAMP, less(2))), instead(specs.SlidingAggregate, told_as((STAMP, less(1))))
+    )
 
 
 # Joins
@@ -551,16 +549,19 @@ SIDES = {
 }
 
 
-def joined(spec: Spec, *, ordered: bool = False) -> Graph:
-    scans = (Vertex("s", Scan("s", LEFT.names, True)), Vertex("r", Scan("r", RIGHT.names, True)))
+def joined(spec: specs.Spec, *, ordered: bool = False) -> Graph:
+    scans = (Vertex("s", specs.Scan("s", LEFT.names, True)), Vertex("r", specs.Scan("r", RIGHT.names, True)))
     if not ordered:
-        return Graph((*scans, Vertex("join", spec, ("s", "r")), Vertex("out", Output("out"), ("join",))))
-    orders = (Vertex("os", Reorder((CASE,), (SEQ,)), ("s",)), Vertex("or", Reorder((CASE,), (SEQ,)), ("r",)))
-    return Graph((*scans, *orders, Vertex("join", spec, ("os", "or")), Vertex("out", Output("out"), ("join",))))
+        return Graph((*scans, Vertex("join", spec, ("s", "r")), Vertex("out", specs.Output("out"), ("join",))))
+    orders = (
+        Vertex("os", specs.Reorder((CASE,), (SEQ,)), ("s",)),
+        Vertex("or", specs.Reorder((CASE,), (SEQ,)), ("r",)),
+    )
+    return Graph((*scans, *orders, Vertex("join", spec, ("os", "or")), Vertex("out", specs.Output("out"), ("join",))))
 
 
-def join(kind: str, span: int = 5) -> Join:
-    return Join(kind, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(span), Extent(span), False)  # type: ignore[arg-type]
+def join(kind: str, span: int = 5) -> specs.Join:
+    return specs.Join(kind, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(span), Extent(span), False)  # type: ignore[arg-type]
 
 
 JOIN_PATTERNS = {
@@ -599,14 +600,14 @@ def test_joins(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
 def test_joins_in_order(name: str) -> None:
-    spec = OrderedJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(1), Extent(2), False)
+    spec = specs.OrderedJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(1), Extent(2), False)
     right(joined(spec), SIDES, JOIN_SCRIPTS, JOIN_PATTERNS[name])
 
 
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
 @pytest.mark.parametrize("by", [(CASE,), (J, CASE)], ids=["one", "by key"])
 def test_joins_that_count_rows(name: str, by: tuple[Expr, ...]) -> None:
-    spec = RowsJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=by), Extent(2), False)
+    spec = specs.RowsJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=by), Extent(2), False)
     right(
         joined(spec, ordered=True),
         SIDES,
@@ -624,7 +625,7 @@ def test_sequences(name: str, mode: str) -> None:
         [("s", 0), ("r", 1), 1, ("s", 2), ("r", 3)],
     ]
     for span in (None, 1):
-        spec = SequenceJoin(mode, False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, span)  # type: ignore[arg-type]
+        spec = specs.SequenceJoin(mode, False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, span)  # type: ignore[arg-type]
         right(
             joined(spec, ordered=True),
             SIDES,
@@ -634,7 +635,7 @@ def test_sequences(name: str, mode: str) -> None:
 
 
 def test_a_left_tuple_may_be_taken_up_to_its_span_after_it() -> None:
-    spec = SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, 2)
+    spec = specs.SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, 2)
     script: Script = [("s", 0), ("s", 1), ("r", 3)]
     wanted = pattern((STAMP, less(3)), (J, equal(0)))
     wrong(
@@ -642,7 +643,7 @@ def test_a_left_tuple_may_be_taken_up_to_its_span_after_it() -> None:
         SIDES,
         script,
         wanted,
-        instead(SequenceJoin, lambda wanted: Response((wanted, None))),
+        instead(specs.SequenceJoin, lambda wanted: Response((wanted, None))),
     )
 
 
@@ -655,14 +656,18 @@ def side(names: Sequence[str], *rows: tuple[int, ...]) -> Page:
 
 def test_joins_in_order_forget_what_nobody_needs() -> None:
     lefts, rights = side(("l", "j"), (0, 0, 1), (1, 0, 2), (1, 1, 3)), side(("k", "r"), (0, 0, 8), (1, 1, 9))
-    recent = joined(SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, TRUE, 3), ordered=True)
+    recent = joined(specs.SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, TRUE, 3), ordered=True)
     assert held_after(recent, "join", pattern((J, equal(0)), (STAMP, less(100))), ("s", lefts)) == (2, 1), (
         "the first has gone by itself"
     )
-    chronicle = joined(SequenceJoin("chronicle", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None), ordered=True)
+    chronicle = joined(
+        specs.SequenceJoin("chronicle", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None), ordered=True
+    )
     assert held_after(chronicle, "join", pattern((J, equal(0))), ("s", lefts)) == (3, 1)
     counting = joined(
-        RowsJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=(J, CASE)), Extent(20), False),
+        specs.RowsJoin(
+            "inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(rows=1, by=(J, CASE)), Extent(20), False
+        ),
         ordered=True,
     )
     assert held_after(counting, "join", pattern((J, equal(0))), ("s", lefts), ("r", rights)) == (2, 1)
@@ -671,7 +676,7 @@ def test_joins_in_order_forget_what_nobody_needs() -> None:
 def test_a_pattern_over_both_sides_must_not_be_split() -> None:
     for side, term in enumerate((pattern((L, equal(1))), pattern((R, equal(1))))):
         inputs = (term, None) if side == 0 else (None, term)
-        answer = instead(Join, lambda wanted, inputs=inputs: Response(inputs))
+        answer = instead(specs.Join, lambda wanted, inputs=inputs: Response(inputs))
         wrong(joined(join("inner")), SIDES, JOIN_SCRIPTS[0], JOIN_PATTERNS["lr"], answer)
 
 
@@ -686,7 +691,7 @@ def test_a_partner_that_is_missing_pads_what_it_would_have_met(kind: str, name: 
         SIDES,
         JOIN_SCRIPTS[0],
         JOIN_PATTERNS[name],
-        instead(Join, lambda wanted: Response((term, None) if side == 0 else (None, term))),
+        instead(specs.Join, lambda wanted: Response((term, None) if side == 0 else (None, term))),
     )
 
 
@@ -696,7 +701,7 @@ def test_the_other_sides_key_is_null_where_a_tuple_is_alone() -> None:
         SIDES,
         JOIN_SCRIPTS[0],
         JOIN_PATTERNS["k"],
-        instead(Join, lambda wanted: Response((pattern((J, equal(0))), None))),
+        instead(specs.Join, lambda wanted: Response((pattern((J, equal(0))), None))),
     )
 
 
@@ -706,7 +711,7 @@ def test_the_other_side_is_relayed_a_key_only_with_a_guard_on_the_preserved_one(
         SIDES,
         JOIN_SCRIPTS[0],
         JOIN_PATTERNS["ts-j"],
-        instead(Join, lambda wanted: Response((None, pattern((K, equal(0)))))),
+        instead(specs.Join, lambda wanted: Response((None, pattern((K, equal(0)))))),
     )
 
 
@@ -716,21 +721,21 @@ def test_a_tuple_before_the_end_may_meet_one_behind_it() -> None:
         SIDES,
         JOIN_SCRIPTS[0],
         JOIN_PATTERNS["ts"],
-        instead(Join, lambda wanted: Response((wanted, wanted))),
+        instead(specs.Join, lambda wanted: Response((wanted, wanted))),
     )
 
 
 def test_a_left_tuple_of_a_sequence_makes_way_for_another() -> None:
-    spec = SequenceJoin("recent", False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None)
+    spec = specs.SequenceJoin("recent", False, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None)
     script: Script = [("s", 0), ("s", 1), ("r", 2)]
-    answer = instead(SequenceJoin, lambda wanted: Response((wanted, None)))
+    answer = instead(specs.SequenceJoin, lambda wanted: Response((wanted, None)))
     wrong(joined(spec, ordered=True), SIDES, script, JOIN_PATTERNS["l"], answer)
 
 
 @pytest.mark.parametrize("kind", ["inner", "left"])
 def test_tables(kind: str) -> None:
     table = Page(pl.DataFrame({"k": [0, 0, 1], "t": [5, 6, None]}, schema={"k": pl.Int32, "t": pl.Int32})).encode()
-    spec = TableJoin(table, Schema.of(k=Type.INT, t=Type.INT), kind, ((V, "k"),), None, ("tk", "t"))  # type: ignore[arg-type]
+    spec = specs.TableJoin(table, Schema.of(k=Type.INT, t=Type.INT), kind, ((V, "k"),), None, ("tk", "t"))  # type: ignore[arg-type]
     graph = chain(spec)
     k, t = Column("tk", Type.INT), Column("t", Type.INT)
     patterns = [
@@ -746,7 +751,7 @@ def test_tables(kind: str) -> None:
 def test_a_widened_key_is_the_same_key() -> None:
     right_schema = Schema.of(k=Type.BIGINT, r=Type.INT, case=Type.BIGINT)
     keys = ((Cast(J, Type.BIGINT), Column("k", Type.BIGINT)), (CASE, CASE))
-    spec = Join("inner", LEFT, right_schema, RIGHT_NAMES, keys, None, Extent(5), Extent(5), False)
+    spec = specs.Join("inner", LEFT, right_schema, RIGHT_NAMES, keys, None, Extent(5), Extent(5), False)
     domains = {"s": SIDES["s"], "r": Domain(Schema.of(k=Type.BIGINT, r=Type.INT), SIDES["r"].rows)}
     right(
         joined(spec), domains, JOIN_SCRIPTS[:1], pattern((J, equal(0))), pattern((Column("k", Type.BIGINT), equal(1)))

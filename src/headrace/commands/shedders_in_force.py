@@ -18,7 +18,7 @@ from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Column
 from headrace.model.qos import Shedding
-from headrace.operators.specs import Filter, OrderedUnion, Pace, PartialAggregate, Project, Receive, Scan, Union
+from headrace.operators import specs
 
 Arc: TypeAlias = tuple[VertexId, int]
 
@@ -57,7 +57,7 @@ def place_shedders(placement: Placement, shedders: Mapping[Arc, ShedAt]) -> Plac
             placed.ingest[reader, port] = shedder
         elif reader in keyed:
             origin = keyed[reader].inputs[port]
-            if isinstance(keyed[origin].spec, Receive) and len(readers[origin]) == 1:
+            if isinstance(keyed[origin].spec, specs.Receive) and len(readers[origin]) == 1:
                 placed.routes[origin] = shedder
             else:
                 placed.keyed[reader, port] = shedder
@@ -74,7 +74,7 @@ def sheddable(graph: Graph) -> set[Arc]:
     system: set[VertexId] = set()
     found: set[Arc] = set()
     for vertex in graph:
-        if (isinstance(vertex.spec, Scan) and vertex.spec.stream.startswith(SYSTEM)) or any(
+        if (isinstance(vertex.spec, specs.Scan) and vertex.spec.stream.startswith(SYSTEM)) or any(
             origin in system for origin in vertex.inputs
         ):
             system.add(vertex.id)
@@ -82,7 +82,7 @@ def sheddable(graph: Graph) -> set[Arc]:
         found |= {
             (vertex.id, port)
             for port, origin in enumerate(vertex.inputs)
-            if not isinstance(vertices[origin].spec, PartialAggregate)
+            if not isinstance(vertices[origin].spec, specs.PartialAggregate)
         }
     return found
 
@@ -107,7 +107,9 @@ def parts_of(graph: Graph, name: VertexId) -> int:
             parts = [count(origin) for origin in vertex.inputs]
             # of a union each tuple comes from one input
             counts[name] = (
-                max(parts, default=1) if isinstance(vertex.spec, Union | OrderedUnion | Pace) else max(1, sum(parts))
+                max(parts, default=1)
+                if isinstance(vertex.spec, specs.Union | specs.OrderedUnion | specs.Pace)
+                else max(1, sum(parts))
             )
         return counts[name]
 
@@ -156,11 +158,11 @@ def _attribute(name: str, origin: VertexId, vertices: Mapping[VertexId, Vertex])
     """The column of a vertex's output that is this attribute of a stream; None if there is none, or it is not plain to see."""
     vertex = vertices[origin]
     match vertex.spec:
-        case Scan(columns=columns):
+        case specs.Scan(columns=columns):
             return next((column for column in columns if column.lower() == name.lower()), None)
-        case Filter():
+        case specs.Filter():
             return _attribute(name, vertex.inputs[0], vertices)
-        case Project(columns=columns):
+        case specs.Project(columns=columns):
             before = _attribute(name, vertex.inputs[0], vertices)
             return next((out for out, expr in columns if isinstance(expr, Column) and expr.name == before), None)
         case _:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import Deferral, place
 from headrace.model.expressions.expression import Expr, columns, substitute
-from headrace.operators.specs import Filter, Impute, Output, PartialAggregate, Project, Scan, Spec, TableJoin, Union
+from headrace.operators import specs
 
 Keys: TypeAlias = tuple[Expr, ...]
 
@@ -17,7 +17,7 @@ def deferral_of(graph: Graph, name: VertexId) -> Deferral | None:
     """How a vertex of the ingest is put off; None if that cannot be: those behind it must be reached without another exchange, in all buckets."""
     vertices = graph.by_id()
     spec = vertices[name].spec
-    if isinstance(spec, Scan | Output) or not spec.is_stateless or len(vertices[name].inputs) != 1:
+    if isinstance(spec, specs.Scan | specs.Output) or not spec.is_stateless or len(vertices[name].inputs) != 1:
         return None
     wanted = set(_wanted(name, vertices, graph.readers()))
     if len(wanted) > 1 or () in wanted or None in wanted:
@@ -33,23 +33,23 @@ def _wanted(
     found: list[Keys | None] = []
     for reader, port in readers[name]:
         spec = vertices[reader].spec
-        if not isinstance(spec, Output):
+        if not isinstance(spec, specs.Output):
             found += _wanted(reader, vertices, readers) if spec.is_stateless else [spec.partition_by(port)]
     return [None if keys is None else _before(vertices[name].spec, keys) for keys in found]
 
 
-def _before(spec: Spec, keys: Keys) -> Keys | None:
+def _before(spec: specs.Spec, keys: Keys) -> Keys | None:
     """The same keys in terms of a vertex's input."""
     used = frozenset().union(*map(columns, keys))
     match spec:
-        case Filter() | Union():
+        case specs.Filter() | specs.Union():
             return keys
-        case Project(columns=named) | PartialAggregate(keys=named):
+        case specs.Project(columns=named) | specs.PartialAggregate(keys=named):
             by = dict(named)
             return tuple(substitute(key, by) for key in keys) if used <= by.keys() else None
-        case TableJoin():
+        case specs.TableJoin():
             return keys if used.isdisjoint(spec.table_names) else None
-        case Impute():
+        case specs.Impute():
             return keys if spec.name not in used else None
         case _:
             return None

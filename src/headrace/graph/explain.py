@@ -13,34 +13,7 @@ from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_expr
 from headrace.model.suppression import format_suppression
 from headrace.model.time import format_duration
-from headrace.operators.specs import (
-    Detect,
-    Distinct,
-    Exchange,
-    Filter,
-    Impute,
-    Join,
-    OrderedJoin,
-    OrderedUnion,
-    Output,
-    Pace,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Receive,
-    Reorder,
-    RowsAggregate,
-    RowsJoin,
-    Scan,
-    SequenceJoin,
-    SessionAggregate,
-    SlidingAggregate,
-    Spec,
-    Suppress,
-    TableJoin,
-    Union,
-    WhileAggregate,
-)
+from headrace.operators import specs
 from headrace.operators.tuples.archives import StoredRows
 
 Note = Callable[[VertexId], str]
@@ -62,62 +35,68 @@ def _line(vertex: Vertex, notes: Mapping[VertexId, str]) -> str:
     return f"  {vertex.id}: {describe(vertex.spec)}{origin}{note}"
 
 
-def describe(spec: Spec) -> str:
+def describe(spec: specs.Spec) -> str:
     """What a vertex does, in a phrase."""
     match spec:
-        case Scan():
+        case specs.Scan():
             numbers, stint = (
                 " with arrival numbers" if spec.seq else "",
                 "" if isinstance(spec.stint, UnsetType) else f" for {spec.stint}",
             )
             return f"scan {spec.stream} ({', '.join(spec.columns)}){numbers}{stint}"
-        case Receive():
+        case specs.Receive():
             return "receive " + _route(spec.keys)
-        case Output():
+        case specs.Output():
             return f"output of {spec.query}"
-        case Exchange():
+        case specs.Exchange():
             return "exchange: back in the next micro-batch"
-        case Filter():
+        case specs.Filter():
             return f"filter {format_expr(spec.predicate)}"
-        case Project():
+        case specs.Project():
             return "project " + ", ".join(f"{format_expr(expr)} AS {name}" for name, expr in spec.columns)
-        case Union():
+        case specs.Union():
             return "union"
-        case OrderedUnion():
+        case specs.OrderedUnion():
             return "union by timestamp"
-        case Pace():
+        case specs.Pace():
             if spec.late:
                 return f"what is more than {format_duration(spec.tolerance)} behind the fastest"
             work = f", work takes {format_duration(spec.service)}" if spec.service else ""
             return f"union at the pace of the fastest, tolerance {format_duration(spec.tolerance)}, cut at {spec.share:g} of it{work}"
-        case Distinct():
+        case specs.Distinct():
             return f"distinct within {format_duration(spec.span)}"
-        case Reorder():
+        case specs.Reorder():
             return "order by timestamp, " + ", ".join(spec.order)
-        case Impute():
+        case specs.Impute():
             archive = "a table" if isinstance(spec.archive, StoredRows) else f"python:{spec.archive.target}"
             return f"impute {format_expr(spec.value)} AS {spec.name} from {archive} by {', '.join(map(format_expr, spec.keys))}"
-        case Suppress():
+        case specs.Suppress():
             return f"suppress {format_suppression(spec.rule)} by {', '.join(map(format_expr, spec.by)) or 'nothing'}"
-        case TableJoin():
+        case specs.TableJoin():
             return f"{spec.kind} join with a table on " + _equalities(tuple((left, right) for left, right in spec.keys))
-        case Join() | RowsJoin():
+        case specs.Join() | specs.RowsJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             manner = "" if spec.manner == "plain" else f"{spec.manner} "
             return f"{manner}{spec.kind} window join on {_equalities(spec.keys)}{residual}"
-        case OrderedJoin():
+        case specs.OrderedJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             return f"{spec.kind} window join by timestamp on {_equalities(spec.keys)}{residual}"
-        case SequenceJoin():
+        case specs.SequenceJoin():
             residual = f" and {format_expr(spec.residual)}" if spec.residual is not None else ""
             return f"{spec.mode} sequence join on {_equalities(spec.keys)}{residual}"
-        case Detect():
+        case specs.Detect():
             by = ", ".join(" = ".join(map(format_expr, each)) for each in zip(*spec.keys, strict=True)) or "nothing"
             tested = "".join(f" and {format_expr(term)}" for term in spec.conditions)
             return f"detect {format_event(spec.event)} by {by}{tested}, context {format_context(spec.context)}"
-        case PartialAggregate():
+        case specs.PartialAggregate():
             return "partial aggregates per pane of " + ", ".join(call.name for call in spec.calls)
-        case PaneAggregate() | SessionAggregate() | SlidingAggregate() | RowsAggregate() | WhileAggregate():
+        case (
+            specs.PaneAggregate()
+            | specs.SessionAggregate()
+            | specs.SlidingAggregate()
+            | specs.RowsAggregate()
+            | specs.WhileAggregate()
+        ):
             keys = ", ".join(name for name, _ in spec.keys) or "nothing"
             return f"aggregate {', '.join(call.name for call in spec.calls)} by {keys}, window {type(spec.window).__name__.lower()}"
 

@@ -9,31 +9,7 @@ from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import SEQ, Schema
 from headrace.model.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While
-from headrace.operators.specs import (
-    Detect,
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    OrderedUnion,
-    Output,
-    Pace,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Reorder,
-    RowsAggregate,
-    RowsJoin,
-    Scan,
-    SequenceJoin,
-    SessionAggregate,
-    SlidingAggregate,
-    Spec,
-    Suppress,
-    TableJoin,
-    Union,
-    WhileAggregate,
-)
+from headrace.operators import specs
 from headrace.operators.tuples.archives import ArchiveSpec, PythonFunction, StoredRows
 from headrace.plan import nodes
 
@@ -44,7 +20,7 @@ def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes], *, numbered
     `numbered` lets results keep the places of their tuples in the base stream, if they have one.
     """
     lowering = _Lowering(tables)
-    lowering.add(Output(query), lowering.lower(plan, seq=numbered and is_base(plan)))
+    lowering.add(specs.Output(query), lowering.lower(plan, seq=numbered and is_base(plan)))
     return Graph(tuple(lowering.vertices.values()))
 
 
@@ -68,7 +44,7 @@ class _Lowering:
         self.tables = tables
         self.vertices: dict[VertexId, Vertex] = {}
 
-    def add(self, spec: Spec, *inputs: Vertex) -> Vertex:
+    def add(self, spec: specs.Spec, *inputs: Vertex) -> Vertex:
         made = vertex(spec, inputs)
         return self.vertices.setdefault(made.id, made)
 
@@ -76,27 +52,31 @@ class _Lowering:
         """Lower a node; `seq` asks base streams for arrival numbers, `expiry` joins to keep their expiry, `paced` what feeds a PACE to be near."""
         match node:
             case nodes.Scan(name=name):
-                return self.add(Scan(name, node.schema.names, seq))
+                return self.add(specs.Scan(name, node.schema.names, seq))
             case nodes.Filter():
-                return self.add(Filter(node.predicate), self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
+                return self.add(
+                    specs.Filter(node.predicate), self.lower(node.input, seq=seq, expiry=expiry, paced=paced)
+                )
             case nodes.Project(input=nodes.Scan(name=name)) if _only_narrows(node):
-                return self.add(Scan(name, node.schema.names, seq))
+                return self.add(specs.Scan(name, node.schema.names, seq))
             case nodes.Project():
-                return self.add(Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
+                return self.add(
+                    specs.Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry, paced=paced)
+                )
             case nodes.Union():
-                return self.add(Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
+                return self.add(specs.Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
             case nodes.Pace():
-                spec = Pace(len(node.inputs), node.tolerance, node.share, node.service, node.late)
+                spec = specs.Pace(len(node.inputs), node.tolerance, node.share, node.service, node.late)
                 return self.add(spec, *(self.lower(origin, paced=True) for origin in node.inputs))
             case nodes.Impute():
-                filling = Impute(node.name, node.value, node.keys, self._archive(node.archive), paced)
+                filling = specs.Impute(node.name, node.value, node.keys, self._archive(node.archive), paced)
                 return self.add(filling, self.lower(node.input, seq=seq, paced=paced))
             case nodes.Join():
                 return self._join(node, expiry)
             case nodes.SequenceJoin():
                 return self._sequence(node)
             case nodes.TableJoin():
-                joining = TableJoin(
+                joining = specs.TableJoin(
                     self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names
                 )
                 return self.add(joining, self.lower(node.input, expiry=expiry))
@@ -104,9 +84,9 @@ class _Lowering:
                 return self._aggregate(node)
             case nodes.Distinct():
                 columns = _columns(node.schema)
-                return self.add(Distinct(columns, node.span), self.lower(node.input))
+                return self.add(specs.Distinct(columns, node.span), self.lower(node.input))
             case nodes.Suppress():
-                suppressing = Suppress(node.input.schema, node.by, node.rule, node.old_names)
+                suppressing = specs.Suppress(node.input.schema, node.by, node.rule, node.old_names)
                 return self.add(suppressing, self._ordered(node.input, node.by))
             case nodes.Detect():
                 return self._detect(node)
@@ -123,18 +103,18 @@ class _Lowering:
     def _ordered(self, node: nodes.Node, by: tuple[Expr, ...], *, expiry: bool = False) -> Vertex:
         """A node's tuples in timestamp order; ties by arrival in a base stream, else by content."""
         if is_base(node):
-            return self.add(Reorder(by, (SEQ,)), self.lower(node, seq=True))
-        return self.add(Reorder(by, node.schema.names), self.lower(node, expiry=expiry))
+            return self.add(specs.Reorder(by, (SEQ,)), self.lower(node, seq=True))
+        return self.add(specs.Reorder(by, node.schema.names), self.lower(node, expiry=expiry))
 
     def _merged(self, node: nodes.Node) -> Vertex:
         """A node's tuples in timestamp order, its unions merging inputs that are in order themselves."""
         match node:
             case nodes.Union():
-                return self.add(OrderedUnion(len(node.inputs)), *(self._merged(origin) for origin in node.inputs))
+                return self.add(specs.OrderedUnion(len(node.inputs)), *(self._merged(origin) for origin in node.inputs))
             case nodes.Filter() if not is_base(node):
-                return self.add(Filter(node.predicate), self._merged(node.input))
+                return self.add(specs.Filter(node.predicate), self._merged(node.input))
             case nodes.Project() if not is_base(node):
-                return self.add(Project(node.columns), self._merged(node.input))
+                return self.add(specs.Project(node.columns), self._merged(node.input))
             case _:
                 return self._ordered(node, ())
 
@@ -142,7 +122,7 @@ class _Lowering:
         by_rows = any(
             extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)
         )
-        kind = RowsJoin if by_rows else Join
+        kind = specs.RowsJoin if by_rows else specs.Join
         spec = kind(
             node.kind,
             node.left.schema,
@@ -164,7 +144,7 @@ class _Lowering:
         return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
 
     def _sequence(self, node: nodes.SequenceJoin) -> Vertex:
-        spec = SequenceJoin(
+        spec = specs.SequenceJoin(
             node.mode,
             node.inclusive,
             node.left.schema,
@@ -180,7 +160,7 @@ class _Lowering:
         return self.add(spec, left, self.lower(node.right))  # each right tuple is on its own, so none waits for another
 
     def _detect(self, node: nodes.Detect) -> Vertex:
-        spec = Detect(
+        spec = specs.Detect(
             node.event,
             node.context,
             tuple(part.schema for part in node.parts),
@@ -195,17 +175,19 @@ class _Lowering:
         match node.window:
             case Range() | Landmark():
                 partial = self.add(
-                    PartialAggregate(_panes(node.window), node.keys, node.calls), self.lower(node.input, seq=seq)
+                    specs.PartialAggregate(_panes(node.window), node.keys, node.calls), self.lower(node.input, seq=seq)
                 )
-                return self.add(PaneAggregate(node.window, node.keys, node.calls), partial)
+                return self.add(specs.PaneAggregate(node.window, node.keys, node.calls), partial)
             case Session():
-                return self.add(SessionAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq))
+                return self.add(
+                    specs.SessionAggregate(node.window, node.keys, node.calls), self.lower(node.input, seq=seq)
+                )
             case Sliding():
-                spec: Spec = SlidingAggregate(node.window, node.keys, node.calls)
+                spec: specs.Spec = specs.SlidingAggregate(node.window, node.keys, node.calls)
             case Rows():
-                spec = RowsAggregate(node.window, node.keys, node.calls)
+                spec = specs.RowsAggregate(node.window, node.keys, node.calls)
             case While():
-                spec = WhileAggregate(node.window, node.keys, node.calls)
+                spec = specs.WhileAggregate(node.window, node.keys, node.calls)
         return self.add(spec, self._ordered(node.input, spec.partition_by(0)))
 
 

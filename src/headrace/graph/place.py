@@ -20,35 +20,8 @@ from headrace.model.events.event import always
 from headrace.model.events.output import Pick
 from headrace.model.expressions.expression import Cast, Column, Expr
 from headrace.model.types import Type
+from headrace.operators import specs
 from headrace.operators.endpoints import exchange_stream
-from headrace.operators.specs import (
-    Detect,
-    Distinct,
-    Exchange,
-    Filter,
-    Impute,
-    Join,
-    OrderedJoin,
-    OrderedUnion,
-    Output,
-    Pace,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Receive,
-    Reorder,
-    RowsAggregate,
-    RowsJoin,
-    Scan,
-    SequenceJoin,
-    SessionAggregate,
-    SlidingAggregate,
-    Spec,
-    Suppress,
-    TableJoin,
-    Union,
-    WhileAggregate,
-)
 
 #: How a vertex's output lies over the buckets: by these expressions, all in one bucket (), or in no known way (None).
 Partitioning: TypeAlias = tuple[Expr, ...] | None
@@ -78,11 +51,11 @@ class Placement(Struct, frozen=True):
 
     def routes(self) -> tuple[Vertex, ...]:
         """The Receive vertices: what the ingest must send, and how."""
-        return tuple(vertex for vertex in self.keyed.vertices if isinstance(vertex.spec, Receive))
+        return tuple(vertex for vertex in self.keyed.vertices if isinstance(vertex.spec, specs.Receive))
 
     def exchanges(self) -> tuple[VertexId, ...]:
         """Vertices whose output is spooled for the next micro-batch."""
-        return tuple(vertex.spec.origin for vertex in self.keyed.vertices if isinstance(vertex.spec, Exchange))
+        return tuple(vertex.spec.origin for vertex in self.keyed.vertices if isinstance(vertex.spec, specs.Exchange))
 
 
 def place(graph: Graph, deferrals: Iterable[Deferral] = ()) -> Placement:
@@ -101,13 +74,13 @@ class _Placer:
 
     def run(self) -> Placement:
         for vertex in self.graph.vertices:
-            if isinstance(vertex.spec, Scan):
+            if isinstance(vertex.spec, specs.Scan):
                 self._add_ingest(vertex, (vertex.spec.stream,))
             elif vertex.id in self.deferred and all(i in self.ingest for i in vertex.inputs):
                 self._add_deferred(vertex, self.deferred[vertex.id])
             elif (
                 vertex.spec.is_stateless
-                and not isinstance(vertex.spec, Output)
+                and not isinstance(vertex.spec, specs.Output)
                 and all(i in self.ingest for i in vertex.inputs)
             ):
                 streams = sorted({stream for i in vertex.inputs for stream in self.streams[i]})
@@ -133,7 +106,7 @@ class _Placer:
         for origin in vertex.inputs:
             # an input that comes straight from the ingest joins the others where they are
             inputs.append(self._receive(origin, common) if origin in self.ingest else origin)
-        part = None if common is None or isinstance(vertex.spec, Output) else _through(vertex.spec, common)
+        part = None if common is None or isinstance(vertex.spec, specs.Output) else _through(vertex.spec, common)
         self._add_keyed(vertex, tuple(inputs), part)
 
     def _add_stateful(self, vertex: Vertex) -> None:
@@ -168,7 +141,7 @@ class _Placer:
         self.parts[vertex.id] = part
 
     def _receive(self, origin: VertexId, keys: Partitioning) -> VertexId:
-        spec = Receive(origin, self.streams[origin], keys)
+        spec = specs.Receive(origin, self.streams[origin], keys)
         digest = hashlib.blake2b(msgspec.json.encode(keys), digest_size=4).hexdigest()
         name = f"{origin}{_AT}{digest}"
         self._add_keyed(Vertex(name, spec), (), keys)
@@ -177,8 +150,8 @@ class _Placer:
     def _exchange(self, origin: VertexId, keys: tuple[Expr, ...]) -> VertexId:
         out = f"exchange-{origin}"
         if out not in self.keyed:
-            self._add_keyed(Vertex(out, Exchange(origin)), (origin,), None)
-        back = Vertex(f"scan-{origin}", Scan(exchange_stream(origin), ()))
+            self._add_keyed(Vertex(out, specs.Exchange(origin)), (origin,), None)
+        back = Vertex(f"scan-{origin}", specs.Scan(exchange_stream(origin), ()))
         self._add_ingest(back, (exchange_stream(origin),))
         return self._receive(back.id, keys)
 
@@ -194,12 +167,12 @@ def _same(have: tuple[Expr, ...], want: tuple[Expr, ...]) -> bool:
     return tuple(map(_plain, have)) == tuple(map(_plain, want))
 
 
-def _through(spec: Spec, part: tuple[Expr, ...]) -> Partitioning:
+def _through(spec: specs.Spec, part: tuple[Expr, ...]) -> Partitioning:
     """How a stateless vertex's output lies if its input lies by `part`."""
     match spec:
-        case Project(columns=columns):
+        case specs.Project(columns=columns):
             return _renamed(part, columns)
-        case PartialAggregate(keys=keys):
+        case specs.PartialAggregate(keys=keys):
             return _renamed(part, keys)
         case _:
             return part
@@ -210,32 +183,41 @@ def _renamed(part: tuple[Expr, ...], columns: tuple[tuple[str, Expr], ...]) -> P
     return tuple(names[expr] for expr in part) if all(expr in names for expr in part) else None
 
 
-def _output_keys(spec: Spec, positions: tuple[int, ...]) -> Partitioning:
+def _output_keys(spec: specs.Spec, positions: tuple[int, ...]) -> Partitioning:
     """How a stateful vertex's output lies if it is partitioned by these of its keys."""
     if not positions:
         return ()
     match spec:
-        case PaneAggregate() | SessionAggregate() | SlidingAggregate():
+        case specs.PaneAggregate() | specs.SessionAggregate() | specs.SlidingAggregate():
             return tuple(Column(spec.keys[i][0], spec.keys[i][1].type) for i in positions)
-        case RowsAggregate() | WhileAggregate():
+        case specs.RowsAggregate() | specs.WhileAggregate():
             return _renamed(tuple(spec.window.by[i] for i in positions), spec.keys)
-        case Join() | OrderedJoin() | RowsJoin():
+        case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return _join_keys(spec, positions)
-        case SequenceJoin():
+        case specs.SequenceJoin():
             return tuple(spec.keys[i][0] for i in positions)
-        case Distinct():
+        case specs.Distinct():
             return tuple(spec.columns[i] for i in positions)
-        case Reorder() | Suppress():
+        case specs.Reorder() | specs.Suppress():
             return tuple(spec.by[i] for i in positions)
-        case Detect():
+        case specs.Detect():
             return _detected_keys(spec, positions)
-        case Filter() | Project() | Union() | OrderedUnion() | Pace() | Impute() | TableJoin() | PartialAggregate():
+        case (
+            specs.Filter()
+            | specs.Project()
+            | specs.Union()
+            | specs.OrderedUnion()
+            | specs.Pace()
+            | specs.Impute()
+            | specs.TableJoin()
+            | specs.PartialAggregate()
+        ):
             return None
-        case Scan() | Receive() | Output() | Exchange():
+        case specs.Scan() | specs.Receive() | specs.Output() | specs.Exchange():
             return None
 
 
-def _detected_keys(spec: Detect, positions: tuple[int, ...]) -> Partitioning:
+def _detected_keys(spec: specs.Detect, positions: tuple[int, ...]) -> Partitioning:
     """Detections lie by the keys of a part that they always have and show."""
     shown = {(output.part, output.column): output.name for output in spec.outputs if isinstance(output, Pick)}
     for part in always(spec.event):
@@ -246,7 +228,7 @@ def _detected_keys(spec: Detect, positions: tuple[int, ...]) -> Partitioning:
     return None
 
 
-def _join_keys(spec: Join | OrderedJoin | RowsJoin, positions: tuple[int, ...]) -> Partitioning:
+def _join_keys(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, positions: tuple[int, ...]) -> Partitioning:
     if spec.kind in ("inner", "left"):
         return tuple(spec.keys[i][0] for i in positions)
     if spec.kind == "full":

@@ -53,32 +53,3 @@ Spec: TypeAlias = (
     | Union
     | WhileAggregate
 )
-
-__all__ = [
-    "Detect",
-    "Distinct",
-    "Exchange",
-    "Filter",
-    "Impute",
-    "Join",
-    "OrderedJoin",
-    "OrderedUnion",
-    "Output",
-    "Pace",
-    "PaneAggregate",
-    "PartialAggregate",
-    "Project",
-    "Receive",
-    "Reorder",
-    "RowsAggregate",
-    "RowsJoin",
-    "Scan",
-    "SequenceJoin",
-    "SessionAggregate",
-    "SlidingAggregate",
-    "Spec",
-    "Suppress",
-    "TableJoin",
-    "Union",
-    "WhileAggregate",
-]

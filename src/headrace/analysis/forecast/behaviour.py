@@ -12,34 +12,7 @@ from headrace.model.schema import Schema
 from headrace.model.suppression import Repeats
 from headrace.model.time import SECOND
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.operators.specs import (
-    Detect,
-    Distinct,
-    Exchange,
-    Filter,
-    Impute,
-    Join,
-    OrderedJoin,
-    OrderedUnion,
-    Output,
-    Pace,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Receive,
-    Reorder,
-    RowsAggregate,
-    RowsJoin,
-    Scan,
-    SequenceJoin,
-    SessionAggregate,
-    SlidingAggregate,
-    Spec,
-    Suppress,
-    TableJoin,
-    Union,
-    WhileAggregate,
-)
+from headrace.operators import specs
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,55 +38,55 @@ class Behaviour:
     guessed: bool = True  # the selectivity is an assumption, not a consequence of what the operator is
 
 
-def behaviour(spec: Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
+def behaviour(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
     """How a vertex treats these inputs."""
     ports = len(inputs)
     same = (1.0,) * ports
     size = max((origin.size for origin in inputs), default=STAMP)
     life = max((origin.life for origin in inputs), default=0.0)
     match spec:
-        case Scan():
+        case specs.Scan():
             return Behaviour((1.0,), _scan_size(spec, facts), guessed=False)
-        case Filter():
+        case specs.Filter():
             return Behaviour((PASSING,), size, life=life)
-        case Project():
+        case specs.Project():
             return Behaviour(same, STAMP + sum(width(expr.type) for _, expr in spec.columns), life=life, guessed=False)
-        case Union() | OrderedUnion() | Pace() | Output() | Exchange() | Receive():
+        case specs.Union() | specs.OrderedUnion() | specs.Pace() | specs.Output() | specs.Exchange() | specs.Receive():
             return Behaviour(same, size, life=life, guessed=False)
-        case Impute():
+        case specs.Impute():
             return Behaviour(same, size + width(spec.value.type), life=life, guessed=False)
-        case Reorder():
+        case specs.Reorder():
             return Behaviour(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
-        case Distinct():
+        case specs.Distinct():
             return Behaviour((PASSING,), size, windows=(spec.span / SECOND,))
-        case Suppress(rule=rule):
+        case specs.Suppress(rule=rule):
             span = 0.0 if rule.span is None else rule.span / SECOND
             passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING
             kept = 0.0 if span else facts.groups * (rule.limit if isinstance(rule, Repeats) else 1)
             return Behaviour((passing,), 2 * size, windows=(span,), kept=kept)
-        case TableJoin():
+        case specs.TableJoin():
             return Behaviour((MATCHES,), size + row_width(spec.schema) - STAMP, life=life)
-        case Join() | OrderedJoin() | RowsJoin():
+        case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return _join(spec, inputs, facts)
-        case SequenceJoin():
+        case specs.SequenceJoin():
             span = (spec.span or 0) / SECOND
             return Behaviour((0.0, MATCHES), _joined(spec.left, spec.right), windows=(span, 0.0))
-        case Detect():
+        case specs.Detect():
             span = (reach(spec.event) or 0) / SECOND
             size = STAMP + sum(width(field.type) for field in spec.schema)
             return Behaviour((0.0,) * (ports - 1) + (MATCHES,), size, windows=(span,) * ports)
         case (
-            PartialAggregate()
-            | PaneAggregate()
-            | SessionAggregate()
-            | SlidingAggregate()
-            | RowsAggregate()
-            | WhileAggregate()
+            specs.PartialAggregate()
+            | specs.PaneAggregate()
+            | specs.SessionAggregate()
+            | specs.SlidingAggregate()
+            | specs.RowsAggregate()
+            | specs.WhileAggregate()
         ):
             return _aggregate(spec, inputs[0], facts)
 
 
-def _scan_size(spec: Scan, facts: Facts) -> float:
+def _scan_size(spec: specs.Scan, facts: Facts) -> float:
     schema = facts.schemas.get(spec.stream, Schema(()))
     fields = [schema.find(name) for name in spec.columns]
     return STAMP + sum(8.0 if field is None else width(field.type) for field in fields)
@@ -123,7 +96,7 @@ def _joined(left: Schema, right: Schema) -> float:
     return row_width(left) + row_width(right) - STAMP
 
 
-def _join(spec: Join | OrderedJoin | RowsJoin, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
+def _join(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
     windows, kept, lives = [], 0.0, []
     for origin, extent in zip(inputs, (spec.left_extent, spec.right_extent), strict=True):
         windows.append(_span(extent, origin))
@@ -140,13 +113,18 @@ def _span(extent: Extent | None, origin: Input) -> float:
 
 
 def _aggregate(
-    spec: PartialAggregate | PaneAggregate | SessionAggregate | SlidingAggregate | RowsAggregate | WhileAggregate,
+    spec: specs.PartialAggregate
+    | specs.PaneAggregate
+    | specs.SessionAggregate
+    | specs.SlidingAggregate
+    | specs.RowsAggregate
+    | specs.WhileAggregate,
     origin: Input,
     facts: Facts,
 ) -> Behaviour:
     groups = facts.groups if spec.keys else 1.0
     size = 2 * STAMP + sum(width(expr.type) for _, expr in spec.keys) + sum(width(call.type) for call in spec.calls)
-    if isinstance(spec, PartialAggregate):  # keeps nothing, and gives a row for each group of a pane
+    if isinstance(spec, specs.PartialAggregate):  # keeps nothing, and gives a row for each group of a pane
         return Behaviour((_timed(groups / _slide(spec.window), origin.rate),), size, "timed")
     match spec.window:
         case Range(size=length, slide=slide):

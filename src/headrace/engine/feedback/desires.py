@@ -14,20 +14,8 @@ from headrace.graph.graph import Graph, VertexId
 from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
+from headrace.operators import specs
 from headrace.operators.operator import Operator
-from headrace.operators.specs import (
-    Exchange,
-    Filter,
-    Impute,
-    Output,
-    Pace,
-    PartialAggregate,
-    Project,
-    Receive,
-    Scan,
-    TableJoin,
-    Union,
-)
 
 
 class Wish(Struct, frozen=True):
@@ -98,17 +86,24 @@ def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
     """Where tuples may overtake each other: nobody put them in order, and nobody behind takes their order for time."""
     merging = {
         *merging,
-        *(vertex.id for vertex in graph if isinstance(vertex.spec, Pace)),
+        *(vertex.id for vertex in graph if isinstance(vertex.spec, specs.Pace)),
     }  # who comes later may be late
     steady = leading_to(graph, merging)
     in_order: set[VertexId] = set()
     free: set[Arc] = set()
     for vertex in graph:
         match vertex.spec:
-            case Filter() | Project() | Impute() | TableJoin() | Output() | Exchange():
+            case (
+                specs.Filter()
+                | specs.Project()
+                | specs.Impute()
+                | specs.TableJoin()
+                | specs.Output()
+                | specs.Exchange()
+            ):
                 if vertex.inputs[0] in in_order:
                     in_order.add(vertex.id)
-            case Scan() | Receive() | Union() | PartialAggregate():
+            case specs.Scan() | specs.Receive() | specs.Union() | specs.PartialAggregate():
                 pass
             case _:
                 in_order.add(vertex.id)  # what they emit comes in an order of their own
@@ -123,7 +118,9 @@ def leading_to(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
     readers = graph.readers()
     found: set[VertexId] = set()
     for vertex in reversed(graph.vertices):
-        keeps_order = isinstance(vertex.spec, Filter | Project | Impute | TableJoin | Scan | Receive)
+        keeps_order = isinstance(
+            vertex.spec, specs.Filter | specs.Project | specs.Impute | specs.TableJoin | specs.Scan | specs.Receive
+        )
         if keeps_order and any(reader in merging or reader in found for reader, _ in readers[vertex.id]):
             found.add(vertex.id)
     return found

@@ -13,35 +13,8 @@ from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import Extent, Range
+from headrace.operators import specs
 from headrace.operators.feedback.time_columns import Clock, clocks_of, common_clocks, joined_clocks
-from headrace.operators.specs import (
-    Detect,
-    Distinct,
-    Exchange,
-    Filter,
-    Impute,
-    Join,
-    OrderedJoin,
-    OrderedUnion,
-    Output,
-    Pace,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Receive,
-    Reorder,
-    RowsAggregate,
-    RowsJoin,
-    Scan,
-    SequenceJoin,
-    SessionAggregate,
-    SlidingAggregate,
-    Spec,
-    Suppress,
-    TableJoin,
-    Union,
-    WhileAggregate,
-)
 from headrace.operators.windows.aggregates import Aggregates
 from headrace.operators.windows.panes import PANE, pane_length
 
@@ -78,12 +51,12 @@ def in_time(wanted: Pattern, facts: Facts) -> Pattern:
     return pattern(*terms)
 
 
-def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
+def after(spec: specs.Spec, inputs: tuple[Facts, ...]) -> Facts:
     """What is known of a vertex's output, given what is known of its inputs."""
     match spec:
-        case Filter(predicate=predicate):
+        case specs.Filter(predicate=predicate):
             return Facts(intersect(inputs[0].holds, _implied(predicate)), inputs[0].clocks)
-        case Project(columns=columns):
+        case specs.Project(columns=columns):
             names = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
             constants = [
                 (Column(name, e.type), equal(e.value))
@@ -92,13 +65,15 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             ]
             carried = _carried(inputs[0].holds, names)
             return Facts(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
-        case Pace(late=True):
+        case specs.Pace(late=True):
             return Facts(_without_ts(_common(inputs)))
-        case Union() | OrderedUnion() | Pace():
+        case specs.Union() | specs.OrderedUnion() | specs.Pace():
             return Facts(_common(inputs), common_clocks([each.clocks for each in inputs]))
-        case Output() | Exchange() | Reorder() | Distinct() | Impute() | TableJoin():
+        case (
+            specs.Output() | specs.Exchange() | specs.Reorder() | specs.Distinct() | specs.Impute() | specs.TableJoin()
+        ):
             return inputs[0]
-        case Join() | OrderedJoin() | RowsJoin():
+        case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             sided = _side_names(spec)
             sides = (inputs[0].holds, rename(inputs[1].holds, sided[1]))
             kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
@@ -106,7 +81,7 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             return Facts(
                 intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING, (*clocks[0], *clocks[1])
             )
-        case SequenceJoin():
+        case specs.SequenceJoin():
             sided = _side_names(spec)
             # a pair has the timestamp of its right tuple
             clocks = [joined_clocks(inputs[port].clocks, sided[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
@@ -114,14 +89,14 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
                 intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, sided[1]))),
                 (*clocks[0], *clocks[1]),
             )
-        case PartialAggregate():
+        case specs.PartialAggregate():
             length = pane_length(spec.window)
             # a partial's timestamp lies in the pane of its tuples
             keys = clocks_of(spec.keys, inputs[0].clocks, least=1 - length, most=length - 1)
             return Facts(
                 intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1), *keys)
             )
-        case PaneAggregate():
+        case specs.PaneAggregate():
             start = (
                 ()
                 if not isinstance(spec.window, Range)
@@ -131,20 +106,22 @@ def after(spec: Spec, inputs: tuple[Facts, ...]) -> Facts:
             longest = spec.window.size if isinstance(spec.window, Range) else pane_length(spec.window)
             keys = tuple(clock.moved(1, longest) for clock in inputs[0].clocks if clock.name in groups)
             return Facts(restrict(inputs[0].holds, groups), (Clock("window_end", 0, 0), *start, *keys))
-        case SessionAggregate(window=window):
+        case specs.SessionAggregate(window=window):
             keys = clocks_of(spec.keys, inputs[0].clocks, least=window.gap, most=window.gap)
             return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
-        case SlidingAggregate():
+        case specs.SlidingAggregate():
             return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *clocks_of(spec.keys, inputs[0].clocks)))
-        case RowsAggregate() | WhileAggregate():
+        case specs.RowsAggregate() | specs.WhileAggregate():
             # a window may be complete with a tuple of another group, but not of another partition
             keys = clocks_of([(name, expr) for name, expr in spec.keys if expr in spec.window.by], inputs[0].clocks)
             return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
-        case Scan() | Receive() | Detect() | Suppress():
+        case specs.Scan() | specs.Receive() | specs.Detect() | specs.Suppress():
             return NO_FACTS
 
 
-def _side_names(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, str], dict[str, str]]:
+def _side_names(
+    spec: specs.Join | specs.OrderedJoin | specs.RowsJoin | specs.SequenceJoin,
+) -> tuple[dict[str, str], dict[str, str]]:
     """How the columns of each side are called in the output."""
     return {name: name for name in spec.left.names}, dict(zip(spec.right.names, spec.right_names, strict=True))
 
@@ -212,14 +189,20 @@ def _common(inputs: tuple[Facts, ...]) -> Pattern:
     return Pattern(tuple(t for t in inputs[0].holds.terms if everywhere(t.column.name, t.match, t.column.type)))
 
 
-_Aggregate = PartialAggregate | SessionAggregate | SlidingAggregate | RowsAggregate | WhileAggregate
+_Aggregate = (
+    specs.PartialAggregate
+    | specs.SessionAggregate
+    | specs.SlidingAggregate
+    | specs.RowsAggregate
+    | specs.WhileAggregate
+)
 
 
 def _group(spec: _Aggregate, known: Facts) -> Pattern:
     return _carried(known.holds, {expr.name: name for name, expr in spec.keys if isinstance(expr, Column)})
 
 
-def _parts(spec: PartialAggregate, known: Facts) -> Pattern:
+def _parts(spec: specs.PartialAggregate, known: Facts) -> Pattern:
     """What is known of the parts: a least or greatest value lies where all values lie, a sum of what is not negative is not negative."""
     args = list(dict.fromkeys(call.arg for call in spec.calls if call.arg is not None))
     terms: list[tuple[Column, Match]] = []

@@ -13,40 +13,13 @@ from headrace.model.expressions.expression import Column, Expr
 from headrace.model.patterns.match import Between
 from headrace.model.patterns.pattern import STAMP, Pattern
 from headrace.model.schema import TS
+from headrace.operators import specs
 from headrace.operators.feedback.detect_response import detect_inputs
 from headrace.operators.feedback.join_response import join_inputs, sequence_inputs, table_input
 from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.pane_response import group_input, pane_input, partial_input, watches
 from headrace.operators.feedback.preimage import through
 from headrace.operators.feedback.spans import shortened
-from headrace.operators.specs import (
-    Detect,
-    Distinct,
-    Exchange,
-    Filter,
-    Impute,
-    Join,
-    OrderedJoin,
-    OrderedUnion,
-    Output,
-    Pace,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Receive,
-    Reorder,
-    RowsAggregate,
-    RowsJoin,
-    Scan,
-    SequenceJoin,
-    SessionAggregate,
-    SlidingAggregate,
-    Spec,
-    Suppress,
-    TableJoin,
-    Union,
-    WhileAggregate,
-)
 
 
 class Response(Struct, frozen=True):
@@ -59,43 +32,43 @@ class Response(Struct, frozen=True):
     watch: bool = False
 
 
-def respond(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
+def respond(spec: specs.Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
     """What an operator need not take in if nobody needs the tuples of its output that match; `facts` are known of its inputs."""
     match spec:
-        case Filter() | Reorder() | Output() | Exchange():
+        case specs.Filter() | specs.Reorder() | specs.Output() | specs.Exchange():
             return Response((wanted,))
-        case Union(ports=ports) | OrderedUnion(ports=ports):
+        case specs.Union(ports=ports) | specs.OrderedUnion(ports=ports):
             return Response((wanted,) * ports)
-        case Pace(ports=ports):
+        case specs.Pace(ports=ports):
             # a tuple that is dropped for its other attributes would no longer make older ones late
             return Response(((wanted if _is_past(wanted) and not spec.late else None),) * ports)
-        case Project(columns=columns):
+        case specs.Project(columns=columns):
             return Response((through(wanted.terms, {**dict[str, Expr](columns), TS: STAMP}),))
-        case Distinct(span=span):
+        case specs.Distinct(span=span):
             return Response((shortened(wanted, span),))
-        case Impute(name=name):  # what the archive has is not known before it is looked up
+        case specs.Impute(name=name):  # what the archive has is not known before it is looked up
             return Response((None if name in wanted.names else wanted,))
-        case TableJoin():
+        case specs.TableJoin():
             return Response((table_input(spec, wanted),))
-        case Join() | OrderedJoin() | RowsJoin():
+        case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return Response(join_inputs(spec, wanted))
-        case SequenceJoin():
+        case specs.SequenceJoin():
             return Response(sequence_inputs(spec, wanted))
-        case Detect():
+        case specs.Detect():
             return Response(detect_inputs(spec, wanted))
-        case Suppress(by=by):  # a group is on its own; of a group, what is left out would not count
+        case specs.Suppress(by=by):  # a group is on its own; of a group, what is left out would not count
             return Response((group_input(wanted, {expr.name: expr for expr in by if isinstance(expr, Column)}),))
-        case PartialAggregate():
+        case specs.PartialAggregate():
             return Response((partial_input(spec, wanted, facts[0]),))
-        case PaneAggregate():
+        case specs.PaneAggregate():
             return Response((pane_input(spec, wanted, facts[0]),), watches(spec, wanted, facts[0]))
-        case SessionAggregate() | SlidingAggregate():
+        case specs.SessionAggregate() | specs.SlidingAggregate():
             # of a group up to a time nothing: its session may go on behind that, and a sliding result says when its group began
             return Response((group_input(wanted, dict(spec.keys)),))
-        case RowsAggregate() | WhileAggregate():
+        case specs.RowsAggregate() | specs.WhileAggregate():
             # a partition is on its own; a group within one is not, since the others' tuples count or end the run as well
             return Response((group_input(wanted, {name: expr for name, expr in spec.keys if expr in spec.window.by}),))
-        case Scan() | Receive():
+        case specs.Scan() | specs.Receive():
             return Response(())
 
 

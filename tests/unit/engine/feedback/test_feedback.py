@@ -23,19 +23,8 @@ from headrace.model.schema import TS, Schema
 from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Range
+from headrace.operators import specs
 from headrace.operators.joins.join import JoinOperator
-from headrace.operators.specs import (
-    Distinct,
-    Filter,
-    Join,
-    Output,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Reorder,
-    Scan,
-    Union,
-)
 
 X, G, V = Column("x", Type.STRING), Column("g", Type.BIGINT), Column("v", Type.INT)
 
@@ -49,17 +38,17 @@ def page(*rows: tuple[int, int, int]) -> Page:
 
 
 def scan(name: str = "s") -> Vertex:
-    return Vertex(name, Scan(name, ("g", "v")))
+    return Vertex(name, specs.Scan(name, ("g", "v")))
 
 
 def out(origin: str, name: str = "out") -> Vertex:
-    return Vertex(name, Output(name), (origin,))
+    return Vertex(name, specs.Output(name), (origin,))
 
 
 def counting(window: Range) -> tuple[Vertex, Vertex]:
     keys, calls = (("g", G),), (AggregateCall("n", "count", None, Type.BIGINT),)
-    return Vertex("p", PartialAggregate(window, keys, calls), ("s",)), Vertex(
-        "a", PaneAggregate(window, keys, calls), ("p",)
+    return Vertex("p", specs.PartialAggregate(window, keys, calls), ("s",)), Vertex(
+        "a", specs.PaneAggregate(window, keys, calls), ("p",)
     )
 
 
@@ -69,7 +58,7 @@ def results(engine: Engine, end: str = "out") -> list[tuple[Any, ...]]:
 
 
 def straight() -> Graph:
-    return Graph((scan(), Vertex("f", Filter(TRUE), ("s",)), out("f")))
+    return Graph((scan(), Vertex("f", specs.Filter(TRUE), ("s",)), out("f")))
 
 
 def test_a_guard_drops_tuples_and_counts_them_but_never_a_promise() -> None:
@@ -114,7 +103,7 @@ def test_what_can_be_supported_is_known_before() -> None:
     )
     assert supportable(graph, "out", pattern((STAMP, at_least(5)))) is not None
     assert supportable(graph, "out", pattern((G, OneOf(())))) == "no tuple can match it"
-    timed = Graph((Vertex("s", Scan("s", ("at", "g"))), out("s")))
+    timed = Graph((Vertex("s", specs.Scan("s", ("at", "g"))), out("s")))
     at = Column("at", Type.TIMESTAMP)
     assert supportable(timed, "out", pattern((at, less(5)))) is not None
     assert supportable(timed, "out", pattern((at, less(5))), {"s": "at"}) is None
@@ -123,7 +112,12 @@ def test_what_can_be_supported_is_known_before() -> None:
 
 def test_the_oldest_guard_that_nothing_depends_on_makes_room() -> None:
     times_two = Graph(
-        (scan(), Vertex("d", Distinct((G, V), 5), ("s",)), Vertex("p", Project((("y", G),)), ("d",)), out("p"))
+        (
+            scan(),
+            Vertex("d", specs.Distinct((G, V), 5), ("s",)),
+            Vertex("p", specs.Project((("y", G),)), ("d",)),
+            out("p"),
+        )
     )
     engine = Engine(Graph((*times_two.vertices[:2], out("d"))))
     for bound in range(
@@ -147,7 +141,7 @@ def test_waiting_tuples_are_dropped_too_since_feedback_comes_before_data() -> No
 
 
 def test_a_fork_tells_its_source_what_all_branches_do_not_need() -> None:
-    branches = (Vertex("a", Filter(TRUE), ("s",)), Vertex("b", Filter(TRUE), ("s",)))
+    branches = (Vertex("a", specs.Filter(TRUE), ("s",)), Vertex("b", specs.Filter(TRUE), ("s",)))
     engine = Engine(Graph((scan(), *branches, out("a"), out("b", "other"))))
     engine.feedback("out", assumed((G, equal(1))))
     assert engine.assumptions.relayed == {}
@@ -178,7 +172,7 @@ def test_a_new_reader_gets_everything_again_and_one_that_goes_needs_nothing() ->
 
 
 def test_a_tap_is_a_reader() -> None:
-    graph = Graph((scan(), Vertex("f", Filter(TRUE), ("s",))))
+    graph = Graph((scan(), Vertex("f", specs.Filter(TRUE), ("s",))))
     engine = Engine(graph, taps=("f",))
     engine.feedback("f", assumed((G, equal(1))))
     assert [guard.arc for guard in engine.assumptions.guards()] == [(tap_of("f"), 0), ("f", 0)]
@@ -211,7 +205,7 @@ def test_state_is_purged() -> None:
 
 def test_a_join_forgets_and_a_lonely_tuple_that_nobody_needs_holds_up_nothing() -> None:
     side = Schema.of(g=Type.BIGINT, v=Type.INT)
-    join = Join("left", side, side, ("h", "w"), ((G, G),), None, Extent(50), Extent(50), False)
+    join = specs.Join("left", side, side, ("h", "w"), ((G, G),), None, Extent(50), Extent(50), False)
     engine = Engine(Graph((scan("s"), scan("r"), Vertex("j", join, ("s", "r")), out("j"))))
     engine.push("s", page((1, 0, 1), (2, 0, 9)))
     engine.run()
@@ -325,7 +319,7 @@ def test_rule_2_holds_only_if_every_branch_asked(cycles: Any) -> None:
 
 
 def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
-    graph = Graph((scan(), Vertex("f", Filter(TRUE), ("s",)), Vertex("u", Union(1), ("f",)), out("u")))
+    graph = Graph((scan(), Vertex("f", specs.Filter(TRUE), ("s",)), Vertex("u", specs.Union(1), ("f",)), out("u")))
     engine = Engine(graph)
     engine.push("s", page((1, 0, 1), (2, 0, 2)))
     engine.push("s", Punctuation(2))
@@ -343,14 +337,14 @@ def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
 
 
 def test_what_is_wanted_first_survives_a_restart_and_another_graph() -> None:
-    graph = Graph((scan(), Vertex("f", Filter(TRUE), ("s",)), Vertex("u", Union(1), ("f",)), out("u")))
+    graph = Graph((scan(), Vertex("f", specs.Filter(TRUE), ("s",)), Vertex("u", specs.Union(1), ("f",)), out("u")))
     engine = Engine(graph)
     engine.feedback("out", assumed((G, equal(9))))
     engine.feedback("out", Feedback(Intent.DESIRED, pattern((G, equal(2)))))
     again = Engine(graph)
     again.assumptions.restore(engine.assumptions.guards())
     again.wishes.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.wishes.kept()), type=list[Wish]))
-    again.use(Graph((*graph.vertices, Vertex("d", Distinct((G,), 5), ("u",)), out("d", "other"))))
+    again.use(Graph((*graph.vertices, Vertex("d", specs.Distinct((G,), 5), ("u",)), out("d", "other"))))
     again.use(graph)
     assert again.assumptions.relayed == engine.assumptions.relayed
     again.push("s", page((1, 0, 1), (2, 0, 2), (9, 0, 2)))
@@ -367,7 +361,7 @@ def test_rule_3_in_order_only_the_choice_of_branch_changes(cycles: Any) -> None:
     engine.run()
     assert [row for one in engine.take_results()["out"] for row in one.rows["x"]] == ["a1", "b1", "a2"]
     sorted_graph = Graph(
-        (scan(), Vertex("o", Reorder((), ("g",)), ("s",)), Vertex("f", Filter(TRUE), ("o",)), out("f"))
+        (scan(), Vertex("o", specs.Reorder((), ("g",)), ("s",)), Vertex("f", specs.Filter(TRUE), ("o",)), out("f"))
     )
     ordered = Engine(sorted_graph)
     ordered.push("s", page((1, 0, 1), (2, 0, 2)))
@@ -390,7 +384,7 @@ def test_rule_3_a_fork_serves_the_wanted_branch_first(cycles: Any) -> None:
 
 @pytest.mark.parametrize("window", [Range(10, 10), Range(10, 5)], ids=str)
 def test_rule_4_a_demanded_result_is_partial_and_the_final_one_comes_later(window: Range) -> None:
-    double = Vertex("d", Project((("k", G), ("n", Column("n", Type.BIGINT)))), ("a",))
+    double = Vertex("d", specs.Project((("k", G), ("n", Column("n", Type.BIGINT)))), ("a",))
     engine = Engine(Graph((scan(), *counting(window), double, out("d"))))
     engine.push("s", page((1, 0, 1), (1, 0, 2), (2, 0, 3)))
     engine.run()
@@ -507,7 +501,7 @@ def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> No
 
 def test_an_impatient_join_asks_for_the_partners_of_what_it_has() -> None:
     side = Schema.of(g=Type.BIGINT, v=Type.INT)
-    join = Join("inner", side, side, ("h", "w"), ((G, G),), None, Extent(50), Extent(50), False)
+    join = specs.Join("inner", side, side, ("h", "w"), ((G, G),), None, Extent(50), Extent(50), False)
     engine = Engine(Graph((scan("s"), scan("r"), Vertex("j", join, ("s", "r")), out("j"))))
     operator = engine.operators["j"]
     assert isinstance(operator, JoinOperator)

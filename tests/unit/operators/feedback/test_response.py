@@ -12,26 +12,10 @@ from headrace.model.patterns.pattern import EVERYTHING, STAMP, Pattern, pattern
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session
+from headrace.operators import specs
 from headrace.operators.feedback.known_facts import NO_FACTS, Facts, after, in_time, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.feedback.time_columns import Clock
-from headrace.operators.specs import (
-    Distinct,
-    Exchange,
-    Filter,
-    Join,
-    OrderedUnion,
-    Output,
-    PaneAggregate,
-    PartialAggregate,
-    Project,
-    Receive,
-    Reorder,
-    RowsAggregate,
-    Scan,
-    SessionAggregate,
-    Union,
-)
 from headrace.operators.windows.panes import PANE
 
 G, V = Column("g", Type.BIGINT), Column("v", Type.INT)
@@ -52,17 +36,19 @@ def answer(spec: Any, wanted: Pattern, facts: Facts = NO_FACTS) -> Response:
     return respond(spec, wanted, (facts, facts))
 
 
-@pytest.mark.parametrize("spec", [Filter(TRUE), Reorder((), ()), Output("q"), Exchange("x")], ids=str)
+@pytest.mark.parametrize(
+    "spec", [specs.Filter(TRUE), specs.Reorder((), ()), specs.Output("q"), specs.Exchange("x")], ids=str
+)
 def test_what_changes_no_tuple_passes_the_pattern_on(spec: Any) -> None:
     assert answer(spec, IN_G) == Response((IN_G,))
 
 
 def test_sources_have_nobody_to_tell() -> None:
-    assert answer(Scan("s", ("g",)), IN_G) == Response(())
-    assert answer(Receive("o", ("s",), None), IN_G) == Response(())
+    assert answer(specs.Scan("s", ("g",)), IN_G) == Response(())
+    assert answer(specs.Receive("o", ("s",), None), IN_G) == Response(())
 
 
-@pytest.mark.parametrize("spec", [Union(2), OrderedUnion(2)], ids=str)
+@pytest.mark.parametrize("spec", [specs.Union(2), specs.OrderedUnion(2)], ids=str)
 def test_a_union_tells_all(spec: Any) -> None:
     assert answer(spec, IN_G) == Response((IN_G, IN_G))
 
@@ -74,7 +60,7 @@ def test_a_projection_renames_and_inverts() -> None:
         ("c", Literal("x", Type.STRING)),
         ("s", Call("*", (V, V), Type.BIGINT)),
     )
-    spec = Project(columns)
+    spec = specs.Project(columns)
     assert answer(spec, pattern((Column("a", Type.BIGINT), equal(1)), (STAMP, less(5)))) == Response(
         (pattern((G, equal(1)), (STAMP, less(5))),)
     )
@@ -83,16 +69,16 @@ def test_a_projection_renames_and_inverts() -> None:
     assert answer(spec, pattern((Column("c", Type.STRING), equal("y")))) == Response((None,))
     assert answer(spec, pattern((Column("s", Type.BIGINT), equal(1)))) == Response((None,))
     p, two = Column("p", Type.BIGINT), Literal(2, Type.INT)
-    assert answer(Project((("p", Call("+", (V, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (
+    assert answer(specs.Project((("p", Call("+", (V, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (
         pattern((V, less(3))),
     )
-    assert answer(Project((("p", Call("+", (G, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (
+    assert answer(specs.Project((("p", Call("+", (G, two), Type.BIGINT)),)), pattern((p, less(5)))).inputs == (
         None,
     )  # it might wrap around
 
 
 def test_distinct_keeps_what_may_hide_a_later_tuple() -> None:
-    spec = Distinct((G,), 10)
+    spec = specs.Distinct((G,), 10)
     assert answer(spec, IN_G) == Response((IN_G,))
     assert answer(spec, pattern((STAMP, less(100)), (G, equal(1)))) == Response(
         (pattern((STAMP, less(90)), (G, equal(1))),)
@@ -101,13 +87,13 @@ def test_distinct_keeps_what_may_hide_a_later_tuple() -> None:
     assert answer(spec, pattern((STAMP, unequal(3)))) == Response((None,))
 
 
-def panes(window: Range | Landmark, *functions: str) -> PaneAggregate:
+def panes(window: Range | Landmark, *functions: str) -> specs.PaneAggregate:
     types = {"avg": Type.DOUBLE, "max": Type.INT, "min": Type.INT}
     calls = tuple(
         AggregateCall("n" if i == 0 else f"n{i}", name, V, types.get(name, Type.BIGINT))
         for i, name in enumerate(functions)
     )
-    return PaneAggregate(window, (("g", G),), calls)
+    return specs.PaneAggregate(window, (("g", G),), calls)
 
 
 TUMBLING = Range(10, 10)
@@ -116,7 +102,7 @@ TUMBLING = Range(10, 10)
 def test_a_group_is_given_up() -> None:
     for function in ("count", "sum", "avg", "min", "max"):
         assert answer(panes(TUMBLING, function), IN_G) == Response((IN_G,))
-    raw = PartialAggregate(TUMBLING, (("g", Column("segment", Type.BIGINT)),), panes(TUMBLING, "count").calls)
+    raw = specs.PartialAggregate(TUMBLING, (("g", Column("segment", Type.BIGINT)),), panes(TUMBLING, "count").calls)
     assert answer(raw, IN_G) == Response((pattern((Column("segment", Type.BIGINT), equal(1))),))
 
 
@@ -144,7 +130,7 @@ def test_windows_give_up_the_tuples_that_are_in_no_other(window: Any, term: Any,
 
 
 def test_panes_are_times() -> None:
-    raw = PartialAggregate(Range(5, 5), (("g", G),), ())
+    raw = specs.PartialAggregate(Range(5, 5), (("g", G),), ())
     assert answer(raw, pattern((P, Between(5, 10, open_high=True)))).inputs == (
         pattern((STAMP, Between(5, 10, open_high=True))),
     )
@@ -181,16 +167,16 @@ def test_values_below_a_maximum_do_not_count() -> None:
     assert answer(panes(TUMBLING, "max"), wanted, NOT_NULL).inputs == (pattern((part, at_most(2))),)
     assert answer(panes(TUMBLING, "max"), wanted).inputs == (None,)  # one may be NULL
     assert answer(panes(TUMBLING, "max", "count"), wanted, NOT_NULL).inputs == (None,)  # they count there
-    raw = PartialAggregate(TUMBLING, (("g", G),), panes(TUMBLING, "max").calls)
+    raw = specs.PartialAggregate(TUMBLING, (("g", G),), panes(TUMBLING, "max").calls)
     assert answer(raw, pattern((part, at_most(2))), NOT_NULL).inputs == (pattern((V, at_most(2))),)
 
 
 def test_other_windows_give_up_partitions() -> None:
     calls = (AggregateCall("n", "count", None, Type.BIGINT),)
-    session = SessionAggregate(Session(5), (("g", G), ("w", V)), calls)
+    session = specs.SessionAggregate(Session(5), (("g", G), ("w", V)), calls)
     assert answer(session, IN_G).inputs == (IN_G,)
     assert answer(session, pattern((STAMP, less(5)))).inputs == (None,)
-    rows = RowsAggregate(Rows(2, 1, (G,)), (("g", G), ("w", V)), calls)
+    rows = specs.RowsAggregate(Rows(2, 1, (G,)), (("g", G), ("w", V)), calls)
     assert answer(rows, IN_G).inputs == (IN_G,)
     assert answer(rows, pattern((Column("w", Type.INT), equal(1)))).inputs == (None,)
 
@@ -198,9 +184,9 @@ def test_other_windows_give_up_partitions() -> None:
 L, J, K, R = Column("l", Type.INT), Column("j", Type.INT), Column("k", Type.INT), Column("r", Type.INT)
 
 
-def join(kind: Any, span: int | None = 10) -> Join:
+def join(kind: Any, span: int | None = 10) -> specs.Join:
     left, right = Schema.of(l=Type.INT, j=Type.INT), Schema.of(k=Type.INT, r=Type.INT)
-    return Join(kind, left, right, ("rk", "rr"), ((J, K),), None, Extent(span), Extent(span), False)
+    return specs.Join(kind, left, right, ("rk", "rr"), ((J, K),), None, Extent(span), Extent(span), False)
 
 
 RK, RR = Column("rk", Type.INT), Column("rr", Type.INT)
@@ -242,10 +228,10 @@ def test_an_endless_join_sees_no_end() -> None:
 def test_facts_follow_the_graph() -> None:
     present = Call("not", (Call("is_null", (G,), Type.BOOLEAN),), Type.BOOLEAN)
     predicate = Call("and", (Call(">=", (V, Literal(0, Type.INT)), Type.BOOLEAN), present), Type.BOOLEAN)
-    known = after(Filter(predicate), (Facts(clocks=(Clock("at", 0, 0),)),))
+    known = after(specs.Filter(predicate), (Facts(clocks=(Clock("at", 0, 0),)),))
     assert known == Facts(pattern((V, at_least(0)), (G, Between())), (Clock("at", 0, 0),))
     spec = panes(TUMBLING, "max")
-    partials = after(PartialAggregate(TUMBLING, spec.keys, spec.calls), (known,))
+    partials = after(specs.PartialAggregate(TUMBLING, spec.keys, spec.calls), (known,))
     assert partials.holds.get("__a0_max") == at_least(0)
     assert partials.clocks == (Clock(PANE, 0, 9),)
     results = after(spec, (partials,))
