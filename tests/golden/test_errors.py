@@ -22,6 +22,7 @@ from headrace.catalog.define import (
 from headrace.commands.running import Running
 from headrace.errors import HeadraceError, QueryError
 from headrace.language.parser import parse
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import CreateRule, DeclareEvent, SwitchRule
 from headrace.language.syntax.statements import (
     Alter,
@@ -34,7 +35,6 @@ from headrace.language.syntax.statements import (
     Detection,
     Drop,
     Explain,
-    Name,
     Select,
     Split,
     Statement,

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import os
 
-from headrace.catalog.definitions import (
-    SCHEDULE,
-    START_ON,
-    STOP_ON,
-    Aggregate,
-    Connector,
-    Option,
-    Query,
-    Stream,
-    Table,
-    Timing,
-)
+from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Query, Stream, Table, Timing
 from headrace.errors import NameFault, TypeFault
 from headrace.language.names import did_you_mean
+from headrace.language.syntax.names import ConnectorClause
 from headrace.language.syntax.statements import (
-    ConnectorClause,
     CreateAggregate,
     CreateEvent,
     CreateQuery,
@@ -29,6 +18,7 @@ from headrace.language.syntax.statements import (
     Detection,
 )
 from headrace.language.syntax.stints import SwitchClause
+from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 

@@ -8,12 +8,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
+from headrace.model.option import Option
 from headrace.model.qos import Qos, qos_of
 from headrace.model.schema import Schema
 from headrace.model.types import Type
-
-Option: TypeAlias = str | int | float | bool
-
 
 #: Options of a query that say when it is on: times, and what is watched.
 SCHEDULE, START_ON, STOP_ON = "schedule", "start on", "stop on"

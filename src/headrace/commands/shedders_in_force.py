@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from headrace.catalog.definitions import SYSTEM
 from headrace.commands.command import ShedAt
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
-from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Column
 from headrace.model.qos import Shedding
 from headrace.operators import specs
-
-Arc: TypeAlias = tuple[VertexId, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from headrace.catalog.definitions import Connector, Option
+from headrace.catalog.definitions import Connector
 from headrace.errors import NameFault, QueryError, TypeFault
+from headrace.model.option import Option
 from headrace.model.time import parse_duration
 
 

@@ -17,7 +17,6 @@ from headrace.engine.bounds.ets import Ets
 from headrace.engine.bounds.wakeup import ends_behind, next_wakeup, upstream_sources, waits
 from headrace.engine.dispatch.cycle import Cycle, Visit
 from headrace.engine.dispatch.strategies import Dispatch
-from headrace.engine.dispatch.table import Arc
 from headrace.engine.feedback.desires import Wishes, leading_to, results_now
 from headrace.engine.feedback.guards import Assumptions
 from headrace.engine.network import Network
@@ -29,7 +28,7 @@ from headrace.engine.statistics import VertexStatistics
 from headrace.engine.unread import MARK, Unread
 from headrace.errors import HeadraceError, InternalError, OperatorFault
 from headrace.graph.feedback import Respond, tap_of
-from headrace.graph.graph import Graph, VertexId
+from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.schema import TS

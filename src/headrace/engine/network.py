@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from headrace.engine.bounds.shortcuts import EtsArc, ets_arcs, only_merging_readers
 from headrace.engine.buffer import Buffer, Waiting
-from headrace.engine.dispatch.table import Arc
 from headrace.engine.registers import Registers, fresh_registers, head_of
-from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.graph.place import origin_of
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS

@@ -12,15 +12,13 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.graph.graph import Graph, VertexId
+from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
 from headrace.operators.feedback.known_facts import NO_FACTS, Facts, after, in_time, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.feedback.time_columns import Clock
 from headrace.operators.specs import Exchange, Output, Receive, Scan, Spec
 
-#: A reader and the port at which it reads; the reader of a tapped vertex's pages is `tap_of` it.
-Arc: TypeAlias = tuple[VertexId, int]
 Respond: TypeAlias = Callable[[Spec, Pattern, tuple[Facts, ...]], Response]
 
 #: So many ways in which the readers of a fork agree are looked at.

@@ -16,6 +16,8 @@ from msgspec import Struct
 from headrace.operators.specs import Spec
 
 VertexId: TypeAlias = str
+#: A reader and the port at which it reads; the reader of a tapped vertex's pages is `feedback.tap_of` it.
+Arc: TypeAlias = tuple[VertexId, int]
 
 
 class Vertex(Struct, frozen=True):
@@ -37,9 +39,9 @@ class Graph(Struct, frozen=True):
     def by_id(self) -> Mapping[VertexId, Vertex]:
         return {vertex.id: vertex for vertex in self.vertices}
 
-    def readers(self) -> Mapping[VertexId, tuple[tuple[VertexId, int], ...]]:
+    def readers(self) -> Mapping[VertexId, tuple[Arc, ...]]:
         """Who reads each vertex, and on which port."""
-        found: dict[VertexId, list[tuple[VertexId, int]]] = {vertex.id: [] for vertex in self.vertices}
+        found: dict[VertexId, list[Arc]] = {vertex.id: [] for vertex in self.vertices}
         for vertex in self.vertices:
             for port, origin in enumerate(vertex.inputs):
                 found[origin].append((vertex.id, port))

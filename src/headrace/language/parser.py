@@ -18,11 +18,11 @@ from headrace.language.read.rules import read_declared, read_enabling, read_rule
 from headrace.language.read.stints import read_switch, read_turn
 from headrace.language.read.views import read_split
 from headrace.language.reader import Reader
+from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.rules import DeclareEvent
 from headrace.language.syntax.statements import (
     Alter,
     AlterPromises,
-    ConnectorClause,
     CreateEvent,
     CreateQuery,
     CreateView,
@@ -30,7 +30,6 @@ from headrace.language.syntax.statements import (
     Detection,
     Drop,
     Explain,
-    Name,
     Select,
     Show,
     Statement,

@@ -9,7 +9,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import Span, SyntaxFault, TypeFault
 from headrace.language.names import TYPE_NAMES, did_you_mean
-from headrace.language.syntax.statements import Name, Option
+from headrace.language.syntax.names import Name
+from headrace.model.option import Option
 from headrace.model.time import UNITS, parse_duration
 from headrace.model.types import Type
 

@@ -15,9 +15,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from headrace.model.option import Option
 from headrace.model.time import SECOND, UNITS, format_duration, parse_duration
 
-Option: TypeAlias = str | int | float | bool
 ShedKind: TypeAlias = Literal["RANDOM", "SMALLEST", "LARGEST", "CENTER", "OUTLIER"]
 
 OPTIONS = ("latency", "memory", "throughput", "error", "shed", "priority")

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Option, Query, Rule, Stream, Table
+from headrace.catalog.definitions import Query, Rule, Stream, Table
 from headrace.commands.command import AddQuery
 from headrace.connectors import check_sink, read_table
 from headrace.engine.statistics import Statistics
@@ -22,10 +22,12 @@ from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph
 from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.language.parser import parse
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import CreateRule
-from headrace.language.syntax.statements import Detection, Name, Select
+from headrace.language.syntax.statements import Detection, Select
 from headrace.model.action import Reaction
 from headrace.model.events.growth import growing
+from headrace.model.option import Option
 from headrace.model.page import Page
 from headrace.model.qos import Qos
 from headrace.optimizer.optimizer import best

@@ -16,6 +16,7 @@ from headrace.connectors import check_sink
 from headrace.driver.rules.functions import load_function
 from headrace.errors import NameFault, NotSupported, QueryError, Span, SyntaxFault
 from headrace.language.names import did_you_mean
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import (
     ActionClause,
     CallClause,
@@ -28,10 +29,10 @@ from headrace.language.syntax.rules import (
     TurnClause,
     WebhookClause,
 )
-from headrace.language.syntax.statements import Name, Option
 from headrace.model.action import CASCADE, Action, CallFunction, CallWebhook, Effort, RaiseEvent, Reaction, SwitchQuery
 from headrace.model.events.text import format_context
 from headrace.model.expressions.expression import columns
+from headrace.model.option import Option
 from headrace.model.schema import Field, Schema
 from headrace.model.time import parse_duration
 from headrace.model.types import Type

@@ -29,6 +29,7 @@ from headrace.engine.statistics import Statistics
 from headrace.errors import NameFault, Span
 from headrace.hosts.host import Deployment
 from headrace.hosts.local import LocalDeployment
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, SwitchRule
 from headrace.language.syntax.statements import (
     Alter,
@@ -43,7 +44,6 @@ from headrace.language.syntax.statements import (
     Detection,
     Drop,
     Explain,
-    Name,
     Select,
     Show,
     Split,

@@ -14,7 +14,7 @@ from headrace.graph.graph import Graph
 from headrace.graph.place import place
 from headrace.graph.stints import for_stint, has_exchange
 from headrace.language.names import did_you_mean
-from headrace.language.syntax.statements import Name
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.stints import SwitchClause
 from headrace.model.expressions.expression import Literal
 from headrace.model.stint import Schedule, Stint

@@ -14,6 +14,7 @@ from headrace.commands.command import AddQuery, Command, DropQuery, SetShedding
 from headrace.commands.running import Running
 from headrace.errors import NameFault
 from headrace.language.names import did_you_mean
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import CreateSink, DeclareEvent
 from headrace.language.syntax.statements import (
     Alter,
@@ -25,7 +26,6 @@ from headrace.language.syntax.statements import (
     CreateTable,
     CreateView,
     Drop,
-    Name,
 )
 from headrace.language.syntax.stints import TurnQuery
 from headrace.model.qos import format_qos

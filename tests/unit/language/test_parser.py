@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from headrace.errors import HeadraceError, Span, SyntaxFault
 from headrace.language.parser import parse
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import (
     CreateAggregate,
     CreateQuery,
@@ -19,7 +20,6 @@ from headrace.language.syntax.statements import (
     Drop,
     Explain,
     LandmarkClause,
-    Name,
     NowClause,
     RangeClause,
     RowsClause,

@@ -16,8 +16,8 @@ from headrace.analysis.shedding.places import Place, QueryPath, choose_places
 from headrace.commands.command import ShedAt
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
-from headrace.commands.shedders_in_force import Arc, fitted, parts_of, share_of_each, sheddable, shedders_in
-from headrace.graph.graph import Graph, VertexId
+from headrace.commands.shedders_in_force import fitted, parts_of, share_of_each, sheddable, shedders_in
+from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.operators.specs import Output, Scan
 
 #: Seconds that a shedder takes for a tuple: a draw and a column to filter.

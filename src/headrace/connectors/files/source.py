@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from headrace.catalog.definitions import BAD, Connector, Option, Stream
+from headrace.catalog.definitions import BAD, Connector, Stream
 from headrace.connectors.connector import Chunk, Offset, Skipped, Split
 from headrace.connectors.files.index import Entry, FileIndex, is_glob, list_files
 from headrace.connectors.files.parquet_groups import Groups
@@ -26,6 +26,7 @@ from headrace.connectors.formats.messages import Messages, read_messages
 from headrace.connectors.options import check_names, delimiter, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.model.option import Option
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
 

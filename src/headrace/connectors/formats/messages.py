@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from headrace.catalog.definitions import Option
 from headrace.connectors.formats.conversion import can_convert, convert, failures, reason
 from headrace.connectors.formats.text import NEWLINE, Lines, Parsed
 from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.model.option import Option
 from headrace.model.schema import Field, Schema
 
 Row: TypeAlias = Mapping[str, Any]

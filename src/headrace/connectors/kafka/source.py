@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.definitions import Connector, Option, Stream
+from headrace.catalog.definitions import Connector, Stream
 from headrace.connectors.connector import Chunk, Offset, Skipped, Split
 from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
@@ -28,6 +28,7 @@ from headrace.connectors.kafka.records import Arrow, Form, Reading
 from headrace.connectors.options import check_names, delimiter, near, require
 from headrace.connectors.options import text as word
 from headrace.errors import NameFault, QueryError, SourceFault, TypeFault
+from headrace.model.option import Option
 from headrace.model.patterns.match import Match
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.engine.dispatch.table import Arc
-from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from headrace.engine.dispatch.cycle import Cycle
 from headrace.engine.dispatch.rules import Strategy, strategy_named
-from headrace.engine.dispatch.table import Arc, Table, build_table
+from headrace.engine.dispatch.table import Table, build_table
 from headrace.engine.network import Network
 from headrace.errors import InternalError
-from headrace.graph.graph import Graph, VertexId
+from headrace.graph.graph import Arc, Graph, VertexId
 
 
 class Dispatch:

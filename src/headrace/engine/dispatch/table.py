@@ -10,11 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from headrace.graph.graph import Graph, VertexId
+from headrace.graph.graph import Arc, Graph, VertexId
 
 State: TypeAlias = str
-#: A reader and the port at which it reads.
-Arc: TypeAlias = tuple[VertexId, int]
 
 
 @dataclass(frozen=True, slots=True)

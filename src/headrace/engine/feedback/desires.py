@@ -9,8 +9,8 @@ from msgspec import Struct
 from headrace.engine.buffer import Waiting
 from headrace.engine.feedback.guards import MOST_WISHES, Assumptions
 from headrace.engine.network import Network
-from headrace.graph.feedback import Arc, arcs_of, spread_from
-from headrace.graph.graph import Graph, VertexId
+from headrace.graph.feedback import arcs_of, spread_from
+from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches

@@ -13,8 +13,8 @@ from typing import Literal
 from msgspec import Struct
 
 from headrace.engine.network import Network
-from headrace.graph.feedback import Arc, Respond, Spread, arcs_of, facts_of, spread_from, tap_of
-from headrace.graph.graph import Graph, VertexId
+from headrace.graph.feedback import Respond, Spread, arcs_of, facts_of, spread_from, tap_of
+from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.match import Between

@@ -15,9 +15,9 @@ import polars as pl
 from msgspec import Struct
 
 from headrace.commands.command import ShedAt
-from headrace.commands.shedders_in_force import Arc
 from headrace.engine.shedding.random import RandomShedder
 from headrace.engine.shedding.semantic import Memory, SemanticShedder
+from headrace.graph.graph import Arc
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS, WEIGHT
 

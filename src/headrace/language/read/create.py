@@ -5,14 +5,9 @@ from __future__ import annotations
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
-from headrace.language.syntax.statements import (
-    ConnectorClause,
-    CreateAggregate,
-    CreateStream,
-    CreateTable,
-    Name,
-    Option,
-)
+from headrace.language.syntax.names import ConnectorClause, Name
+from headrace.language.syntax.statements import CreateAggregate, CreateStream, CreateTable
+from headrace.model.option import Option
 from headrace.model.schema import HIDDEN, Field, Schema
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")

@@ -10,7 +10,8 @@ from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.dialect import parse_expressions
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
-from headrace.language.syntax.statements import Detection, EventPart, Name
+from headrace.language.syntax.names import Name
+from headrace.language.syntax.statements import Detection, EventPart
 from headrace.model.events.event import (
     Absent,
     And,

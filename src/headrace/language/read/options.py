@@ -10,7 +10,8 @@ from typing import NamedTuple
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
-from headrace.language.syntax.statements import Name, Option
+from headrace.language.syntax.names import Name
+from headrace.model.option import Option
 from headrace.model.qos import OPTIONS, qos_of
 
 _CLASSES = (("MUST",), ("BEST", "EFFORT"), ("DONT", "CARE"))

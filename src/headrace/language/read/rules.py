@@ -11,6 +11,7 @@ from headrace.language.read.create import read_columns, read_connector
 from headrace.language.read.events import read_context
 from headrace.language.read.options import read_effort
 from headrace.language.reader import Reader
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import (
     ActionClause,
     CallClause,
@@ -24,7 +25,6 @@ from headrace.language.syntax.rules import (
     TurnClause,
     WebhookClause,
 )
-from headrace.language.syntax.statements import Name
 
 _RULE = "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] DO CALL function(columns)"
 _ACTIONS = ("INSERT", "CALL", "START", "STOP", "RAISE")

@@ -6,7 +6,7 @@ import re
 
 from headrace.errors import Span, SyntaxFault
 from headrace.language.reader import Reader
-from headrace.language.syntax.statements import Name
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.stints import SwitchClause, TurnQuery
 from headrace.model.stint import Schedule
 from headrace.model.time import DAY, HOUR, MINUTE, SECOND, parse_instant

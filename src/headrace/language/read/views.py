@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import Token
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.dialect import parse_expressions
 from headrace.language.reader import Reader
-from headrace.language.syntax.statements import CreateView, Name, Split
+from headrace.language.syntax.names import Name
+from headrace.language.syntax.statements import CreateView, Split
 
 _SPLIT = "SPLIT stream INTO dear WHEN price > 100, cheap WHEN price < 10, rest ELSE"
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from sqlglot import exp
+
+from headrace.errors import Span
+from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.model.events.event import Context
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from headrace.errors import Span
-    from headrace.language.syntax.statements import ConnectorClause, Name, Option
-    from headrace.model.schema import Schema
+from headrace.model.option import Option
+from headrace.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)

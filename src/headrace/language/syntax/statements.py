@@ -12,30 +12,13 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from headrace.errors import Span
+from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, SwitchRule
 from headrace.language.syntax.stints import SwitchClause, TurnQuery
 from headrace.model.events.event import Context, Event
+from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
-
-Option: TypeAlias = str | int | float | bool
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """An identifier as written, without its quotes, and where it stands."""
-
-    text: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorClause:
-    """FROM or INTO: the kind in upper case, and its options."""
-
-    kind: str
-    options: dict[str, Option]
-    span: Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from headrace.language.syntax.names import Name
 from headrace.model.stint import Schedule
-
-if TYPE_CHECKING:  # a statement is one of those of `syntax`, which knows us
-    from headrace.language.syntax.statements import Name
 
 
 @dataclass(frozen=True, slots=True)

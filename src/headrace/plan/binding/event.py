@@ -10,7 +10,8 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.errors import NameFault, NotSupported, Span
 from headrace.language.names import did_you_mean
-from headrace.language.syntax.statements import Detection, Name
+from headrace.language.syntax.names import Name
+from headrace.language.syntax.statements import Detection
 from headrace.model.events.event import (
     And,
     AnyOf,
