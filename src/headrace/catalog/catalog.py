@@ -30,6 +30,7 @@ from headrace.catalog.references import references
 from headrace.errors import NameFault, Span
 from headrace.language.names import did_you_mean
 from headrace.model.schema import Schema
+from headrace.model.streams import Side, SideStream, bad_stream, failed_stream, late_stream, side_stream
 from headrace.model.types import Type
 from headrace.model.wall_clock import times_named
 
@@ -57,13 +58,13 @@ class Catalog:
             known = self.names()
             otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
             sides = (
-                [SHED.name, *(f"{stream.name}.{side}" for stream in self.streams() for side in ("late", "bad"))]
+                [SHED.name, *(side(stream.name) for stream in self.streams() for side in (late_stream, bad_stream))]
                 if "." in name
                 else []
             )
-            sides += [f"{rule.name}.failed" for rule in self.rules()] if "." in name else []
+            sides += [failed_stream(rule.name) for rule in self.rules()] if "." in name else []
             sides += [
-                f"{query.name}.late" for query in self.queries() if "." in name and references(query.text).is_paced
+                late_stream(query.name) for query in self.queries() if "." in name and references(query.text).is_paced
             ]
             raise NameFault(
                 f"no stream, table or query {name!r}",
@@ -160,7 +161,7 @@ class Catalog:
             case Sink():
                 readers = [rule.name for rule in self.rules() if found.name in rule.parts]
             case Rule():
-                failed = f"{found.name.lower()}.failed"
+                failed = failed_stream(found.name.lower())
                 readers = [query.name for query in self.queries() if failed in references(query.text).relations]
                 readers += [rule.name for rule in self.rules() if rule.event.lower() == failed]
             case _:
@@ -176,7 +177,7 @@ class Catalog:
     def readers(self, name: str) -> list[str]:
         """The queries and rules that name this stream, table or query directly."""
         key = name.lower()
-        sides = {key, f"{key}.bad", f"{key}.late"}
+        sides = {key, bad_stream(key), late_stream(key)}
         queries = [
             query.name
             for query in self.queries()
@@ -276,21 +277,25 @@ class Catalog:
                 return self._relations
 
     def _side_stream(self, name: str) -> Stream | Query | None:
-        base, _, side = name.rpartition(".")
-        if side.lower() == "failed" and (rule := self._rules.get(base.lower())) is not None:
-            return Stream(f"{rule.name}.failed", FAILED, Connector(FAILURES, {}), Timing.INTERNAL)
-        stream = self._relations.get(base.lower())
-        if isinstance(stream, Query) and side.lower() == "late" and references(stream.text).is_paced:
-            return changed(stream, name=f"{stream.name}.late", sinks=())
         if name.lower() == SHED.name:
             return SHED
-        if not isinstance(stream, Stream) or side.lower() not in ("bad", "late"):
+        parts = side_stream(name)
+        if parts is None:
             return None
-        schema = BAD if side.lower() == "bad" else stream.schema
+        if parts.side is Side.FAILED:
+            rule = self._rules.get(parts.base.lower())
+            if rule is not None:
+                return Stream(failed_stream(rule.name), FAILED, Connector(FAILURES, {}), Timing.INTERNAL)
+            return None
+        base = self._relations.get(parts.base.lower())
+        if isinstance(base, Query) and parts.side is Side.LATE and references(base.text).is_paced:
+            return changed(base, name=late_stream(base.name), sinks=())
+        if not isinstance(base, Stream):
+            return None
         return changed(
-            stream,
-            name=f"{stream.name}.{side.lower()}",
-            schema=schema,
+            base,
+            name=SideStream(base.name, parts.side).name,
+            schema=BAD if parts.side is Side.BAD else base.schema,
             timing=Timing.INTERNAL,
             time_column=None,
             skew=0,

@@ -11,6 +11,7 @@ from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
 from headrace.model.option import Option
 from headrace.model.qos import Qos, qos_of
 from headrace.model.schema import Schema
+from headrace.model.streams import SYSTEM_PREFIX
 from headrace.model.types import Type
 
 #: Options of a query that say when it is on: times, and what is watched.
@@ -138,11 +139,9 @@ RAISED, FAILURES, CLOCK = "RAISED", "FAILURES", "CLOCK"
 #: Columns of the side streams that every stream has: <stream>.bad and <stream>.late (the latter: the stream's own columns).
 BAD = Schema.of(record=Type.STRING, reason=Type.STRING, origin=Type.STRING)
 
-#: Begins the names of the streams in which a deployment tells of itself.
-SYSTEM = "headrace."
 #: What was shed: for each query and arc with a shedder, in each micro-batch in which tuples came there.
 SHED = Stream(
-    f"{SYSTEM}shed",
+    f"{SYSTEM_PREFIX}shed",
     Schema.of(
         at=Type.TIMESTAMP,
         query=Type.STRING,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.catalog.definitions import SYSTEM
 from headrace.commands.command import ShedAt
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
@@ -17,6 +16,7 @@ from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Column
 from headrace.model.qos import Shedding
+from headrace.model.streams import is_system_stream
 from headrace.operators import specs
 
 
@@ -71,7 +71,7 @@ def sheddable(graph: Graph) -> set[Arc]:
     system: set[VertexId] = set()
     found: set[Arc] = set()
     for vertex in graph:
-        if (isinstance(vertex.spec, specs.Scan) and vertex.spec.stream.startswith(SYSTEM)) or any(
+        if (isinstance(vertex.spec, specs.Scan) and is_system_stream(vertex.spec.stream)) or any(
             origin in system for origin in vertex.inputs
         ):
             system.add(vertex.id)

@@ -11,6 +11,7 @@ from headrace.control.machine import Machine, Work, work_of
 from headrace.control.standing import QueryObservation
 from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
+from headrace.model.streams import bad_stream, late_stream
 from headrace.model.time import SECOND
 from headrace.worker.wire import Report
 
@@ -179,7 +180,7 @@ def _look(seen: Statistics, now: int, batches: _Batches) -> _Look:
     streams: dict[str, int] = {}
     for name, counts in seen.streams.items():
         streams |= (
-            {name: counts.tuples, f"{name}.late": counts.late, f"{name}.bad": counts.bad} if counts.tuples else {}
+            {name: counts.tuples, late_stream(name): counts.late, bad_stream(name): counts.bad} if counts.tuples else {}
         )
     results = {name: query.results for name, query in seen.queries.items()}
     vertices = {name: (each.tuples_in, each.tuples_out, each.busy_ns) for name, each in seen.vertices.items()}

@@ -38,6 +38,7 @@ from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import Schema
+from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END, MILLISECOND
 from headrace.operators.specs import Output
 from headrace.worker.wire import GuardSeen, Kind, Report, Row, Wait, decode_report
@@ -166,8 +167,8 @@ class Delivery:
 
     def _exchange(self, batch: int, pages: dict[str, list[Page]], bounds: dict[str, int]) -> None:
         for vertex in bounds:
-            if vertex.startswith("exchange-") and vertex in pages:
-                origin = vertex.removeprefix("exchange-")
+            origin = exchange_of(vertex)
+            if origin is not None and vertex in pages:
                 write_exchange(exchange_directory(self.directory, origin), batch, pages[vertex])
 
     def _remember(self, reports: list[Report], bounds: dict[str, int], running: Running) -> None:
@@ -181,9 +182,7 @@ class Delivery:
                         newest[name] = max(newest.get(name, BEGIN), seen.newest)
                     if seen.punctual is not None:
                         punctual[name] = punctual.get(name, True) and seen.punctual
-        exchanges = {
-            name.removeprefix("exchange-"): bound for name, bound in bounds.items() if name.startswith("exchange-")
-        }
+        exchanges = {origin: bound for vertex, bound in bounds.items() if (origin := exchange_of(vertex)) is not None}
         raised = {event: min(bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()}
         after = msgspec.structs.replace(
             before,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.catalog.definitions import CLOCK, RAISED, SYSTEM, Stream, Timing
+from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
 from headrace.commands.command import encode_command
 from headrace.commands.log import CommandLog
 from headrace.commands.running import Running
@@ -24,6 +24,7 @@ from headrace.driver.rules.raising import feeders, is_over
 from headrace.engine.bounds.wakeup import upstream_sources
 from headrace.graph.graph import VertexId
 from headrace.graph.place import Placement
+from headrace.model.streams import bad_stream, base_stream, exchange_stream, is_system_stream, late_stream
 from headrace.model.time import BEGIN, END, MILLISECOND
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.ingest import Ingest, Task, Work
@@ -54,7 +55,7 @@ class Deployed:
         self.feeders = feeders(running)
         self.needed = Needed(self.placement.ingest, self.streams, running)
         for origin in self.exchanges:
-            name = f"exchange:{origin}"
+            name = exchange_stream(origin)
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_directory(directory, origin)))
 
     def ingest(self, buckets: Sequence[int], page: int) -> Ingest:
@@ -71,7 +72,7 @@ def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
     ).items():  # in topological order, but an exchange has no arc to its readers
         spec = specs[name]
         if isinstance(spec, Exchange):
-            found[f"exchange:{spec.origin}"] = tuple(
+            found[exchange_stream(spec.origin)] = tuple(
                 stream
                 for source in sources
                 if isinstance(receive := specs[source], Receive)
@@ -88,12 +89,7 @@ def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
 def _wanted(placement: Placement, closed: Collection[VertexId]) -> set[str]:
     """The streams that a query or something that is watched reads now."""
     routes = (vertex.spec for vertex in placement.routes() if vertex.id not in closed)
-    return {
-        name.removesuffix(".late").removesuffix(".bad")
-        for route in routes
-        if isinstance(route, Receive)
-        for name in route.streams
-    }
+    return {base_stream(name) for route in routes if isinstance(route, Receive) for name in route.streams}
 
 
 class Deployments:
@@ -149,11 +145,11 @@ class Intake:
         exchanges = {}
         for origin in deployed.exchanges:
             before = start["exchanges"].get(origin, {"at": None, "bound": BEGIN})
-            at = deployed.sources[f"exchange:{origin}"].latest(before["at"], now=time, limit=self.limit)
+            at = deployed.sources[exchange_stream(origin)].latest(before["at"], now=time, limit=self.limit)
             exchanges[origin] = {"at": at, "bound": max(before["bound"], progress.exchanges.get(origin, BEGIN))}
         if progress.unread or exchanges != start["exchanges"] or not _others_ended(deployed, start, streams):
             # what tells of the system itself ends last: as long as anything moves there may be something to tell
-            streams = {name: {**at, "ended": False} if name.startswith(SYSTEM) else at for name, at in streams.items()}
+            streams = {name: {**at, "ended": False} if is_system_stream(name) else at for name, at in streams.items()}
         # what waits in the buckets is reason enough for a micro-batch, though nothing else differs
         turn = start.get("turn", 0) + bool(progress.unread)
         end: Offset = {
@@ -236,7 +232,7 @@ class Intake:
                 work[turn % self.parallel].append(Work(name, split, at["newest"], since))
                 turn += 1
         for origin in deployed.exchanges:
-            name = f"exchange:{origin}"
+            name = exchange_stream(origin)
             begin = start["exchanges"].get(origin, {"at": None})["at"]
             for split in deployed.sources[name].splits(begin, end["exchanges"][origin]["at"], parallel=self.parallel):
                 work[turn % self.parallel].append(Work(name, split, BEGIN, BEGIN))
@@ -263,14 +259,14 @@ class Intake:
             if name in deployed.sources:
                 deployed.sources[name].forget(at["at"])
         for origin, at in end["exchanges"].items():
-            if f"exchange:{origin}" in deployed.sources:
-                deployed.sources[f"exchange:{origin}"].forget(at["at"])
+            if exchange_stream(origin) in deployed.sources:
+                deployed.sources[exchange_stream(origin)].forget(at["at"])
 
 
 def _others_ended(deployed: Deployed, start: Offset, streams: Mapping[str, Any]) -> bool:
     """Whether all streams had ended but those that tell of the system itself, and events that rules raise because of these."""
     others = [
-        name for name in streams if not any(base.startswith(SYSTEM) for base in (name, *deployed.feeders.get(name, ())))
+        name for name in streams if not any(is_system_stream(base) for base in (name, *deployed.feeders.get(name, ())))
     ]
     return all(start["streams"].get(name, {}).get("ended", False) for name in others)
 
@@ -290,13 +286,13 @@ def _bounds(deployed: Deployed, end: Offset) -> dict[str, int]:
     bounds: dict[str, int] = {}
     for name, stream in deployed.streams.items():
         at = end["streams"][name]
-        bounds[f"{name}.late"] = bounds[f"{name}.bad"] = END if at["ended"] else end["time"]
+        bounds[late_stream(name)] = bounds[bad_stream(name)] = END if at["ended"] else end["time"]
         if at["ended"]:
             bounds[name] = END
         elif at["newest"] > BEGIN:
             bounds[name] = at["newest"] - (stream.skew if stream.timing is Timing.EXTERNAL else 0)
     for origin, at in end["exchanges"].items():
-        bounds[f"exchange:{origin}"] = at["bound"]
+        bounds[exchange_stream(origin)] = at["bound"]
     return bounds
 
 

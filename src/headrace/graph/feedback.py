@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
+from headrace.model.streams import origin_of_scan
 from headrace.operators.feedback.known_facts import NO_FACTS, Facts, after, in_time, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.feedback.time_columns import Clock
@@ -122,7 +123,7 @@ def facts_of(
             found[vertex.id] = Facts(clocks=(Clock(times[spec.stream], 0, 0),))
         elif isinstance(spec, Receive) and given:
             found[vertex.id] = given.get(spec.origin) or given.get(
-                spec.origin.removeprefix("scan-"), NO_FACTS
+                origin_of_scan(spec.origin), NO_FACTS
             )  # an exchange brings it back
         else:
             found[vertex.id] = after(vertex.spec, tuple(found[origin] for origin in vertex.inputs))

@@ -19,9 +19,9 @@ from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.model.events.event import always
 from headrace.model.events.output import Pick
 from headrace.model.expressions.expression import Cast, Column, Expr
+from headrace.model.streams import exchange_scan, exchange_stream, exchange_vertex
 from headrace.model.types import Type
 from headrace.operators import specs
-from headrace.operators.endpoints import exchange_stream
 
 #: How a vertex's output lies over the buckets: by these expressions, all in one bucket (), or in no known way (None).
 Partitioning: TypeAlias = tuple[Expr, ...] | None
@@ -148,10 +148,10 @@ class _Placer:
         return name
 
     def _exchange(self, origin: VertexId, keys: tuple[Expr, ...]) -> VertexId:
-        out = f"exchange-{origin}"
+        out = exchange_vertex(origin)
         if out not in self.keyed:
             self._add_keyed(Vertex(out, specs.Exchange(origin)), (origin,), None)
-        back = Vertex(f"scan-{origin}", specs.Scan(exchange_stream(origin), ()))
+        back = Vertex(exchange_scan(origin), specs.Scan(exchange_stream(origin), ()))
         self._add_ingest(back, (exchange_stream(origin),))
         return self._receive(back.id, keys)
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.graph.place import place
 from headrace.model.stint import Stint
+from headrace.model.streams import is_exchange_stream
 from headrace.operators.specs import Receive, Scan
 
 
@@ -36,5 +37,5 @@ def entrances(graph: Graph) -> frozenset[VertexId]:
     return frozenset(
         one.id
         for one in found
-        if isinstance(one.spec, Receive) and not any(name.startswith("exchange:") for name in one.spec.streams)
+        if isinstance(one.spec, Receive) and not any(is_exchange_stream(name) for name in one.spec.streams)
     )

@@ -56,14 +56,9 @@ class Output(_Edge, frozen=True, tag="output"):
 
 
 class Exchange(_Edge, frozen=True, tag="exchange"):
-    """Pages that must change bucket: they come back as the stream `exchange:<origin>` in the next micro-batch."""
+    """Pages that must change bucket: they come back as the stream `exchange_stream(origin)` in the next micro-batch."""
 
     origin: str
-
-
-def exchange_stream(origin: str) -> str:
-    """The name of the stream by which a vertex's output comes back."""
-    return f"exchange:{origin}"
 
 
 class _Pass(Operator):

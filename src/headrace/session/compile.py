@@ -30,6 +30,7 @@ from headrace.model.events.growth import growing
 from headrace.model.option import Option
 from headrace.model.page import Page
 from headrace.model.qos import Qos
+from headrace.model.streams import Side, base_stream, side_stream
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.shedding.carry_column import carrying
 from headrace.optimizer.shedding.weigh_aggregates import weighted
@@ -82,11 +83,11 @@ def _expanded(plan: Node, catalog: Catalog) -> Node:
 
 def plan_query(query: Query, catalog: Catalog) -> Node:
     """The optimised plan of a named query, or of what one has left out as too late."""
-    base, _, side = query.name.rpartition(".")
-    if base and side == "late":
-        found = catalog.find(base)
+    side = side_stream(query.name)
+    if side is not None and side.side is Side.LATE:
+        found = catalog.find(side.base)
         assert isinstance(found, Query)
-        return late_of(plan_query(found, catalog), base)
+        return late_of(plan_query(found, catalog), side.base)
     statement = parse(query.text)[0]
     if isinstance(statement, Detection):
         return plan_event(statement, catalog)
@@ -142,7 +143,7 @@ def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction |
 
 def streams_read(plan: Node, catalog: Catalog) -> tuple[Stream, ...]:
     """The streams that a plan reads, or whose side streams."""
-    bases = {name.removesuffix(".late").removesuffix(".bad") for name in streams_of(plan)}
+    bases = {base_stream(name) for name in streams_of(plan)}
     return tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
 
 

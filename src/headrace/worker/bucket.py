@@ -39,6 +39,7 @@ from headrace.graph.place import Placement
 from headrace.graph.stints import counterparts
 from headrace.model.page import Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.streams import exchange_of, is_exchange_stream
 from headrace.model.time import BEGIN, END
 from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.reach import REACHES
@@ -201,7 +202,7 @@ class Bucket:
             if query.query == told.query and query.output in self.engine.operators:
                 self.engine.feedback(query.output, told.feedback)
         if told.feedback.intent is Intent.ASSUMED and self._exchanges:
-            origins = {name.removeprefix("exchange-"): name for name in self._exchanges}
+            origins = {exchange_of(name): name for name in self._exchanges}
             for origin, wanted in spread_in(self.running, facts_in(self.running)).unneeded:
                 if origin in origins:
                     self.engine.feedback(origins[origin], Feedback(Intent.ASSUMED, wanted))
@@ -219,7 +220,7 @@ class Bucket:
         self.bounds = {
             stream: bound
             for stream, bound in self.bounds.items()
-            if stream in received or not stream.startswith("exchange:")
+            if stream in received or not is_exchange_stream(stream)
         }
         self._behind = {name: [] for name in self._receives}
         for behind, sources in upstream_sources(placement.keyed).items():

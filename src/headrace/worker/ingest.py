@@ -28,6 +28,7 @@ from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Page
 from headrace.model.schema import SEQ, TS, WEIGHT
+from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
 from headrace.model.time import BEGIN
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
@@ -201,13 +202,13 @@ class Ingest:
         if late is not None:
             seen.late += late.height
             # a late tuple counts from when it came, so that windows over <stream>.late close
-            self._push(f"{stream}.late", late.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS)))
+            self._push(late_stream(stream), late.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS)))
         if bad is not None and bad.height:
             seen.bad += bad.height
             stamped = bad.select(BAD.names).with_columns(
                 pl.lit(time, dtype=pl.Int64).alias(TS), pl.int_range(pl.len()).alias(SEQ)
             )
-            self._push(f"{stream}.bad", stamped)
+            self._push(bad_stream(stream), stamped)
         return newest
 
     def _push(self, stream: str, rows: pl.DataFrame) -> None:
@@ -216,7 +217,7 @@ class Ingest:
         for vertex in self.needed.scans.get(stream, []):
             spec = vertex.spec
             assert isinstance(spec, Scan)
-            if stream.startswith("exchange:"):
+            if is_exchange_stream(stream):
                 self.engine.push(vertex.id, Page(rows))
                 continue
             if WEIGHT in spec.columns and WEIGHT not in rows.columns:

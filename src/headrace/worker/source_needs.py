@@ -10,6 +10,7 @@ from headrace.commands.running import Running, assumed
 from headrace.commands.running_graph import facts_in, spread_in, whole_of
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
+from headrace.model.streams import late_stream
 from headrace.operators.specs import Scan
 
 
@@ -35,7 +36,7 @@ class Needed:
     def columns(self, stream: str) -> tuple[str, ...] | None:
         """The columns that anybody reads of a stream (None: all)."""
         definition = self._streams.get(stream)
-        if definition is None or f"{stream}.late" in self.scans:
+        if definition is None or late_stream(stream) in self.scans:
             return None
         used = {
             column
@@ -54,7 +55,7 @@ class Needed:
 
     def _agree(self, stream: str) -> list[Pattern]:
         running = self._running
-        if running is None or not (assumed(running) or running.relays) or f"{stream}.late" in self.scans:
+        if running is None or not (assumed(running) or running.relays) or late_stream(stream) in self.scans:
             return []
         said = [list(self._left_out.get(scan.id, ())) for scan in self.scans.get(stream, [])]
         agreed = said[0] if said else []

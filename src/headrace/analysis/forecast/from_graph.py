@@ -9,10 +9,9 @@ from headrace.analysis.forecast.behaviour import Behaviour, Input, behaviour
 from headrace.analysis.forecast.facts import RATE, SERVICE, STAMP, Facts, VertexFacts, kind_of
 from headrace.analysis.forecast.network import Feed, Network, Station
 from headrace.analysis.queueing.moments import constant
-from headrace.catalog.definitions import SYSTEM
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import place
-from headrace.operators.endpoints import exchange_stream
+from headrace.model.streams import base_stream, exchange_stream, is_system_stream
 from headrace.operators.specs import Output, Receive, Scan
 
 
@@ -94,7 +93,7 @@ class _Modelling:
             self.assumed[stream] = ("rate",)
         # records that were set aside are few, and so is what the system tells of itself
         self.streams[stream] = self.facts.rates.get(
-            stream, 0.0 if stream.endswith((".late", ".bad")) or stream.startswith(SYSTEM) else RATE
+            stream, 0.0 if base_stream(stream) != stream or is_system_stream(stream) else RATE
         )
         size = behaviour(vertex.spec, (), self.facts).size
         return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)

@@ -26,6 +26,7 @@ from headrace.driver.rules.functions import Limited, load_function, post
 from headrace.engine.statistics import RuleStatistics, Statistics
 from headrace.errors import HostFault
 from headrace.model.action import CallFunction, CallWebhook, RaiseEvent, SwitchQuery
+from headrace.model.streams import failed_stream
 from headrace.model.time import format_instant
 
 #: How long a delivery waits for its calls (seconds).
@@ -119,7 +120,7 @@ class Outbox:
         if failures:
             frame = pl.DataFrame(failures, schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
             spool.append(
-                memory_directory(f"{rule}.failed", self._checkpoint),
+                memory_directory(failed_stream(rule), self._checkpoint),
                 frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))),
             )
             self._statistics.rules.setdefault(rule, RuleStatistics()).failed += len(failures)

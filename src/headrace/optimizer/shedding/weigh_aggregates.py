@@ -19,9 +19,9 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from headrace.catalog.definitions import SYSTEM
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.schema import WEIGHT, Field, Schema
+from headrace.model.streams import is_system_stream
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Landmark, Range, Sliding
 from headrace.plan.nodes import (
@@ -68,7 +68,7 @@ def _weigh(node: Node) -> Node | None:
         case Scan():
             return (
                 None
-                if node.name.startswith(SYSTEM)
+                if is_system_stream(node.name)
                 else Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
             )
         case Filter():

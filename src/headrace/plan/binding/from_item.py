@@ -23,6 +23,7 @@ from headrace.language.syntax.statements import (
 )
 from headrace.model.expressions.expression import Column, Expr, substitute
 from headrace.model.schema import Schema
+from headrace.model.streams import Side, side_stream
 from headrace.plan.binding.coerce import unify
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.event import bind_event
@@ -156,9 +157,9 @@ def _plan(query: Query, env: Environment, span: Span | None) -> Node:
         except HeadraceError as error:
             error.text = error.text or query.text  # not the text that names the query
             raise
-        base, _, side = query.name.rpartition(".")
-        if base and side == "late":
-            node = late_of(node, base)
+        side = side_stream(query.name)
+        if side is not None and side.side is Side.LATE:
+            node = late_of(node, side.base)
     while isinstance(node, Order):  # a reader needs no order of arrival
         node = node.input
     return node

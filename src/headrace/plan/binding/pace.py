@@ -11,6 +11,7 @@ from sqlglot import exp
 from headrace.errors import NameFault, NotSupported
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import PaceClause
+from headrace.model.streams import late_stream
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
@@ -68,7 +69,7 @@ def late_of(plan: Node, query: str) -> Node:
             return replace_inputs(plan, (late_of(below, query),))
         case _:
             raise NameFault(
-                f"{query}.late is not known: more follows the PACE of {query}",
+                f"{late_stream(query)} is not known: more follows the PACE of {query}",
                 hint="give the paced UNION a name of its own",
             )
 
