@@ -17,9 +17,10 @@ import typer
 from rich.table import Table
 
 from headrace.cli import java
+from headrace.cli.experiment import drawing_folder
 from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.cli.test import checkout
-from headrace.experiments.drawing import draw
+from headrace.experiments.drawing import check_drawing, draw
 
 EXAMPLES = "Examples:\n\nheadrace bench core --quick   (a few minutes)\n\nheadrace bench core --json figures.json   (in full, figures to a file)"
 _GOOD = ("met", "ok", "pass", "passed")
@@ -29,8 +30,12 @@ def bench(
     name: str = typer.Argument(..., help="A file of benches/ without its .py, such as core."),
     quick: bool = typer.Option(False, "--quick", help="Smaller inputs and fewer runs: figures are rough."),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
-    pictures: Path = typer.Option(
-        Path("figures"), "--figures", file_okay=False, help="Where what is drawn goes, if the benchmark draws anything."
+    pictures: Path | None = typer.Option(
+        None,
+        "--figures",
+        file_okay=False,
+        help="Folder for figures, if the benchmark draws any.",
+        show_default="figures",
     ),
 ) -> None:
     """Measure Headrace, and the peers where they are installed. Works in a checkout only."""
@@ -43,13 +48,15 @@ def bench(
         err.print(f"no benchmark {name!r}; there are: {known}", markup=False)
         raise typer.Exit(RUN_FAILED)
     with faults():
+        if pictures is not None:
+            check_drawing()  # before the benchmark runs for minutes
         java.prepare()
         figures = load(file).main(quick=quick)
     panels = figures.pop("panels", ())
     out.print(table(figures))
     for note in figures.get("notes", ()):
         out.print(note, markup=False, style="dim")
-    if panels:
+    if panels and (pictures := drawing_folder(pictures)) is not None:
         out.print(f"figure: {draw(name, figures['title'], panels, pictures)[0]}", markup=False)
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,8 @@ from rich.table import Column, Table
 from headrace.cli import java
 from headrace.cli.output import RUN_FAILED, err, faults, is_debugging, out
 from headrace.cli.spark_log import divert
-from headrace.experiments.drawing import draw
+from headrace.errors import HostFault
+from headrace.experiments.drawing import check_drawing, draw
 from headrace.experiments.experiment import Experiment, Finding, Outcome, Scale, Trial, text_of
 from headrace.experiments.experiment import Progress as Report
 from headrace.experiments.table import EXPERIMENTS
@@ -47,7 +48,9 @@ def run(
     quick: bool = typer.Option(False, "--quick", help="Smaller: seconds each, rough figures."),
     full: bool = typer.Option(False, "--full", help="The published sizes: minutes to an hour."),
     seed: int = typer.Option(1, "--seed", help="The first of the seeds; the same seed gives the same figures."),
-    figures: Path = typer.Option(Path("figures"), "--figures", file_okay=False, help="Where the figures go."),
+    figures: Path | None = typer.Option(
+        None, "--figures", file_okay=False, help="Folder for the figures.", show_default="figures"
+    ),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write everything found to this file."),
 ) -> None:
     """Run an experiment, print its findings with a verdict each, and draw its figure."""
@@ -56,8 +59,10 @@ def run(
     scale: Scale = "quick" if quick else "full" if full else "normal"
     outcomes = {}
     with faults():
-        for item in chosen(name):
-            outcomes[item.name] = _run(item, scale, seed, figures)
+        items = chosen(name)
+        folder = drawing_folder(figures)
+        for item in items:
+            outcomes[item.name] = _run(item, scale, seed, folder)
         if json_file is not None:
             json_file.parent.mkdir(parents=True, exist_ok=True)
             found = {"scale": scale, "seed": seed, "outcomes": outcomes}
@@ -78,6 +83,18 @@ def chosen(name: str) -> Sequence[Experiment]:
     return found
 
 
+def drawing_folder(given: Path | None) -> Path | None:
+    """Return the folder for figures; None, with a message, if nothing can be drawn and the user named no folder."""
+    try:
+        check_drawing()
+    except HostFault as error:
+        if given is not None:
+            raise
+        err.print(f"no figures are drawn: {error.message} ({error.hint})", markup=False)
+        return None
+    return given or Path("figures")
+
+
 def tables(item: Experiment, outcome: Outcome) -> Iterator[Table]:
     """What the paper claims first, then what only the simulator says."""
     claims = [finding for finding in outcome.findings if finding.paper is not None]
@@ -90,7 +107,7 @@ def tables(item: Experiment, outcome: Outcome) -> Iterator[Table]:
             yield _table(title, findings, with_paper=findings is claims)
 
 
-def _run(item: Experiment, scale: Scale, seed: int, folder: Path) -> Outcome:
+def _run(item: Experiment, scale: Scale, seed: int, folder: Path | None) -> Outcome:
     out.rule(f"[bold]{item.name}", align="left")
     out.print(item.question, style="italic")
     if item.needs == "Java":
@@ -107,8 +124,9 @@ def _run(item: Experiment, scale: Scale, seed: int, folder: Path) -> Outcome:
     counts = {verdict: sum(1 for finding in outcome.findings if finding.verdict == verdict) for verdict in COLOURS}
     told = ", ".join(f"[{COLOURS[verdict]}]{count} {verdict}[/]" for verdict, count in counts.items() if count)
     out.print(f"{told}; {time.monotonic() - began:.0f} s at scale {scale}, seed {seed}")
-    for path in draw(item.name, item.title, outcome.panels, folder):
-        out.print(f"figure: {path}", markup=False)
+    if folder is not None:
+        for path in draw(item.name, item.title, outcome.panels, folder):
+            out.print(f"figure: {path}", markup=False)
     return outcome
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace import extras
 from headrace.experiments.experiment import Panel, Series
 
 #: Distinct also for people who do not see all colours (Okabe and Ito).
@@ -29,9 +30,15 @@ LOOK: Any = {
 }
 
 
+def check_drawing() -> None:
+    """Raise HostFault if the package that draws is not installed."""
+    extras.load("matplotlib", "experiments", "drawing figures")
+
+
 def draw(name: str, title: str, panels: Sequence[Panel], folder: Path) -> tuple[Path, Path]:
-    """Write `<name>.png` and `<name>.svg` into a folder; returns both paths."""
-    import matplotlib  # takes half a second, so only those who draw pay
+    """Write `<name>.png` and `<name>.svg` into a folder and return both paths; needs the extra `experiments`."""
+    check_drawing()
+    import matplotlib  # takes half a second, so only when something is drawn
 
     matplotlib.use("Agg")
     from matplotlib import pyplot

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import RunError
+from headrace import extras
 
 
 class Store:
@@ -44,13 +44,7 @@ class Store:
         if not self._is_postgres:
             Path(self._place).parent.mkdir(parents=True, exist_ok=True)
             return sqlite3.connect(self._place, timeout=30, isolation_level=None)
-        try:
-            import psycopg
-        except ImportError as error:
-            raise RunError(
-                "PostgreSQL needs the package psycopg", hint='pip install "psycopg[binary]", or keep alarms in a file'
-            ) from error
-        return psycopg.connect(self._place)
+        return extras.load("psycopg", "postgres", "a database in PostgreSQL").connect(self._place)
 
 
 class Work:

@@ -6,7 +6,6 @@ a fault; until then the client connects again by itself.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +16,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from headrace import extras
 from headrace.catalog.definitions import Connector
 from headrace.connectors.options import duration, require
-from headrace.errors import HostFault, QueryError, SinkFault, SourceFault
+from headrace.errors import QueryError, SinkFault, SourceFault
 from headrace.model.time import SECOND
 
 _LOG = logging.getLogger(__name__)
@@ -66,11 +66,8 @@ def place(connector: Connector) -> Place:
 
 
 def library(module: str = "confluent_kafka") -> ModuleType:
-    """The client library; HostFault if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise HostFault("KAFKA needs the package confluent-kafka", hint="pip install confluent-kafka") from error
+    """Return the client library; HostFault if it is not installed."""
+    return extras.load(module, "kafka", "KAFKA")
 
 
 @dataclass(frozen=True, slots=True)

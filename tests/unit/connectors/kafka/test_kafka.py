@@ -25,6 +25,7 @@ from headrace.connectors.kafka.limit import cut
 from headrace.connectors.kafka.source import KafkaSource, check_kafka
 from headrace.connectors.kinds import check_sink, check_source
 from headrace.errors import HostFault, NameFault, QueryError, SourceFault, TypeFault
+from headrace.extras import install_command
 from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import Between, at_least, at_most, equal, less, more, unequal
 from headrace.model.patterns.pattern import STAMP, Pattern, pattern
@@ -400,7 +401,7 @@ def test_without_the_client_the_statement_says_what_to_install(monkeypatch: pyte
     )
     with pytest.raises(HostFault, match="needs the package confluent-kafka") as caught:
         check_kafka(stream)
-    assert caught.value.hint == "pip install confluent-kafka"
+    assert caught.value.hint == install_command("kafka")
 
 
 def test_further_options_go_to_the_client() -> None:
