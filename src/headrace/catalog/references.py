@@ -9,16 +9,8 @@ from functools import lru_cache
 from sqlglot import exp
 
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import (
-    CreateQuery,
-    Detection,
-    RowsClause,
-    Select,
-    WhileClause,
-    pace_of,
-    unions_of,
-    window_of,
-)
+from headrace.language.syntax.clauses import RowsClause, WhileClause, pace_of, unions_of, window_of
+from headrace.language.syntax.statements import CreateQuery, Detection, Select
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,26 +13,7 @@ from rich.markup import escape
 from headrace.cli.output import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
-from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, SwitchRule
-from headrace.language.syntax.statements import (
-    Alter,
-    AlterPromises,
-    CreateAggregate,
-    CreateEvent,
-    CreateQuery,
-    CreateStream,
-    CreateTable,
-    CreateView,
-    Describe,
-    Detection,
-    Drop,
-    Explain,
-    Select,
-    Show,
-    Split,
-    Tell,
-)
-from headrace.language.syntax.stints import TurnQuery
+from headrace.language.syntax import rules, statements, stints
 from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]
@@ -74,28 +55,28 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
     before, unnamed = "", 0
     for statement in parse(text):
         match statement:
-            case CreateQuery(name=name) | CreateRule(name=name):
+            case statements.CreateQuery(name=name) | rules.CreateRule(name=name):
                 title = name.text
-            case Select() | Explain():
+            case statements.Select() | statements.Explain():
                 unnamed += 1
                 title = f"query {unnamed}"
             case (
-                CreateStream()
-                | CreateTable()
-                | CreateAggregate()
-                | CreateView()
-                | CreateEvent()
-                | DeclareEvent()
-                | CreateSink()
-                | SwitchRule()
-                | Detection()
-                | Split()
-                | Drop()
-                | Show()
-                | Describe()
+                statements.CreateStream()
+                | statements.CreateTable()
+                | statements.CreateAggregate()
+                | statements.CreateView()
+                | statements.CreateEvent()
+                | rules.DeclareEvent()
+                | rules.CreateSink()
+                | rules.SwitchRule()
+                | statements.Detection()
+                | statements.Split()
+                | statements.Drop()
+                | statements.Show()
+                | statements.Describe()
             ):
                 continue
-            case Alter() | AlterPromises() | Tell() | TurnQuery():
+            case statements.Alter() | statements.AlterPromises() | statements.Tell() | stints.TurnQuery():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -21,7 +21,7 @@ from headrace.language.read.pace import HINT as PACE_HINT
 from headrace.language.read.pace import read_pace
 from headrace.language.read.windows import read_window
 from headrace.language.reader import no_type, span_of
-from headrace.language.syntax.statements import FollowingClause, MannerClause, PaceClause
+from headrace.language.syntax.clauses import FollowingClause, MannerClause, PaceClause
 
 #: What sqlglot must parse by itself because its arguments are not a plain list.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")

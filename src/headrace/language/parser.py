@@ -18,23 +18,9 @@ from headrace.language.read.rules import read_declared, read_enabling, read_rule
 from headrace.language.read.stints import read_switch, read_turn
 from headrace.language.read.views import read_split
 from headrace.language.reader import Reader
+from headrace.language.syntax import rules, statements
 from headrace.language.syntax.names import ConnectorClause, Name
-from headrace.language.syntax.rules import DeclareEvent
-from headrace.language.syntax.statements import (
-    Alter,
-    AlterPromises,
-    CreateEvent,
-    CreateQuery,
-    CreateView,
-    Describe,
-    Detection,
-    Drop,
-    Explain,
-    Select,
-    Show,
-    Statement,
-    Tell,
-)
+from headrace.language.syntax.statements import Statement
 
 _STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE",
@@ -102,7 +88,7 @@ def _read(reader: Reader, offset: int) -> Statement:
             return _create(reader, offset)
         case "SELECT" | "WITH" | "(":
             select, span, sinks = _query(reader)
-            return Select(reader.text, offset, select, span, sinks)
+            return statements.Select(reader.text, offset, select, span, sinks)
         case "DETECT":
             reader.position += 1
             return read_detection(reader, offset)
@@ -122,7 +108,7 @@ def _read(reader: Reader, offset: int) -> Statement:
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":
             reader.position += 1
-            return Describe(reader.text, offset, reader.dotted())
+            return statements.Describe(reader.text, offset, reader.dotted())
         case "EXPLAIN":
             return _explain(reader, offset)
         case other:
@@ -153,22 +139,22 @@ def _create(reader: Reader, offset: int) -> Statement:
         "AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]"
     )
     select, span, sinks = _query(reader)
-    return CreateQuery(
+    return statements.CreateQuery(
         reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, switch
     )
 
 
-def _view(reader: Reader, offset: int, or_replace: bool) -> CreateView:
+def _view(reader: Reader, offset: int, or_replace: bool) -> statements.CreateView:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the view's name")
     reader.expect("AS", hint="CREATE VIEW name AS SELECT ...")
     select, span, sinks = _query(reader)
     if sinks:
         raise SyntaxFault("a view writes nothing, so it has no INTO", span=sinks[0].span, hint="use CREATE QUERY")
-    return CreateView(reader.text, offset, name, select, span, or_replace, if_not_exists)
+    return statements.CreateView(reader.text, offset, name, select, span, or_replace, if_not_exists)
 
 
-def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent | DeclareEvent:
+def _event(reader: Reader, offset: int, or_replace: bool) -> statements.CreateEvent | rules.DeclareEvent:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the event's name")
     if reader.word() == "(":
@@ -177,17 +163,17 @@ def _event(reader: Reader, offset: int, or_replace: bool) -> CreateEvent | Decla
         "AS",
         hint="CREATE EVENT name AS SELECT ..., or CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x",
     )
-    body: Select | Detection
+    body: statements.Select | statements.Detection
     if reader.word() in ("SELECT", "WITH"):
         select, span, sinks = _query(reader)
         if sinks:
             raise SyntaxFault(
                 "an event writes nothing, so it has no INTO", span=sinks[0].span, hint="read it with CREATE QUERY"
             )
-        body = Select(reader.text, offset, select, span, ())
+        body = statements.Select(reader.text, offset, select, span, ())
     else:
         body = read_detection(reader, offset)
-    return CreateEvent(reader.text, offset, name, body, or_replace, if_not_exists)
+    return statements.CreateEvent(reader.text, offset, name, body, or_replace, if_not_exists)
 
 
 def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]:
@@ -203,7 +189,7 @@ def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]
     return select, Span(tokens[0].start, tokens[-1].end + 1), tuple(sinks)
 
 
-def _alter(reader: Reader, offset: int) -> Alter | AlterPromises:
+def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPromises:
     reader.expect("ALTER")
     query = None
     if not reader.accept("SYSTEM"):
@@ -211,17 +197,17 @@ def _alter(reader: Reader, offset: int) -> Alter | AlterPromises:
         query = reader.name("the query's name")
     reader.expect("SET")
     if query is not None and reader.word() == "(":
-        return AlterPromises(reader.text, offset, query, *read_promises(reader))
+        return statements.AlterPromises(reader.text, offset, query, *read_promises(reader))
     setting = reader.name("the name of a setting")
     reader.accept("=")
     span = reader.here()
     value = reader.option()
     if value is None:
         reader.fail("expected a value", hint="strategy = 'bfs'")
-    return Alter(reader.text, offset, query, setting, Name(str(value), span))
+    return statements.Alter(reader.text, offset, query, setting, Name(str(value), span))
 
 
-def _tell(reader: Reader, offset: int) -> Tell:
+def _tell(reader: Reader, offset: int) -> statements.Tell:
     intent: Literal["ASSUME", "DESIRE", "DEMAND"] = (
         "ASSUME" if reader.accept("ASSUME") else "DESIRE" if reader.accept("DESIRE") else "DEMAND"
     )
@@ -237,28 +223,30 @@ def _tell(reader: Reader, offset: int) -> Tell:
             "one condition is enough", span=Span(tokens[0].start, tokens[-1].end + 1), hint="join its parts with AND"
         )
     duration = reader.duration() if reader.accept("FOR") else None
-    return Tell(reader.text, offset, intent, query, condition[0], Span(tokens[0].start, tokens[-1].end + 1), duration)
+    return statements.Tell(
+        reader.text, offset, intent, query, condition[0], Span(tokens[0].start, tokens[-1].end + 1), duration
+    )
 
 
-def _drop(reader: Reader, offset: int) -> Drop:
+def _drop(reader: Reader, offset: int) -> statements.Drop:
     reader.expect("DROP")
     for kind in _DROPPED:
         # a view or an event is a query without sinks
         if reader.accept(kind) or (kind == "QUERY" and (reader.accept("VIEW") or reader.accept("EVENT"))):
             if_exists = reader.accept("IF", "EXISTS")
-            return Drop(reader.text, offset, kind, reader.name(), if_exists)
+            return statements.Drop(reader.text, offset, kind, reader.name(), if_exists)
     reader.fail("expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE or AGGREGATE")
 
 
-def _show(reader: Reader, offset: int) -> Show:
+def _show(reader: Reader, offset: int) -> statements.Show:
     reader.expect("SHOW")
     for what in _SHOWN:
         if reader.accept(what):
-            return Show(reader.text, offset, what)
+            return statements.Show(reader.text, offset, what)
     reader.fail(f"expected {', '.join(_SHOWN[:-1])} or {_SHOWN[-1]}", hint=did_you_mean(reader.word(), _SHOWN))
 
 
-def _explain(reader: Reader, offset: int) -> Explain:
+def _explain(reader: Reader, offset: int) -> statements.Explain:
     reader.expect("EXPLAIN")
     analyze = reader.accept("ANALYZE")
     capacity = (
@@ -277,4 +265,4 @@ def _explain(reader: Reader, offset: int) -> Explain:
         target, _, _ = _query(reader)
     else:
         target = reader.name("a SELECT or the name of a query")
-    return Explain(reader.text, offset, target, "json" if json else "text", analyze, capacity)
+    return statements.Explain(reader.text, offset, target, "json" if json else "text", analyze, capacity)

@@ -13,24 +13,9 @@ from headrace.model.schema import TS, Field, Schema
 from headrace.model.suppression import Standing
 from headrace.model.types import Type
 from headrace.model.window import Extent, While
+from headrace.plan import nodes
 from headrace.plan.explain import describe
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-)
+from headrace.plan.nodes import Node
 from headrace.plan.traversal import walk, window_expressions
 
 
@@ -47,33 +32,33 @@ def check(node: Node) -> None:
 
 def _faults(node: Node) -> Iterator[str]:
     match node:
-        case Scan() | Distinct() | Order():
+        case nodes.Scan() | nodes.Distinct() | nodes.Order():
             pass
-        case Filter(input=below, predicate=predicate):
+        case nodes.Filter(input=below, predicate=predicate):
             yield from _predicate_faults(predicate, below.schema)
-        case Project(input=below, columns=columns):
+        case nodes.Project(input=below, columns=columns):
             for _, expr in columns:
                 yield from _faults_of(expr, below.schema)
-        case Union(inputs=nodes) | Pace(inputs=nodes):
-            if any(other.schema != nodes[0].schema for other in nodes[1:]):
+        case nodes.Union(inputs=united) | nodes.Pace(inputs=united):
+            if any(other.schema != united[0].schema for other in united[1:]):
                 yield "inputs of a union differ in schema"
-        case Join(left_extent=left, right_extent=right):
+        case nodes.Join(left_extent=left, right_extent=right):
             yield from _join_faults(node)
             yield from _extent_faults(left, node.left.schema)
             yield from _extent_faults(right, node.right.schema)
-        case SequenceJoin():
+        case nodes.SequenceJoin():
             yield from _join_faults(node)
-        case Impute(input=below, value=value, keys=keys):
+        case nodes.Impute(input=below, value=value, keys=keys):
             for expr in (value, *keys):
                 yield from _faults_of(expr, below.schema)
-        case Suppress(input=below, by=by, rule=rule):
+        case nodes.Suppress(input=below, by=by, rule=rule):
             for expr in (*by, *((rule.action,) if isinstance(rule, Standing) else ())):
                 yield from _faults_of(expr, below.schema)
-        case TableJoin():
+        case nodes.TableJoin():
             yield from _table_join_faults(node)
-        case Detect():
+        case nodes.Detect():
             yield from _detect_faults(node)
-        case Aggregate(input=below, window=window, keys=keys, calls=calls):
+        case nodes.Aggregate(input=below, window=window, keys=keys, calls=calls):
             arguments = tuple(call.arg for call in calls if call.arg is not None)
             for expr in (*(expr for _, expr in keys), *arguments, *window_expressions(window)):
                 yield from _faults_of(expr, below.schema)
@@ -84,7 +69,7 @@ def _faults(node: Node) -> Iterator[str]:
         yield f"column names are not unique: {', '.join(names)}"
 
 
-def _join_faults(join: Join | SequenceJoin) -> Iterator[str]:
+def _join_faults(join: nodes.Join | nodes.SequenceJoin) -> Iterator[str]:
     if len(join.right_names) != len(join.right.schema):
         yield "there must be one name for each column of the right input"
         return  # without it there is no schema to go on with
@@ -97,7 +82,7 @@ def _join_faults(join: Join | SequenceJoin) -> Iterator[str]:
         yield from _predicate_faults(join.residual, join.schema)
 
 
-def _table_join_faults(join: TableJoin) -> Iterator[str]:
+def _table_join_faults(join: nodes.TableJoin) -> Iterator[str]:
     if len(join.table_names) != len(join.table_schema):
         yield "there must be one name for each column of the table"
         return
@@ -112,7 +97,7 @@ def _table_join_faults(join: TableJoin) -> Iterator[str]:
         yield from _predicate_faults(join.residual, join.schema)
 
 
-def _detect_faults(node: Detect) -> Iterator[str]:
+def _detect_faults(node: nodes.Detect) -> Iterator[str]:
     for part, keys in zip(node.parts, node.keys, strict=True):
         for key in keys:
             yield from _faults_of(key, part.schema)

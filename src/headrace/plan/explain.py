@@ -11,24 +11,8 @@ from headrace.model.schema import Schema
 from headrace.model.suppression import format_suppression
 from headrace.model.time import format_duration, format_instant
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    FunctionArchive,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-)
+from headrace.plan import nodes
+from headrace.plan.nodes import Node
 from headrace.plan.traversal import outline
 
 
@@ -45,41 +29,41 @@ def as_json(node: Node) -> str:
 def describe(node: Node) -> str:
     """Say in one line what a node does, without its inputs."""
     match node:
-        case Scan(name=name, schema=schema):
+        case nodes.Scan(name=name, schema=schema):
             return f"Scan {name} ({_names(schema)})"
-        case Filter(predicate=predicate):
+        case nodes.Filter(predicate=predicate):
             return f"Filter {format_expr(predicate)}"
-        case Project(columns=columns):
+        case nodes.Project(columns=columns):
             return f"Project {_named(columns)}"
-        case Union():
+        case nodes.Union():
             return "Union"
-        case Pace(tolerance=tolerance, share=share, service=service, late=late):
+        case nodes.Pace(tolerance=tolerance, share=share, service=service, late=late):
             work = f" SERVICE {format_duration(service)}" if service else ""
             return f"{'Late of pace' if late else 'Pace'} {format_duration(tolerance)} CUT {share:g}{work}"
-        case Join():
+        case nodes.Join():
             return _describe_join(node)
-        case SequenceJoin():
+        case nodes.SequenceJoin():
             return _describe_sequence(node)
-        case Impute(name=name, value=value, keys=imputed_by, archive=archive):
+        case nodes.Impute(name=name, value=value, keys=imputed_by, archive=archive):
             by = ", ".join(map(format_expr, imputed_by))
             source = (
                 f"python:{archive.target}"
-                if isinstance(archive, FunctionArchive)
+                if isinstance(archive, nodes.FunctionArchive)
                 else f"{archive.table}.{format_name(archive.column)}"
             )
             return f"Impute {format_expr(value)} AS {format_name(name)} USING {source} BY {by}"
-        case TableJoin(table=table, kind=kind, keys=keys, residual=residual, table_names=names):
+        case nodes.TableJoin(table=table, kind=kind, keys=keys, residual=residual, table_names=names):
             on = ", ".join(f"{format_expr(expr)} = {format_name(column)}" for expr, column in keys)
             return f"TableJoin {kind} {table}{_clause(' ON ', on)}{_residual(residual)} AS ({', '.join(map(format_name, names))})"
-        case Aggregate(window=window, keys=groups, calls=calls):
+        case nodes.Aggregate(window=window, keys=groups, calls=calls):
             return f"Aggregate {format_window(window)}{_clause(' BY ', _named(groups))}{_clause(' COMPUTE ', ', '.join(map(_call, calls)))}"
-        case Distinct(span=span):
+        case nodes.Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
-        case Suppress(by=by, rule=rule):
+        case nodes.Suppress(by=by, rule=rule):
             return f"Suppress {format_suppression(rule)}{_clause(' BY ', ', '.join(map(format_expr, by)))}"
-        case Order():
+        case nodes.Order():
             return "Order"
-        case Detect(event=event, context=context, keys=keys, conditions=conditions):
+        case nodes.Detect(event=event, context=context, keys=keys, conditions=conditions):
             by = ", ".join(" = ".join(map(format_expr, each)) for each in zip(*keys, strict=True))
             tested = " AND ".join(map(format_expr, conditions))
             return f"Detect {format_event(event)}{_clause(' BY ', by)}{_clause(' IF ', tested)} CONTEXT {format_context(context)}"
@@ -103,19 +87,19 @@ def format_window(window: Window) -> str:
             return f"[{_partition(by)}WHILE {format_expr(predicate)}]"
 
 
-def _describe_sequence(join: SequenceJoin) -> str:
+def _describe_sequence(join: nodes.SequenceJoin) -> str:
     what = f"SequenceJoin {join.mode}{' inclusive' if join.inclusive else ''} {_extent(Extent(span=join.span))}"
     return f"{what}{_clause(' ON ', _equalities(join))}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
 
 
-def _describe_join(join: Join) -> str:
+def _describe_join(join: nodes.Join) -> str:
     on = _equalities(join)
     extents = f" {_extent(join.left_extent)} {_extent(join.right_extent)}"
     manner = "" if join.manner == "plain" else f" {join.manner}"
     return f"Join{manner} {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
 
 
-def _equalities(join: Join | SequenceJoin) -> str:
+def _equalities(join: nodes.Join | nodes.SequenceJoin) -> str:
     return ", ".join(f"{format_expr(mine)} = {format_expr(theirs)}" for mine, theirs in join.keys)
 
 

@@ -5,8 +5,7 @@ Every node has `schema`, its visible columns; names are unique. Timestamps trave
 
 from __future__ import annotations
 
-from typing import Literal as OneOf
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -18,9 +17,9 @@ from headrace.model.suppression import Suppression
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Window
 
-JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
-SequenceMode: TypeAlias = OneOf["recent", "chronicle"]
-Manner: TypeAlias = OneOf["plain", "thrifty", "impatient"]
+JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
+SequenceMode: TypeAlias = Literal["recent", "chronicle"]
+Manner: TypeAlias = Literal["plain", "thrifty", "impatient"]
 
 
 class Scan(Struct, frozen=True, tag="scan"):
@@ -139,7 +138,7 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
     input: Node
     table: str
     table_schema: Schema
-    kind: OneOf["inner", "left"]
+    kind: Literal["inner", "left"]
     keys: tuple[tuple[Expr, str], ...]
     residual: Expr | None
     table_names: tuple[str, ...]

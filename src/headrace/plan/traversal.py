@@ -10,24 +10,8 @@ from msgspec.structs import replace
 from headrace.model.expressions.expression import Expr
 from headrace.model.suppression import Standing
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-    inputs,
-)
+from headrace.plan import nodes
+from headrace.plan.nodes import Node, inputs
 
 C = TypeVar("C")
 Rebuild = Callable[[tuple[Node, ...]], Node]
@@ -64,17 +48,26 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
     if all(old is fresh for old, fresh in zip(inputs(node), new, strict=True)):
         return node
     match node:
-        case Scan():
+        case nodes.Scan():
             return node
-        case Union():
-            return Union(new)
-        case Detect():
+        case nodes.Union():
+            return nodes.Union(new)
+        case nodes.Detect():
             return replace(node, parts=new)
-        case Pace():
+        case nodes.Pace():
             return replace(node, inputs=new)
-        case Join() | SequenceJoin():
+        case nodes.Join() | nodes.SequenceJoin():
             return replace(node, left=new[0], right=new[1])
-        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Suppress() | Order():
+        case (
+            nodes.Filter()
+            | nodes.Project()
+            | nodes.TableJoin()
+            | nodes.Impute()
+            | nodes.Aggregate()
+            | nodes.Distinct()
+            | nodes.Suppress()
+            | nodes.Order()
+        ):
             return replace(node, input=new[0])
 
 
@@ -88,36 +81,36 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         return None if old is None else replace(old, by=tuple(map(change, old.by)))
 
     match node:
-        case Scan() | Union() | Pace() | Distinct() | Order():
+        case nodes.Scan() | nodes.Union() | nodes.Pace() | nodes.Distinct() | nodes.Order():
             return node
-        case Detect(keys=parts, conditions=conditions):
+        case nodes.Detect(keys=parts, conditions=conditions):
             changed_keys = tuple(tuple(map(change, part)) for part in parts)
             return replace(node, keys=changed_keys, conditions=tuple(map(change, conditions)))
-        case Filter(input=below, predicate=predicate):
-            return Filter(below, change(predicate))
-        case Project(input=below, columns=columns):
-            return Project(below, tuple((name, change(expr)) for name, expr in columns))
-        case Join(keys=keys, residual=residual, left_extent=left, right_extent=right):
+        case nodes.Filter(input=below, predicate=predicate):
+            return nodes.Filter(below, change(predicate))
+        case nodes.Project(input=below, columns=columns):
+            return nodes.Project(below, tuple((name, change(expr)) for name, expr in columns))
+        case nodes.Join(keys=keys, residual=residual, left_extent=left, right_extent=right):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(
                 node, keys=pairs, residual=optional(residual), left_extent=extent(left), right_extent=extent(right)
             )
-        case SequenceJoin(keys=keys, residual=residual):
+        case nodes.SequenceJoin(keys=keys, residual=residual):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(node, keys=pairs, residual=optional(residual))
-        case Impute(value=value, keys=looked_up):
+        case nodes.Impute(value=value, keys=looked_up):
             return replace(node, value=change(value), keys=tuple(map(change, looked_up)))
-        case Suppress(by=by, rule=rule):
+        case nodes.Suppress(by=by, rule=rule):
             ruled = replace(rule, action=change(rule.action)) if isinstance(rule, Standing) else rule
             return replace(node, by=tuple(map(change, by)), rule=ruled)
-        case TableJoin(keys=table_keys, residual=residual):
+        case nodes.TableJoin(keys=table_keys, residual=residual):
             return replace(
                 node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual)
             )
-        case Aggregate(input=below, window=window, keys=groups, calls=calls):
+        case nodes.Aggregate(input=below, window=window, keys=groups, calls=calls):
             named = tuple((name, change(expr)) for name, expr in groups)
             changed = tuple(AggregateCall(call.name, call.function, optional(call.arg), call.type) for call in calls)
-            return Aggregate(below, _replace_in_window(window, change), named, changed)
+            return nodes.Aggregate(below, _replace_in_window(window, change), named, changed)
 
 
 def window_expressions(window: Window) -> tuple[Expr, ...]:

@@ -9,6 +9,19 @@ from sqlglot import exp
 
 from headrace.errors import HeadraceError, Span, SyntaxFault
 from headrace.language.parser import parse
+from headrace.language.syntax.clauses import (
+    LandmarkClause,
+    NowClause,
+    RangeClause,
+    RowsClause,
+    SessionClause,
+    UnboundedClause,
+    WhileClause,
+    WindowClause,
+    following_of,
+    unions_of,
+    window_of,
+)
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import (
     CreateAggregate,
@@ -19,21 +32,10 @@ from headrace.language.syntax.statements import (
     Describe,
     Drop,
     Explain,
-    LandmarkClause,
-    NowClause,
-    RangeClause,
-    RowsClause,
     Select,
-    SessionClause,
     Show,
     Split,
     Statement,
-    UnboundedClause,
-    WhileClause,
-    WindowClause,
-    following_of,
-    unions_of,
-    window_of,
 )
 from headrace.model.schema import Schema
 from headrace.model.time import HOUR, MILLISECOND, MINUTE, SECOND, parse_instant

@@ -9,8 +9,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import Span, SyntaxFault
 from headrace.language.reader import Reader, span_of
+from headrace.language.syntax.clauses import ImputeClause
 from headrace.language.syntax.names import Name
-from headrace.language.syntax.statements import ImputeClause
 
 HINT = "IMPUTE(speed USING table ON id = table.id DEFAULT 0), or IMPUTE(speed USING 'python:module:function' ON id)"
 

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import Span, SyntaxFault
 from headrace.language.reader import Reader
-from headrace.language.syntax.statements import PaceClause
+from headrace.language.syntax.clauses import PaceClause
 
 HINT = "WITH PACE ON MAX(a.at, b.at) 1 MINUTE [CUT 0.5] [SERVICE 1 SECOND], or WITH PACE ON rowtime 1 MINUTE"
 

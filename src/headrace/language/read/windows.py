@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token
 from headrace.errors import Span, SyntaxFault
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader, span_of
-from headrace.language.syntax.statements import (
+from headrace.language.syntax.clauses import (
     LandmarkClause,
     NowClause,
     RangeClause,

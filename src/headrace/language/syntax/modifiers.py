@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal as OneOf
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
 from headrace.errors import Span
 
-Kind: TypeAlias = OneOf["diff", "rdiff", "slope", "wdiff", "wrdiff", "wslope"]
+Kind: TypeAlias = Literal["diff", "rdiff", "slope", "wdiff", "wrdiff", "wslope"]
 #: Which of two tuples other columns are taken from.
-Profile: TypeAlias = OneOf["old", "new"]
+Profile: TypeAlias = Literal["old", "new"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The statements of the language and the windows of a FROM item, as the parser reads them.
+"""The statements of the language, as the parser reads them.
 
 Positions (`Span`) count from the start of the statement's own `text`; `offset` says where that text starts in what was given to `parse`.
 """
@@ -6,8 +6,7 @@ Positions (`Span`) count from the start of the statement's own `text`; `offset` 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal as OneOf
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
@@ -29,7 +28,7 @@ class CreateStream:
     offset: int
     name: Name
     columns: Schema | None
-    timing: OneOf["EXTERNAL", "INTERNAL", "LATENT"]
+    timing: Literal["EXTERNAL", "INTERNAL", "LATENT"]
     time_column: Name | None
     skew_us: int
     connector: ConnectorClause
@@ -170,7 +169,7 @@ class Drop:
 
     text: str
     offset: int
-    kind: OneOf["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
+    kind: Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
     name: Name
     if_exists: bool
 
@@ -203,7 +202,7 @@ class Tell:
 
     text: str
     offset: int
-    intent: OneOf["ASSUME", "DESIRE", "DEMAND"]
+    intent: Literal["ASSUME", "DESIRE", "DEMAND"]
     query: Name
     condition: exp.Expr
     span: Span  # of the condition
@@ -216,7 +215,7 @@ class Show:
 
     text: str
     offset: int
-    what: OneOf[
+    what: Literal[
         "STREAMS",
         "TABLES",
         "QUERIES",
@@ -246,7 +245,7 @@ class Explain:
     text: str
     offset: int
     target: Name | exp.Expr
-    form: OneOf["text", "json"]
+    form: Literal["text", "json"]
     analyze: bool
     capacity: bool = False
 
@@ -274,147 +273,3 @@ Statement: TypeAlias = (
     | Describe
     | Explain
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RangeClause:
-    """[RANGE size], [RANGE size SLIDE slide], [RANGE size SLIDE TUPLE]; spans in microseconds."""
-
-    size: int
-    slide: int | None
-    per_tuple: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class RowsClause:
-    """[ROWS size], [PARTITION BY by ROWS size SLIDE slide]; SLIDE TUPLE is a slide of 1."""
-
-    size: int
-    slide: int | None
-    by: tuple[exp.Expr, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class SessionClause:
-    """[SESSION gap]."""
-
-    gap: int
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class LandmarkClause:
-    """[LANDMARK FROM start SLIDE slide]."""
-
-    start: int
-    slide: int | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class NowClause:
-    """[NOW]."""
-
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class UnboundedClause:
-    """[UNBOUNDED], [UNBOUNDED SLIDE slide]."""
-
-    slide: int | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class WhileClause:
-    """[WHILE predicate], [PARTITION BY by WHILE predicate]."""
-
-    predicate: exp.Expr
-    by: tuple[exp.Expr, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class FollowingClause:
-    """FOLLOWING RECENT | CHRONICLE [INCLUSIVE] after the condition of a JOIN."""
-
-    mode: OneOf["recent", "chronicle"]
-    inclusive: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class MannerClause:
-    """THRIFTY or IMPATIENT before JOIN: what the join tells those before it."""
-
-    manner: OneOf["thrifty", "impatient"]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class PaceClause:
-    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] [SERVICE duration] after a UNION; `columns` is empty for rowtime alone."""
-
-    columns: tuple[exp.Column, ...]
-    tolerance: int
-    share: float | None
-    service: int
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ImputeClause:
-    """IMPUTE(value USING table[.column] [ON conditions] [DEFAULT default]), or USING 'python:module:function' ON keys."""
-
-    value: exp.Expr
-    table: exp.Table | None
-    column: str | None
-    target: str | None
-    on: tuple[exp.Expr, ...]
-    default: exp.Expr | None
-    span: Span
-    archive: Span
-
-
-WindowClause: TypeAlias = (
-    RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
-)
-
-
-def window_of(item: exp.Expr) -> WindowClause | None:
-    """The window written after a table or sub-query of FROM."""
-    clause: WindowClause | None = item.meta.get("window")
-    return clause
-
-
-def following_of(join: exp.Expr) -> FollowingClause | None:
-    """What is written after the condition of a JOIN whose second item follows the first."""
-    clause: FollowingClause | None = join.meta.get("following")
-    return clause
-
-
-def impute_of(call: exp.Expr) -> ImputeClause | None:
-    """What a call of IMPUTE says."""
-    clause: ImputeClause | None = call.meta.get("impute")
-    return clause
-
-
-def manner_of(join: exp.Expr) -> MannerClause | None:
-    """What is written before JOIN about how the join speaks."""
-    clause: MannerClause | None = join.meta.get("manner")
-    return clause
-
-
-def pace_of(union: exp.Expr) -> PaceClause | None:
-    """The pace of a UNION, written after its last part; of a union in FROM it hangs on the first item."""
-    clause: PaceClause | None = union.meta.get("pace")
-    return clause
-
-
-def unions_of(item: exp.Expr) -> tuple[exp.Expr, ...]:
-    """The further items of `FROM item UNION b UNION c`."""
-    further: tuple[exp.Expr, ...] = item.meta.get("unions", ())
-    return further

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
-from typing import Literal as OneOf
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,8 @@ KEY = "__key"
 #: So many candidate pairs are looked at in one go, whatever the size of the result.
 PAIRS_AT_ONCE = 1 << 20
 
-JoinKind: TypeAlias = OneOf["inner", "left", "right", "full"]
-Manner: TypeAlias = OneOf["plain", "thrifty", "impatient"]
+JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
+Manner: TypeAlias = Literal["plain", "thrifty", "impatient"]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Array: TypeAlias = npt.NDArray[Any]

@@ -7,7 +7,7 @@ precede it is missing; it waits for nothing else. Left tuples are kept as long a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal as OneOf
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -37,7 +37,7 @@ from headrace.operators.order.held_back import Pending
 class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
     """The fields mean what `plan.nodes.SequenceJoin` says; port 0 is the left one."""
 
-    mode: OneOf["recent", "chronicle"]
+    mode: Literal["recent", "chronicle"]
     inclusive: bool
     left: Schema
     right: Schema

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
+import typing
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal as OneOf
 
 import numpy as np
 import polars as pl
@@ -30,7 +30,7 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
 
     rows: bytes
     schema: Schema
-    kind: OneOf["inner", "left"]
+    kind: typing.Literal["inner", "left"]
     keys: tuple[tuple[Expr, str], ...]
     residual: Expr | None
     table_names: tuple[str, ...]

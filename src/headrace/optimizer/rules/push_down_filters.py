@@ -15,23 +15,8 @@ from headrace.model.schema import HIDDEN, TS
 from headrace.model.types import Type
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_narrowed_scan
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-)
+from headrace.plan import nodes
+from headrace.plan.nodes import Node
 from headrace.plan.traversal import Rebuild, descend, replace_inputs
 
 Terms = tuple[Expr, ...]
@@ -55,43 +40,43 @@ def push_down_filters(plan: Node) -> Node:
 def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Which of the terms above (and within) a node go to its inputs, and how the node looks afterwards."""
     match node:
-        case Scan():
+        case nodes.Scan():
             return (), _keep(node, terms)
-        case Filter(predicate=predicate):
+        case nodes.Filter(predicate=predicate):
             return ((*conjuncts(predicate), *terms),), lambda new: new[0]
-        case Project():
+        case nodes.Project():
             if is_narrowed_scan(node):  # narrowing comes with reading; below it a filter saves nothing
                 return ((),), _keep(node, terms)
             by = dict(node.columns)
             return (tuple(substitute(term, by) for term in terms),), _keep(node, ())
-        case Union(inputs=nodes):
-            return (terms,) * len(nodes), _keep(node, ())
-        case Pace(inputs=nodes):  # a tuple that were dropped before would not make others late
-            return ((),) * len(nodes), _keep(node, terms)
-        case Order():
+        case nodes.Union(inputs=parts):
+            return (terms,) * len(parts), _keep(node, ())
+        case nodes.Pace(inputs=parts):  # a tuple that were dropped before would not make others late
+            return ((),) * len(parts), _keep(node, terms)
+        case nodes.Order():
             return (terms,), _keep(node, ())
-        case Distinct():
+        case nodes.Distinct():
             # Equal tuples pass or fail together, but their timestamps differ.
             down, kept = _split(terms, lambda term: columns(term).isdisjoint(HIDDEN))
             return (down,), _keep(node, kept)
-        case Aggregate():
+        case nodes.Aggregate():
             return _push_into_aggregate(node, terms)
-        case Impute(name=name):
+        case nodes.Impute(name=name):
             down, kept = _split(terms, lambda term: name not in columns(term))
             return (down,), _keep(node, kept)
-        case TableJoin():
+        case nodes.TableJoin():
             return _push_into_table_join(node, terms)
-        case Join():
+        case nodes.Join():
             return _push_into_join(node, terms)
-        case SequenceJoin():
+        case nodes.SequenceJoin():
             return _push_into_sequence(node, terms)
-        case Suppress():
+        case nodes.Suppress():
             return ((),), _keep(node, terms)  # what is filtered early would not count
-        case Detect():
+        case nodes.Detect():
             return _push_into_detect(node, terms)
 
 
-def _push_into_detect(node: Detect, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+def _push_into_detect(node: nodes.Detect, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Terms over keys drop whole histories; with any other, what is filtered early would no longer replace, take or prevent.
 
     Masks are decided before tuples are sent to where they meet, unless another part needs the same tuples anyway.
@@ -122,13 +107,13 @@ def _push_into_detect(node: Detect, terms: Terms) -> tuple[tuple[Terms, ...], Re
     return tuple(below(port) for port in range(len(node.parts))), rebuild
 
 
-def _all_masked(node: Detect, port: int, parts: Iterable[Primitive]) -> bool:
+def _all_masked(node: nodes.Detect, port: int, parts: Iterable[Primitive]) -> bool:
     """Whether a port is one part's, and no part reads the same input without a mask."""
     alike = [part for part in parts if node.parts[part.port] == node.parts[port]]
     return sum(part.port == port for part in alike) == 1 and all(part.mask is not None for part in alike)
 
 
-def _push_into_aggregate(node: Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+def _push_into_aggregate(node: nodes.Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Terms over keys drop whole groups, which no other group notices, unless a window counts tuples of several groups."""
     decidable = frozenset(name for name, expr in node.keys if _splits_windows(node.window, expr))
     down, kept = _split(terms, lambda term: columns(term) <= decidable)
@@ -145,7 +130,7 @@ def _splits_windows(window: Window, key: Expr) -> bool:
             return key in by or columns(key) <= {expr.name for expr in by if isinstance(expr, Column)}
 
 
-def _push_into_table_join(node: TableJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+def _push_into_table_join(node: nodes.TableJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """The input is preserved by a left join, so terms above it may go down, those of the join's own condition not.
 
     What an inner join need not make, it had better not make: terms that read the table become part of its condition.
@@ -159,7 +144,7 @@ def _push_into_table_join(node: TableJoin, terms: Terms) -> tuple[tuple[Terms, .
     return (down,), _keep(node if kept == own else replace(node, residual=conjunction(kept)), ())
 
 
-def _push_into_join(node: Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+def _push_into_join(node: nodes.Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Terms that read one side go there, if that side can lose the tuples.
 
     A term above the join may go to a side whose every tuple comes out by itself or paired (the preserved side, or either side of an
@@ -191,7 +176,7 @@ def _push_into_join(node: Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuil
     return ((*own_left, *above_left), to_right), _keep(rest, terms)
 
 
-def _push_into_sequence(node: SequenceJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
+def _push_into_sequence(node: nodes.SequenceJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Whatever decides whether two tuples match may go to the side that it reads; what is asked of a finished pair mostly may not.
 
     Without a left tuple another one would be the newest or the earliest, and without a right tuple a left one would not be used up. But terms over
@@ -219,7 +204,7 @@ def _push_into_sequence(node: SequenceJoin, terms: Terms) -> tuple[tuple[Terms, 
     return (to_left, to_right), _keep(rest, terms)
 
 
-def _equal_columns(node: SequenceJoin) -> tuple[Mapping[str, Expr], Mapping[str, Expr]]:
+def _equal_columns(node: nodes.SequenceJoin) -> tuple[Mapping[str, Expr], Mapping[str, Expr]]:
     """The output columns that are the same on both sides of every pair, as columns of the left and of the right input."""
     renamed = {field.name: name for name, field in zip(node.right_names, node.right.schema, strict=True)}
     left: dict[str, Expr] = {}
@@ -251,6 +236,6 @@ def _keep(node: Node, kept: Terms) -> Rebuild:
     def rebuild(new: tuple[Node, ...]) -> Node:
         predicate = conjunction(tuple(dict.fromkeys(kept)))
         rebuilt = replace_inputs(node, new)
-        return rebuilt if predicate is None else Filter(rebuilt, predicate)
+        return rebuilt if predicate is None else nodes.Filter(rebuilt, predicate)
 
     return rebuild

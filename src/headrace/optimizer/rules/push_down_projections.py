@@ -12,23 +12,8 @@ from headrace.model.expressions.expression import Expr, columns
 from headrace.model.suppression import Standing
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-)
+from headrace.plan import nodes
+from headrace.plan.nodes import Node
 from headrace.plan.traversal import Rebuild, descend, replace_inputs, window_expressions
 
 Names = frozenset[str]
@@ -50,63 +35,63 @@ def push_down_projections(plan: Node) -> Node:
 def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     """What a node needs of its inputs, and how it is rebuilt: with the needed columns at least, in their order."""
     match node:
-        case Scan(schema=schema):
+        case nodes.Scan(schema=schema):
             return (), lambda _: narrow(node, pick(schema, needed))
-        case Filter(predicate=predicate):
+        case nodes.Filter(predicate=predicate):
             return (needed | columns(predicate),), lambda new: replace_inputs(node, new)
-        case Project():
+        case nodes.Project():
             return _narrow_project(node, needed)
-        case Union(inputs=nodes) | Pace(inputs=nodes):
+        case nodes.Union(inputs=parts) | nodes.Pace(inputs=parts):
             names = pick(node.schema, needed)
-            return (frozenset(names),) * len(nodes), lambda new: replace_inputs(
+            return (frozenset(names),) * len(parts), lambda new: replace_inputs(
                 node, tuple(narrow(each, names) for each in new)
             )
-        case Suppress():
+        case nodes.Suppress():
             return _narrow_suppress(node, needed)
-        case Distinct(input=below):
+        case nodes.Distinct(input=below):
             return (frozenset(below.schema.names),), lambda new: replace_inputs(node, new)
-        case Order(input=below):
+        case nodes.Order(input=below):
             return (_whole_unless_base(below, needed),), lambda new: replace_inputs(node, new)
-        case Aggregate():
+        case nodes.Aggregate():
             return _narrow_aggregate(node, needed)
-        case Impute(input=below, name=name, value=value, keys=looked_up):
+        case nodes.Impute(input=below, name=name, value=value, keys=looked_up):
             if name not in needed:  # nobody reads what would be looked up
                 return (needed,), lambda new: new[0]
             return (_reads(needed - {name}, (value, *looked_up)),), lambda new: replace_inputs(node, new)
-        case TableJoin(input=below, keys=keys, residual=residual):
+        case nodes.TableJoin(input=below, keys=keys, residual=residual):
             read = _reads(needed, (expr for expr, _ in keys), residual)
             return (read.intersection(below.schema.names),), lambda new: replace_inputs(node, new)
-        case Join():
+        case nodes.Join():
             return _narrow_join(node, needed)
-        case SequenceJoin():
+        case nodes.SequenceJoin():
             return _narrow_sequence(node, needed)
-        case Detect():
+        case nodes.Detect():
             return _narrow_detect(node, needed)
 
 
-def _narrow_project(node: Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_project(node: nodes.Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     names = pick(node.schema, needed)
     kept = tuple((name, expr) for name, expr in node.columns if name in names)
 
     def rebuild(new: tuple[Node, ...]) -> Node:
         # This projection narrows a stream itself: another one in between would only be merged away again.
-        below = node.input if isinstance(node.input, Scan) else new[0]
-        return Project(below, kept)
+        below = node.input if isinstance(node.input, nodes.Scan) else new[0]
+        return nodes.Project(below, kept)
 
     return (_reads(frozenset(), (expr for _, expr in kept)),), rebuild
 
 
-def _narrow_aggregate(node: Aggregate, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_aggregate(node: nodes.Aggregate, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     calls = tuple(call for call in node.calls if call.name in needed)
     read = _reads(
         frozenset(), (expr for _, expr in node.keys), *(call.arg for call in calls), *window_expressions(node.window)
     )
     if _depends_on_order(node.window, calls):
         read = _whole_unless_base(node.input, read)
-    return (read,), lambda new: Aggregate(new[0], node.window, node.keys, calls)
+    return (read,), lambda new: nodes.Aggregate(new[0], node.window, node.keys, calls)
 
 
-def _narrow_suppress(node: Suppress, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_suppress(node: nodes.Suppress, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     """What is read of the newest or the oldest tuple, and what decides."""
     names = node.input.schema.names
     older = {old: name for old, name in zip(node.old_names, names, strict=False) if old in needed}
@@ -114,10 +99,10 @@ def _narrow_suppress(node: Suppress, needed: Names) -> tuple[tuple[Names, ...], 
     read = _whole_unless_base(node.input, _reads(needed.intersection(names).union(older.values()), decides))
     kept = pick(node.input.schema, read)
     old_names = (*(old for old, name in zip(node.old_names, names, strict=False) if name in kept), node.old_names[-1])
-    return (frozenset(kept),), lambda new: Suppress(narrow(new[0], kept), node.by, node.rule, old_names)
+    return (frozenset(kept),), lambda new: nodes.Suppress(narrow(new[0], kept), node.by, node.rule, old_names)
 
 
-def _narrow_join(node: Join, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_join(node: nodes.Join, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     """Join inputs are narrowed exactly, because a join remembers them."""
     above = _reads(needed, (), node.residual)
     right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
@@ -134,7 +119,7 @@ def _narrow_join(node: Join, needed: Names) -> tuple[tuple[Names, ...], Rebuild]
     return _narrow_sides(node, right_named, left, right)
 
 
-def _narrow_sequence(node: SequenceJoin, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_sequence(node: nodes.SequenceJoin, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     """Which of several left tuples is taken depends on their order; which right tuple takes it, in 'chronicle' only."""
     above = _reads(needed, (), node.residual)
     right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
@@ -149,7 +134,7 @@ def _narrow_sequence(node: SequenceJoin, needed: Names) -> tuple[tuple[Names, ..
     return _narrow_sides(node, right_named, left, right)
 
 
-def _narrow_detect(node: Detect, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_detect(node: nodes.Detect, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     """What a detection tells, tests and divides by, and what tells when its parts began; its inputs are in order."""
     outputs = tuple(output for output in node.outputs if output.name in needed) or node.outputs[-1:]
     masks = (part.mask for part in primitives(node.event) if part.mask is not None)
@@ -172,7 +157,7 @@ def _narrow_detect(node: Detect, needed: Names) -> tuple[tuple[Names, ...], Rebu
 
 
 def _narrow_sides(
-    node: Join | SequenceJoin, right_named: Mapping[str, str], left: Names, right: Names
+    node: nodes.Join | nodes.SequenceJoin, right_named: Mapping[str, str], left: Names, right: Names
 ) -> tuple[tuple[Names, ...], Rebuild]:
     left_names, right_names = pick(node.left.schema, left), pick(node.right.schema, right)
 

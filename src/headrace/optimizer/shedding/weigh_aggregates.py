@@ -24,24 +24,8 @@ from headrace.model.schema import WEIGHT, Field, Schema
 from headrace.model.streams import is_system_stream
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Landmark, Range, Sliding
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-    inputs,
-)
+from headrace.plan import nodes
+from headrace.plan.nodes import Node, inputs
 from headrace.plan.traversal import replace_inputs
 
 _W = Column(WEIGHT, Type.DOUBLE)
@@ -52,7 +36,7 @@ _SCALED = ("count", "sum", "avg", "shed_error")
 def weighted(plan: Node) -> Node:
     """The same plan with aggregates that stay right if its scans, or what comes of them, are shed by chance."""
     if (
-        isinstance(plan, Aggregate)
+        isinstance(plan, nodes.Aggregate)
         and isinstance(plan.window, Range | Landmark | Sliding)
         and any(call.function in _SCALED for call in plan.calls)
     ):
@@ -65,34 +49,42 @@ def weighted(plan: Node) -> Node:
 def _weigh(node: Node) -> Node | None:
     """The node with one more column, the last: the weight of each tuple; None if there is none to be had."""
     match node:
-        case Scan():
+        case nodes.Scan():
             return (
                 None
                 if is_system_stream(node.name)
-                else Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
+                else nodes.Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
             )
-        case Filter():
+        case nodes.Filter():
             below = _weigh(node.input)
             return None if below is None else replace(node, input=below)
-        case Project():
+        case nodes.Project():
             below = _weigh(node.input)
-            return None if below is None else Project(below, (*node.columns, (WEIGHT, _W)))
-        case TableJoin() | Impute():
+            return None if below is None else nodes.Project(below, (*node.columns, (WEIGHT, _W)))
+        case nodes.TableJoin() | nodes.Impute():
             below = _weigh(node.input)
             return None if below is None else _last(replace(node, input=below), node.schema, _W)
-        case Union():
+        case nodes.Union():
             found = [_weigh(origin) for origin in node.inputs]
             if all(one is None for one in found):
                 return None
             plain = (_ones(weighted(origin)) for origin in node.inputs)
-            return Union(tuple(other if one is None else one for one, other in zip(found, plain, strict=True)))
-        case Join():
+            return nodes.Union(tuple(other if one is None else one for one, other in zip(found, plain, strict=True)))
+        case nodes.Join():
             return _join(node)
-        case Aggregate() | Distinct() | SequenceJoin() | Detect() | Pace() | Order() | Suppress():
+        case (
+            nodes.Aggregate()
+            | nodes.Distinct()
+            | nodes.SequenceJoin()
+            | nodes.Detect()
+            | nodes.Pace()
+            | nodes.Order()
+            | nodes.Suppress()
+        ):
             return None
 
 
-def _join(node: Join) -> Node | None:
+def _join(node: nodes.Join) -> Node | None:
     """A pair counts for as many as its parts do."""
     if node.kind != "inner" or any(
         extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)
@@ -114,7 +106,7 @@ def _join(node: Join) -> Node | None:
 
 def _last(node: Node, schema: Schema, weight: Expr) -> Node:
     """The columns of a schema, then the weight."""
-    return Project(node, (*((field.name, Column(field.name, field.type)) for field in schema), (WEIGHT, weight)))
+    return nodes.Project(node, (*((field.name, Column(field.name, field.type)) for field in schema), (WEIGHT, weight)))
 
 
 def _ones(node: Node) -> Node:
@@ -122,7 +114,7 @@ def _ones(node: Node) -> Node:
     return _last(node, node.schema, Literal(1.0, Type.DOUBLE))
 
 
-def _aggregate(node: Aggregate, below: Node) -> Node:
+def _aggregate(node: nodes.Aggregate, below: Node) -> Node:
     calls: dict[tuple[str, Expr | None], AggregateCall] = {}
     taken = set(node.schema.names)
 
@@ -142,7 +134,7 @@ def _aggregate(node: Aggregate, below: Node) -> Node:
             calls[call.function, call.arg] = call
             columns.append((call.name, Column(call.name, call.type)))
     columns += [(field.name, Column(field.name, field.type)) for field in node.schema.fields[-2:]]
-    return Project(replace(node, input=below, calls=tuple(calls.values())), tuple(columns))
+    return nodes.Project(replace(node, input=below, calls=tuple(calls.values())), tuple(columns))
 
 
 def _scaled(call: AggregateCall, total: _Total) -> Expr:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
-from headrace.language.syntax.statements import (
+from headrace.language.syntax.clauses import (
     LandmarkClause,
     RangeClause,
     SessionClause,
@@ -23,6 +23,7 @@ from headrace.model.expressions.expression import FALSE, Call, Column, Expr
 from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import Rows, While, Window
+from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping, is_grouped
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expression import ExpressionBinder
@@ -35,7 +36,7 @@ from headrace.plan.binding.scope import Scope, unique
 from headrace.plan.binding.span import place
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
-from headrace.plan.nodes import Aggregate, Distinct, Filter, Node, Order, Project
+from headrace.plan.nodes import Node
 
 _CLAUSES = (
     "expressions",
@@ -78,7 +79,7 @@ def bind(
         raise NotSupported(
             "this is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
         ) from error
-    return Order(node, merge=ordered == "merge") if ordered or by_time else node
+    return nodes.Order(node, merge=ordered == "merge") if ordered or by_time else node
 
 
 def _by_time(tree: exp.Expr) -> bool:
@@ -175,7 +176,7 @@ def _with(tree: exp.Expr, env: Environment) -> Environment:
                     f"{cte.alias} has {len(node.schema)} columns, {len(columns)} names are given",
                     span=place(cte.args["alias"]),
                 )
-            node = Project(
+            node = nodes.Project(
                 node,
                 tuple((name, Column(field.name, field.type)) for name, field in zip(columns, node.schema, strict=True)),
             )
@@ -204,12 +205,12 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     modifiers = modifiers_of(select)
     if modifiers is not None and not modifiers.of_window:
         node = _consecutive(select, env, modifiers)
-        return node if distinct is None else Distinct(node, 0)
+        return node if distinct is None else nodes.Distinct(node, 0)
     grouped = modifiers is not None or is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
     source = bind_from(select, env, aggregated=grouped or distinct is not None)
     if grouped:
         node = _grouped(select, source, env, modifiers)
-        return node if distinct is None else Distinct(node, 0)
+        return node if distinct is None else nodes.Distinct(node, 0)
     return _plain(select, source, env, distinct=distinct is not None)
 
 
@@ -231,18 +232,18 @@ def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bo
     if any(isinstance(clause, RangeClause) and clause.slide is not None for clause in source.clauses):
         taken = {"window_start", "window_end"}
         keys = tuple((unique(name, taken), expr) for name, expr in columns)
-        rows = Aggregate(node, _window(source, env), keys, ())
-        return Project(
+        rows = nodes.Aggregate(node, _window(source, env), keys, ())
+        return nodes.Project(
             rows, tuple((name, Column(key, expr.type)) for (name, expr), (key, _) in zip(columns, keys, strict=True))
         )
-    return Distinct(_projected(node, columns), _distinct_span(source))
+    return nodes.Distinct(_projected(node, columns), _distinct_span(source))
 
 
 def _filtered(source: Source) -> Node:
     node = source.node
     if len(source.streams) == 1 and isinstance(source.streams[0].clause, LandmarkClause):
-        node = Filter(node, since(source.streams[0].clause.start))
-    return node if source.where is None else Filter(node, source.where)
+        node = nodes.Filter(node, since(source.streams[0].clause.start))
+    return node if source.where is None else nodes.Filter(node, source.where)
 
 
 def _distinct_span(source: Source) -> int:
@@ -274,8 +275,8 @@ def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> 
     columns = _outputs(select, source, grouping.output, grouping.star)
     having = select.args.get("having")
     condition = None if having is None else grouping.condition(having.this)
-    node: Node = Aggregate(_filtered(source), Rows(2, 1, by), grouping.keys, grouping.calls)
-    return _projected(node if condition is None else Filter(node, condition), columns)
+    node: Node = nodes.Aggregate(_filtered(source), Rows(2, 1, by), grouping.keys, grouping.calls)
+    return _projected(node if condition is None else nodes.Filter(node, condition), columns)
 
 
 def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None) -> Node:
@@ -292,10 +293,10 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
         passed = Call("coalesce", (source.where, FALSE), Type.BOOLEAN)
         conditions.insert(0, grouping.hidden_key("passed", passed))
     elif source.where is not None:
-        node = Filter(node, source.where)
-    node = Aggregate(node, window, grouping.keys, grouping.calls)
+        node = nodes.Filter(node, source.where)
+    node = nodes.Aggregate(node, window, grouping.keys, grouping.calls)
     for condition in conditions:
-        node = Filter(node, condition)
+        node = nodes.Filter(node, condition)
     return _projected(node, columns)
 
 
@@ -321,7 +322,7 @@ def _window(source: Source, env: Environment) -> Window:
 def _projected(node: Node, columns: tuple[tuple[str, Expr], ...]) -> Node:
     """A projection, unless it would change nothing."""
     same = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
-    return node if columns == same else Project(node, columns)
+    return node if columns == same else nodes.Project(node, columns)
 
 
 def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept) -> tuple[tuple[str, Expr], ...]:

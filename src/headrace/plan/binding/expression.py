@@ -12,7 +12,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.reader import no_type
-from headrace.language.syntax.statements import ImputeClause, impute_of
+from headrace.language.syntax.clauses import ImputeClause, impute_of
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Expr, Literal
 from headrace.model.expressions.functions import AGGREGATES
 from headrace.model.time import parse_duration

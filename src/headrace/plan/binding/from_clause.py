@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal as OneOf
+from typing import Literal
 
 from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
-from headrace.language.syntax.statements import (
+from headrace.language.syntax.clauses import (
     FollowingClause,
     LandmarkClause,
     MannerClause,
@@ -31,6 +31,7 @@ from headrace.model.expressions.expression import (
 )
 from headrace.model.types import Type
 from headrace.model.window import Extent
+from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expression import ExpressionBinder
 from headrace.plan.binding.from_item import Item, read_item
@@ -38,7 +39,7 @@ from headrace.plan.binding.function import apply
 from headrace.plan.binding.scope import Relation, Scope, unique
 from headrace.plan.binding.span import place
 from headrace.plan.binding.window import extent, since
-from headrace.plan.nodes import Filter, Join, JoinKind, Node, SequenceJoin, TableJoin
+from headrace.plan.nodes import Node
 
 WINDOW_HINT = "give it a window such as [RANGE 5 MINUTES], or [UNBOUNDED]"
 
@@ -63,7 +64,7 @@ class _Step:
     """One JOIN: which item joins, how, and under what names its columns come out."""
 
     item: Item
-    kind: JoinKind
+    kind: nodes.JoinKind
     names: tuple[str, ...]
     following: FollowingClause | None
     manner: MannerClause | None
@@ -78,7 +79,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         )
     joins: list[exp.Join] = select.args.get("joins") or []
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
-    kinds: list[JoinKind] = ["inner", *(_kind(join) for join in joins)]
+    kinds: list[nodes.JoinKind] = ["inner", *(_kind(join) for join in joins)]
     following: list[FollowingClause | None] = [None, *map(following_of, joins)]
     manners: list[MannerClause | None] = [None, *map(manner_of, joins)]
     inner = all(kind == "inner" for kind in kinds) and not any(following)
@@ -167,7 +168,7 @@ class _Tree:
                 raise NotSupported(
                     f"{_article(word)} JOIN has windows in time", span=step.manner.span, hint="use [RANGE ...]"
                 )
-            self.node = Join(
+            self.node = nodes.Join(
                 self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names, manner
             )
             self._extent = None
@@ -176,7 +177,7 @@ class _Tree:
     def _table_join(
         self, step: _Step, table: Table, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]
     ) -> None:
-        kind: OneOf["inner", "left"]
+        kind: Literal["inner", "left"]
         match step.kind:
             case "inner" | "left":
                 kind = step.kind
@@ -196,7 +197,7 @@ class _Tree:
                 keys.append((one if one.type is bare.type else narrowed(one, bare.type), own[bare.name]))
             else:
                 residual.append(term)
-        self.node = TableJoin(
+        self.node = nodes.TableJoin(
             self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names
         )
 
@@ -223,7 +224,7 @@ class _Tree:
         second = _filtered(self._input(step.item)[0], tuple(substitute(term, own) for term in of_right))
         keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
         span = None if self._extent is None else self._extent.span
-        self.node = SequenceJoin(
+        self.node = nodes.SequenceJoin(
             first, second, following.mode, following.inclusive, keys, conjunction(of_both), span, step.names
         )
         self._extent = None
@@ -242,11 +243,11 @@ class _Tree:
             raise NotSupported("a sequence remembers tuples for a time", span=item.clause.span, hint="use [RANGE ...]")
         source = item.source
         if isinstance(item.clause, LandmarkClause):
-            source = Filter(source, since(item.clause.start))
+            source = nodes.Filter(source, since(item.clause.start))
         return source, window
 
 
-def _kind(join: exp.Join) -> JoinKind:
+def _kind(join: exp.Join) -> nodes.JoinKind:
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if method or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise NotSupported(
@@ -331,7 +332,7 @@ def _conditions(
     return Scope(tuple(relations), merged), conditions
 
 
-def _merge(kind: JoinKind, one: Expr, other: Expr) -> Expr:
+def _merge(kind: nodes.JoinKind, one: Expr, other: Expr) -> Expr:
     match kind:
         case "inner" | "left":
             return one
@@ -355,7 +356,7 @@ def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr
 
 def _filtered(node: Node, terms: tuple[Expr, ...]) -> Node:
     predicate = conjunction(terms)
-    return node if predicate is None else Filter(node, predicate)
+    return node if predicate is None else nodes.Filter(node, predicate)
 
 
 def _own_names(step: _Step) -> Mapping[str, Expr]:

@@ -10,10 +10,8 @@ from sqlglot import exp
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFault
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import (
-    Detection,
+from headrace.language.syntax.clauses import (
     RowsClause,
-    Select,
     SessionClause,
     WhileClause,
     WindowClause,
@@ -21,6 +19,7 @@ from headrace.language.syntax.statements import (
     unions_of,
     window_of,
 )
+from headrace.language.syntax.statements import Detection, Select
 from headrace.model.expressions.expression import Column, Expr, substitute
 from headrace.model.schema import Schema
 from headrace.model.streams import Side, side_stream

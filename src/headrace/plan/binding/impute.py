@@ -8,7 +8,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Table
 from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
 from headrace.language.names import did_you_mean
-from headrace.language.syntax.statements import ImputeClause
+from headrace.language.syntax.clauses import ImputeClause
 from headrace.model.expressions.expression import Column, Expr, conjuncts
 from headrace.model.schema import Field
 from headrace.model.types import Type

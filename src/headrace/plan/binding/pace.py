@@ -10,12 +10,13 @@ from sqlglot import exp
 
 from headrace.errors import NameFault, NotSupported
 from headrace.language.names import did_you_mean
-from headrace.language.syntax.statements import PaceClause
+from headrace.language.syntax.clauses import PaceClause
 from headrace.model.streams import late_stream
+from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
-from headrace.plan.nodes import Filter, Node, Order, Pace, Project, Union
+from headrace.plan.nodes import Node
 from headrace.plan.traversal import replace_inputs
 
 #: The share of the tolerance behind which a part that was late need not begin any work, unless CUT says otherwise.
@@ -32,7 +33,7 @@ class Part:
 
 def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environment) -> Node:
     """The union at its pace; the columns that are named must be the timestamps of its parts, each once."""
-    assert isinstance(union, Union)
+    assert isinstance(union, nodes.Union)
     if clause.tolerance <= 0:
         raise NotSupported("a pace needs a tolerance above zero", span=clause.span)
     if 2 * clause.service > clause.tolerance:
@@ -57,15 +58,15 @@ def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environme
                     else "write ON rowtime, which is that of all parts"
                 )
                 raise NameFault(wrong, span=clause.span, hint=hint)
-    return Pace(union.inputs, clause.tolerance, SHARE if clause.share is None else clause.share, clause.service)
+    return nodes.Pace(union.inputs, clause.tolerance, SHARE if clause.share is None else clause.share, clause.service)
 
 
 def late_of(plan: Node, query: str) -> Node:
     """What a query of this plan has left out as too late; only columns and conditions may follow its pace."""
     match plan:
-        case Pace():
+        case nodes.Pace():
             return replace(plan, late=True)
-        case Project(input=below) | Filter(input=below) | Order(input=below):
+        case nodes.Project(input=below) | nodes.Filter(input=below) | nodes.Order(input=below):
             return replace_inputs(plan, (late_of(below, query),))
         case _:
             raise NameFault(

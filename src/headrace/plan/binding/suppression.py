@@ -9,8 +9,8 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from headrace.errors import NameFault, NotSupported, TypeFault, UnboundedStateFault
+from headrace.language.syntax.clauses import RangeClause
 from headrace.language.syntax.modifiers import Profile, SuppressClause, suppress_of
-from headrace.language.syntax.statements import RangeClause
 from headrace.model.expressions.expression import Call, Column, Expr, substitute, walk
 from headrace.model.schema import TS
 from headrace.model.suppression import Repeats, Standing, Suppression

@@ -9,58 +9,43 @@ from headrace.language.dialect import parse_select, tokenize
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Select
 from headrace.model.expressions.expression import Column
+from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.scope import ROWTIME
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-)
+from headrace.plan.nodes import Node
 
 
 def time_columns(node: Node, env: Environment) -> frozenset[str]:
     """The columns that always equal the timestamp of their tuple."""
     match node:
-        case Scan(name=name):
+        case nodes.Scan(name=name):
             stream = env.catalog.get(name)
             if stream is None:
                 return _of_query(node, env)
             return frozenset(
                 {stream.time_column} if isinstance(stream, Stream) and stream.time_column is not None else ()
             )
-        case Project(input=below, columns=columns):
+        case nodes.Project(input=below, columns=columns):
             known = time_columns(below, env)
             return frozenset(
                 name for name, expr in columns if expr == ROWTIME or (isinstance(expr, Column) and expr.name in known)
             )
-        case Filter() | Impute() | TableJoin() | Distinct() | Order():
+        case nodes.Filter() | nodes.Impute() | nodes.TableJoin() | nodes.Distinct() | nodes.Order():
             return time_columns(node.input, env)
-        case Pace(late=True):
+        case nodes.Pace(late=True):
             return frozenset()  # it has the time at which it was found to be late
-        case Union(inputs=nodes) | Pace(inputs=nodes):
-            return frozenset.intersection(*(time_columns(each, env) for each in nodes))
-        case SequenceJoin(right=right, right_names=names):
+        case nodes.Union(inputs=parts) | nodes.Pace(inputs=parts):
+            return frozenset.intersection(*(time_columns(part, env) for part in parts))
+        case nodes.SequenceJoin(right=right, right_names=names):
             known = time_columns(right, env)
             return frozenset(name for name, own in zip(names, right.schema.names, strict=True) if own in known)
-        case Aggregate():
+        case nodes.Aggregate():
             return frozenset({"window_end"})
-        case Join() | Detect() | Suppress():
+        case nodes.Join() | nodes.Detect() | nodes.Suppress():
             return frozenset()
 
 
-def _of_query(stand_in: Scan, env: Environment) -> frozenset[str]:
+def _of_query(stand_in: nodes.Scan, env: Environment) -> frozenset[str]:
     """The time columns of the named query that a scan stands for."""
     for query in env.catalog.queries():
         if env.queries(query.name) == stand_in:

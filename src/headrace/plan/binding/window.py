@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.errors import NotSupported, UnboundedStateFault
-from headrace.language.syntax.statements import (
+from headrace.language.syntax.clauses import (
     LandmarkClause,
     NowClause,
     RangeClause,

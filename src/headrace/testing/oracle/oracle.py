@@ -13,24 +13,8 @@ from headrace.model.expressions.expression import Expr
 from headrace.model.schema import TS, Schema
 from headrace.model.time import END
 from headrace.model.window import Extent
-from headrace.plan.nodes import (
-    Aggregate,
-    Detect,
-    Distinct,
-    Filter,
-    FunctionArchive,
-    Impute,
-    Join,
-    Node,
-    Order,
-    Pace,
-    Project,
-    Scan,
-    SequenceJoin,
-    Suppress,
-    TableJoin,
-    Union,
-)
+from headrace.plan import nodes
+from headrace.plan.nodes import Node
 from headrace.testing.oracle.events import detect
 from headrace.testing.oracle.expressions import value_of
 from headrace.testing.oracle.rows import Row, as_multiset, ordered, rows_of, split_late
@@ -50,33 +34,33 @@ def answer(plan: Node, streams: Mapping[str, Sequence[Row]], tables: Tables | No
 
 def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> list[Row]:
     match node:
-        case Scan(name=name, schema=schema):
+        case nodes.Scan(name=name, schema=schema):
             return _scan(streams[name], schema)
-        case Filter(input=source, predicate=predicate):
+        case nodes.Filter(input=source, predicate=predicate):
             return [row for row in _rows(source, streams, tables) if value_of(predicate, row.scope) is True]
-        case Project(input=source, columns=columns):
+        case nodes.Project(input=source, columns=columns):
             return [_project(row, columns) for row in _rows(source, streams, tables)]
-        case Union(inputs=sources):
+        case nodes.Union(inputs=sources):
             return [_derived(row) for source in sources for row in _rows(source, streams, tables)]
-        case Pace(inputs=sources):
+        case nodes.Pace(inputs=sources):
             return _paced(node, [_rows(source, streams, tables) for source in sources])
-        case Join(left=left, right=right):
+        case nodes.Join(left=left, right=right):
             return _join(node, _rows(left, streams, tables), _rows(right, streams, tables))
-        case SequenceJoin(left=left, right=right):
+        case nodes.SequenceJoin(left=left, right=right):
             return _follow(node, _rows(left, streams, tables), _rows(right, streams, tables))
-        case TableJoin(input=source, table=table):
+        case nodes.TableJoin(input=source, table=table):
             return [joined for row in _rows(source, streams, tables) for joined in _look_up(node, row, tables[table])]
-        case Impute(input=source):
+        case nodes.Impute(input=source):
             return [_imputed(node, row, tables) for row in _rows(source, streams, tables)]
-        case Aggregate(input=source):
+        case nodes.Aggregate(input=source):
             return aggregate(node, _rows(source, streams, tables))
-        case Distinct(input=source, span=span):
+        case nodes.Distinct(input=source, span=span):
             return _distinct(_rows(source, streams, tables), span)
-        case Suppress(input=source):
+        case nodes.Suppress(input=source):
             return suppress(node, _rows(source, streams, tables))
-        case Detect(parts=sources):
+        case nodes.Detect(parts=sources):
             return detect(node, [ordered(_rows(source, streams, tables)) for source in sources])
-        case Order(input=source):
+        case nodes.Order(input=source):
             return ordered(_rows(source, streams, tables))
 
 
@@ -96,7 +80,7 @@ def _derived(row: Row) -> Row:
     return Row(row.ts, row.values, None, row.expiry)
 
 
-def _paced(node: Pace, inputs: list[list[Row]]) -> list[Row]:
+def _paced(node: nodes.Pace, inputs: list[list[Row]]) -> list[Row]:
     """In the order of arrival, which numbers tell if they are given for all streams together; without them input by input."""
     arrived = [(END if row.seq is None else row.seq, port, row) for port, rows in enumerate(inputs) for row in rows]
     found: list[Row] = []
@@ -121,7 +105,7 @@ def _distinct(rows: list[Row], span: int) -> list[Row]:
     return found
 
 
-def _look_up(node: TableJoin, row: Row, table: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _look_up(node: nodes.TableJoin, row: Row, table: Sequence[Mapping[str, Any]]) -> list[Row]:
     found: list[Row] = []
     for entry in table:
         agree = all(
@@ -144,7 +128,7 @@ def _look_up(node: TableJoin, row: Row, table: Sequence[Mapping[str, Any]]) -> l
     return found
 
 
-def _imputed(node: Impute, row: Row, tables: Tables) -> Row:
+def _imputed(node: nodes.Impute, row: Row, tables: Tables) -> Row:
     value = value_of(node.value, row.scope)
     keys = [value_of(key, row.scope) for key in node.keys]
     if value is None and None not in keys:
@@ -152,8 +136,8 @@ def _imputed(node: Impute, row: Row, tables: Tables) -> Row:
     return Row(row.ts, {**row.values, node.name: value}, row.seq, row.expiry)
 
 
-def _archived(node: Impute, keys: list[Any], tables: Tables) -> Any:
-    if isinstance(node.archive, FunctionArchive):
+def _archived(node: nodes.Impute, keys: list[Any], tables: Tables) -> Any:
+    if isinstance(node.archive, nodes.FunctionArchive):
         module, _, name = node.archive.target.partition(":")
         return getattr(importlib.import_module(module), name)(*keys)
     types = {field.name: field.type for field in node.archive.schema}
@@ -171,7 +155,7 @@ def _equal(left: Any, expr: Expr, right: Any, right_type: Any) -> bool:
     return left is not None and right is not None and compare(left, expr.type, right, right_type) == 0
 
 
-def _join(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
+def _join(node: nodes.Join, left: list[Row], right: list[Row]) -> list[Row]:
     left, right = ordered(left), ordered(right)
     matched_left: set[int] = set()
     matched_right: set[int] = set()
@@ -203,7 +187,7 @@ def _join(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
     return found
 
 
-def _follow(node: SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
+def _follow(node: nodes.SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
     left = ordered(left)
     used: set[int] = set()
     found: list[Row] = []
@@ -218,7 +202,7 @@ def _follow(node: SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
     return found
 
 
-def _is_followed(node: SequenceJoin, one: Row, other: Row) -> bool:
+def _is_followed(node: nodes.SequenceJoin, one: Row, other: Row) -> bool:
     if one.ts > other.ts or (one.ts == other.ts and not node.inclusive):
         return False
     if node.span is not None and other.ts > one.ts + node.span:
@@ -230,12 +214,12 @@ def _is_followed(node: SequenceJoin, one: Row, other: Row) -> bool:
     )
 
 
-def _pair(node: Join, one: Row, other: Row) -> Row:
+def _pair(node: nodes.Join, one: Row, other: Row) -> Row:
     expiry = min(_expiry(one, node.left_extent), _expiry(other, node.right_extent))
     return Row(max(one.ts, other.ts), {**one.values, **_renamed(node, other)}, None, expiry)
 
 
-def _renamed(node: Join | SequenceJoin, row: Row) -> dict[str, Any]:
+def _renamed(node: nodes.Join | nodes.SequenceJoin, row: Row) -> dict[str, Any]:
     return dict(zip(node.right_names, row.values.values(), strict=True))
 
 
@@ -247,7 +231,7 @@ def _expiry(row: Row, extent: Extent | None) -> int:
     return END if extent.span is None else min(row.ts + extent.span, END)
 
 
-def _meet(node: Join, left: list[Row], i: int, right: list[Row], j: int) -> bool:
+def _meet(node: nodes.Join, left: list[Row], i: int, right: list[Row], j: int) -> bool:
     """Whether two tuples are in each other's window, the total order being (ts, port, order within the port)."""
     one, other = left[i], right[j]
     if max(one.ts, other.ts) > min(_expiry(one, node.left_extent), _expiry(other, node.right_extent)):

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import io
+import typing
 from typing import Any
-from typing import Literal as OneOf
 
 import msgspec
 import polars as pl
@@ -22,7 +22,7 @@ STREAM = Schema.of(a=Type.INT, s=Type.STRING)
 TABLE = Schema.of(a=Type.BIGINT, name=Type.STRING)
 A, S, NAME = Column("a", Type.INT), Column("s", Type.STRING), Column("t_name", Type.STRING)
 ROWS: list[tuple[int | None, str | None]] = [(1, "one"), (2, "two"), (2, "zwei"), (None, "none"), (4, None)]
-Kind = OneOf["inner", "left"]
+Kind = typing.Literal["inner", "left"]
 
 
 def ipc(rows: list[tuple[Any, ...]], schema: Schema) -> bytes:

@@ -1,0 +1,157 @@
+"""The parts of a SELECT that SQL does not have, as the parser reads them: windows, manners of a join, PACE, IMPUTE.
+
+They hang on sqlglot's nodes, in `meta`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sqlglot import exp
+
+from headrace.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class RangeClause:
+    """[RANGE size], [RANGE size SLIDE slide], [RANGE size SLIDE TUPLE]; spans in microseconds."""
+
+    size: int
+    slide: int | None
+    per_tuple: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RowsClause:
+    """[ROWS size], [PARTITION BY by ROWS size SLIDE slide]; SLIDE TUPLE is a slide of 1."""
+
+    size: int
+    slide: int | None
+    by: tuple[exp.Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClause:
+    """[SESSION gap]."""
+
+    gap: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LandmarkClause:
+    """[LANDMARK FROM start SLIDE slide]."""
+
+    start: int
+    slide: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NowClause:
+    """[NOW]."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundedClause:
+    """[UNBOUNDED], [UNBOUNDED SLIDE slide]."""
+
+    slide: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WhileClause:
+    """[WHILE predicate], [PARTITION BY by WHILE predicate]."""
+
+    predicate: exp.Expr
+    by: tuple[exp.Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FollowingClause:
+    """FOLLOWING RECENT | CHRONICLE [INCLUSIVE] after the condition of a JOIN."""
+
+    mode: Literal["recent", "chronicle"]
+    inclusive: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class MannerClause:
+    """THRIFTY or IMPATIENT before JOIN: what the join tells those before it."""
+
+    manner: Literal["thrifty", "impatient"]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PaceClause:
+    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] [SERVICE duration] after a UNION; `columns` is empty for rowtime alone."""
+
+    columns: tuple[exp.Column, ...]
+    tolerance: int
+    share: float | None
+    service: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ImputeClause:
+    """IMPUTE(value USING table[.column] [ON conditions] [DEFAULT default]), or USING 'python:module:function' ON keys."""
+
+    value: exp.Expr
+    table: exp.Table | None
+    column: str | None
+    target: str | None
+    on: tuple[exp.Expr, ...]
+    default: exp.Expr | None
+    span: Span
+    archive: Span
+
+
+WindowClause: TypeAlias = (
+    RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
+)
+
+
+def window_of(item: exp.Expr) -> WindowClause | None:
+    """The window written after a table or sub-query of FROM."""
+    clause: WindowClause | None = item.meta.get("window")
+    return clause
+
+
+def following_of(join: exp.Expr) -> FollowingClause | None:
+    """What is written after the condition of a JOIN whose second item follows the first."""
+    clause: FollowingClause | None = join.meta.get("following")
+    return clause
+
+
+def impute_of(call: exp.Expr) -> ImputeClause | None:
+    """What a call of IMPUTE says."""
+    clause: ImputeClause | None = call.meta.get("impute")
+    return clause
+
+
+def manner_of(join: exp.Expr) -> MannerClause | None:
+    """What is written before JOIN about how the join speaks."""
+    clause: MannerClause | None = join.meta.get("manner")
+    return clause
+
+
+def pace_of(union: exp.Expr) -> PaceClause | None:
+    """The pace of a UNION, written after its last part; of a union in FROM it hangs on the first item."""
+    clause: PaceClause | None = union.meta.get("pace")
+    return clause
+
+
+def unions_of(item: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The further items of `FROM item UNION b UNION c`."""
+    further: tuple[exp.Expr, ...] = item.meta.get("unions", ())
+    return further
