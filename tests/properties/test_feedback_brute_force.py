@@ -495,7 +495,7 @@ def held_after(graph: Graph, vertex: str, wanted: Pattern, *pages: tuple[str, Pa
     engine.run()
     before = engine.operators[vertex].held()
     engine.feedback("out", Feedback(Intent.ASSUMED, wanted))
-    assert engine.assumptions.purged >= before - engine.operators[vertex].held() > 0
+    assert engine.guards.purged >= before - engine.operators[vertex].held() > 0
     return before, engine.operators[vertex].held()
 
 
@@ -785,7 +785,7 @@ def test_a_thrifty_join_speaks_to_the_side_that_lags_unless_it_is_preserved(kind
         engine.operators["join"].speaks = True
         engine.push(ahead, Punctuation(10))
         engine.run()
-        told[behind] = engine.assumptions.relayed.get(behind, [])
+        told[behind] = engine.guards.relayed.get(behind, [])
     assert {name for name, said in told.items() if said} == spared
     assert all(str(said[0].pattern).startswith("timestamp < ") for said in told.values() if said)
 
@@ -798,4 +798,4 @@ def test_a_thrifty_join_looks_at_what_it_keeps() -> None:
     engine.push("s", Page(rows))
     engine.push("s", Punctuation(10))
     engine.run()
-    assert engine.assumptions.relayed["r"] == [Feedback(Intent.ASSUMED, pattern((STAMP, less(3))))]
+    assert engine.guards.relayed["r"] == [Feedback(Intent.ASSUMED, pattern((STAMP, less(3))))]

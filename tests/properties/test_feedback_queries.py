@@ -101,10 +101,10 @@ def run(
                 name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()}
                 for name, state in engine.state().items()
             }
-            guards = msgspec.json.decode(msgspec.json.encode(engine.assumptions.guards()), type=list[Guard])
+            guards = msgspec.json.decode(msgspec.json.encode(engine.guards.in_force()), type=list[Guard])
             again = Engine(graph)
             again.restore(saved)
-            again.assumptions.restore(guards)
+            again.guards.restore(guards)
             engine = again
             for known, bound in bounds.items():
                 push(engine, known, bound, luck)
@@ -132,7 +132,7 @@ def push(engine: Engine, stream: str, element: Element, luck: random.Random) -> 
             hidden = [TS, SEQ] if vertex.spec.seq else [TS]
             rows = element.rows.select([*vertex.spec.columns, *hidden])
             dropped = np.zeros(rows.height, np.bool_)
-            for one in engine.assumptions.relayed.get(vertex.id, ()):
+            for one in engine.guards.relayed.get(vertex.id, ()):
                 if one.intent is Intent.ASSUMED:
                     dropped |= matches(one.pattern, rows).to_numpy()
             dropped &= np.array([luck.random() < 0.5 for _ in range(rows.height)], np.bool_)

@@ -17,8 +17,8 @@ from headrace.engine.bounds.ets import Ets
 from headrace.engine.bounds.wakeup import ends_behind, next_wakeup, upstream_sources, waits
 from headrace.engine.dispatch.cycle import Cycle, Visit
 from headrace.engine.dispatch.strategies import Dispatch
-from headrace.engine.feedback.desires import Wishes, leading_to, results_now
-from headrace.engine.feedback.guards import Assumptions
+from headrace.engine.feedback.desires import Desires, leading_to, results_now
+from headrace.engine.feedback.guards import Guards
 from headrace.engine.network import Network
 from headrace.engine.scheduling.master import Scheduled, Share, Turns
 from headrace.engine.scheduling.schedulers.fairness import Fairness
@@ -87,15 +87,14 @@ class Engine:
         self._costs_with_all_behind: dict[VertexId, float] = {}
         self._unread = Unread()
         self.partials: dict[VertexId, list[Page]] = {}  # what was demanded before it was final
-        self.assumptions = Assumptions(self.network, self.operators, self.bounds, answer)
-        self.network.screen = self.assumptions.screen
-        self._guards = self.assumptions.by_arc
+        self.guards = Guards(self.network, self.operators, self.bounds, answer)
+        self.network.screen = self.guards.screen
         self.shedders = Shedders()
         self.network.shed = self._shed
         self._promises = Promises(self.network, self.bounds, self._emit, ets, registers=registers)
         self._cycle = Cycle(self.network, self._promises)
         self.dispatch = Dispatch(self._cycle, self.network, strategy, registers=registers)
-        self.wishes = Wishes(self.network, self.assumptions, self._cycle.preferred)
+        self.desires = Desires(self.network, self.guards, self._cycle.preferred)
         self.scheduled: Scheduled | None = None
         self._turns = Turns()
         self.use(graph)
@@ -130,8 +129,8 @@ class Engine:
         self._ends_behind = ends_behind(graph, self.ends)
         self.use_costs(self.costs)
         self._steady = leading_to(graph, self.network.registers)
-        self.assumptions.use(graph, self.taps)
-        self.wishes.use(graph, self.taps, self.ends)
+        self.guards.use(graph, self.taps)
+        self.desires.use(graph, self.taps, self.ends)
         self.dispatch.use(graph, self.ends)
 
     @property
@@ -246,7 +245,7 @@ class Engine:
             return done
         visit = self._cycle.select()
         if visit is None and self._promises.send_due(
-            self.operators, self._sources, self.assumptions.due() if self._guards else {}
+            self.operators, self._sources, self.guards.due() if self.guards.by_arc else {}
         ):
             visit = self._cycle.select()
         if visit is None:
@@ -292,13 +291,13 @@ class Engine:
     def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
         """Heed what the readers of a vertex's output say of it (of an end: the outside), before anything else is executed; False if nothing was done.
 
-        What is relayed to sources is in `assumptions.relayed`, demanded results are in `partials`.
+        What is relayed to sources is in `guards.relayed`, demanded results are in `partials`.
         """
         match feedback.intent:
             case Intent.ASSUMED:
-                return self.assumptions.hear(vertex, feedback.pattern)
+                return self.guards.assume(vertex, feedback.pattern)
             case Intent.DESIRED:
-                return self.wishes.hear(vertex, feedback.pattern)
+                return self.desires.add(vertex, feedback.pattern)
             case Intent.DEMANDED:
                 pages = results_now(self.graph, self.operators, vertex, feedback.pattern)
                 self.partials.setdefault(vertex, []).extend(pages)
@@ -363,8 +362,8 @@ class Engine:
             else self.network.take(name, _least(visit.limit, operator.portion))
         )
         bound = BEGIN  # what a dropped tuple would have told those who wait behind
-        if (name, port) in self._guards and element is not None:
-            element, bound = self.assumptions.let_in((name, port), element, tells_time=name in self._steady)
+        if (name, port) in self.guards.by_arc and element is not None:
+            element, bound = self.guards.let_in((name, port), element, tells_time=name in self._steady)
         began = time.perf_counter_ns()  # a measurement, never an input to a result
         try:
             emitted: list[Element] = []
@@ -386,8 +385,8 @@ class Engine:
         seen.busy_ns += time.perf_counter_ns() - began
         if operator.speaks:
             self._hear(name, operator.said())
-        if name in self.assumptions.watches and isinstance(element, Page):
-            self.assumptions.look(name)
+        if name in self.guards.watches and isinstance(element, Page):
+            self.guards.find_groups(name)
         if merges:
             self._emit_merged(name, emitted)
         else:
@@ -403,8 +402,8 @@ class Engine:
             if value > found.told[port]:
                 found.told[port] = value
                 emitted += operator.on_punctuation(port, Punctuation(value))
-                if (name, port) in self._guards:
-                    self.assumptions.expire((name, port), value)
+                if (name, port) in self.guards.by_arc:
+                    self.guards.expire((name, port), value)
         found.passed, found.raised = found.minimum, False
         return emitted
 
@@ -420,7 +419,7 @@ class Engine:
         for end in self._ends_of[name]:
             self._deliver(end, pages, self.bounds[name])
         if name in self.taps:
-            self._keep(name, self.assumptions.let_out((tap_of(name), 0), pages, self.bounds[name]))
+            self._keep(name, self.guards.let_out((tap_of(name), 0), pages, self.bounds[name]))
         if useful:
             self.statistics[name].tuples_out += self.network.append(name, useful)
 
@@ -438,7 +437,7 @@ class Engine:
 
     def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
         """Hand results to the outside; an end executes nothing."""
-        pages = self.assumptions.let_out((end, 0), pages, bound)
+        pages = self.guards.let_out((end, 0), pages, bound)
         if self.shedders.active and (end, 0) in self.shedders.settings:
             pages = [left for page in pages if len(left := self.shedders.screen((end, 0), page))]
         seen, count = self.statistics[end], sum(map(len, pages))
@@ -462,9 +461,9 @@ class Engine:
         for port, feedback in said:
             match feedback.intent:
                 case Intent.ASSUMED:
-                    self.assumptions.hear_reader((name, port), feedback.pattern)
+                    self.guards.assume_at((name, port), feedback.pattern)
                 case Intent.DESIRED:
-                    self.wishes.hear_reader((name, port), feedback.pattern)
+                    self.desires.add_at((name, port), feedback.pattern)
                 case Intent.DEMANDED:
                     raise InternalError(f"{name} demands partial results, which only the outside may")
 

@@ -151,7 +151,7 @@ def _tell(engine: Engine, told: Told) -> None:
 
 def _left_out(engine: Engine, source: VertexId, step: _Step) -> Page:
     """The page without what the source may leave out, where it does."""
-    said = engine.assumptions.relayed.get(source, ())
+    said = engine.guards.relayed.get(source, ())
     unneeded = np.zeros(len(step.page), np.bool_)
     for one in (one for one in said if one.intent is Intent.ASSUMED):
         unneeded |= matches(one.pattern, step.page.rows).to_numpy()

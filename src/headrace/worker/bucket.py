@@ -95,11 +95,11 @@ class Bucket:
         bucket.bounds, bucket.time = extra.bounds, extra.time
         bucket.engine.bounds.update({name: bound for name, bound in extra.ends.items() if name in bucket.engine.bounds})
         bucket.engine.restore(state)
-        bucket.engine.assumptions.restore(extra.guards)
+        bucket.engine.guards.restore(extra.guards)
         bucket.engine.shedders.restore(extra.shedders)
         bucket.engine.restore_owed(extra.owed)
         bucket.engine.turns = extra.turns
-        bucket.engine.wishes.restore(extra.wishes)
+        bucket.engine.desires.restore(extra.desires)
         return bucket
 
     @property
@@ -122,7 +122,7 @@ class Bucket:
         for row in ordered:
             if row.kind is Kind.PAGE and row.name in self.engine.operators:
                 self.engine.push(row.name, Page.decode(row.payload))
-                self.engine.wishes.hurry(row.name)
+                self.engine.desires.hurry(row.name)
                 if not chooses:
                     self.engine.run()
         for name, bound in self._reached(self.bounds):
@@ -209,7 +209,7 @@ class Bucket:
 
     def _deploy(self, placement: Placement, facts: Mapping[VertexId, Facts]) -> None:
         """Run the queries in force, each by the strategy it was given."""
-        self.engine.assumptions.know(facts)
+        self.engine.guards.use_facts(facts)
         self.engine.use(placement.keyed)
         self._schedule()
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
@@ -237,7 +237,7 @@ class Bucket:
             vertices = self.running.own(breaks.query)
             cut = cut | vertices if breaks.where == "everywhere" else cut - vertices
         self.engine.dispatch.use_breaks(cut)
-        self.engine.assumptions.answer = REACHES[self.running.feedback.reach]
+        self.engine.guards.answer = REACHES[self.running.feedback.reach]
         self._placement = placement
         self._shed()
 
@@ -318,8 +318,8 @@ class Bucket:
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
         ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
         engine = self.engine
-        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.wishes.kept()
-        extra = Extra(self.bounds, self.time, ends, engine.assumptions.guards(), *kept)
+        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.desires.in_force()
+        extra = Extra(self.bounds, self.time, ends, engine.guards.in_force(), *kept)
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
@@ -339,15 +339,15 @@ class Bucket:
             ingest=[control.ingest for control in controls if control.ingest is not None],
             waits=self._waits(),
             asked=asked,
-            guards=[_seen(guard) for guard in self.engine.assumptions.guards()],
-            ended=[_seen(guard) for guard in self.engine.assumptions.take_ended()],
+            guards=[_seen(guard) for guard in self.engine.guards.in_force()],
+            ended=[_seen(guard) for guard in self.engine.guards.take_ended()],
             screened=[control.guards for control in controls if control.guards is not None],
-            purged=self.engine.assumptions.take_purged(),
+            purged=self.engine.guards.take_purged(),
             noticed=noticed,
             reached=self._come(controls),
             relays=[
                 Relay(guard.reader, guard.port, guard.pattern, guard.until)
-                for guard in self.engine.assumptions.guards()
+                for guard in self.engine.guards.in_force()
                 if guard.kind == "group"
             ],
             state_bytes=sum(sizes.values()),

@@ -20,7 +20,7 @@ class Screen:
     def __init__(self, engine: Engine, running: Running) -> None:
         self._engine = engine
         facts = facts_in(running)
-        engine.assumptions.restore(guards_of(engine.graph, engine.taps, spread_in(running, facts), facts))
+        engine.guards.restore(guards_of(engine.graph, engine.taps, spread_in(running, facts), facts))
         streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
         self._streams = {
             name: tuple(streams[source] for source in sources)
@@ -29,17 +29,17 @@ class Screen:
 
     def expire(self, floors: Mapping[str, int]) -> None:
         """Forget guards of which no tuple can come any more, now that the streams are so far."""
-        assumptions = self._engine.assumptions
-        for arc in list(assumptions.by_arc):
-            bound = min((floors.get(stream, BEGIN) for stream in self._streams[assumptions.origin(arc)]), default=BEGIN)
-            assumptions.expire(arc, bound)
+        guards = self._engine.guards
+        for arc in list(guards.by_arc):
+            bound = min((floors.get(stream, BEGIN) for stream in self._streams[guards.origin(arc)]), default=BEGIN)
+            guards.expire(arc, bound)
 
     def report(self) -> list[GuardSeen]:
         """What each guard dropped since the last report."""
         seen = []
         for guards, ended in (
-            (self._engine.assumptions.guards(), False),
-            (self._engine.assumptions.take_ended(), True),
+            (self._engine.guards.in_force(), False),
+            (self._engine.guards.take_ended(), True),
         ):
             for guard in guards:
                 seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved, ended))

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 from msgspec import Struct
 
-from headrace.engine.feedback.desires import Wish
+from headrace.engine.feedback.desires import Desire
 from headrace.engine.feedback.guards import Guard
 from headrace.engine.scheduling.master import Turns
 from headrace.engine.shedding.shedders import Remembered
@@ -53,7 +53,7 @@ class Extra(Struct):
     shedders: list[Remembered] = []
     owed: dict[str, int] = {}  # promises of merging operators that follow what is on its way
     turns: Turns = Turns()
-    wishes: list[Wish] = []
+    desires: list[Desire] = []
 
 
 class Manifest(Struct):

@@ -97,8 +97,8 @@ def test_guards_of_hundreds_of_assumptions_end_and_are_forgotten(session):
         assert len(shown) <= 120, "nor does what is remembered of those that ended"
     assert len(session._running().told) <= 3
     kept = [bucket.engine for bucket in session.deployment.kept.values()]
-    assert all(len(engine.assumptions.guards()) <= 8 for engine in kept)
-    assert all(len(said) <= 8 for engine in kept for said in engine.assumptions.relayed.values())
+    assert all(len(engine.guards.in_force()) <= 8 for engine in kept)
+    assert all(len(said) <= 8 for engine in kept for said in engine.guards.relayed.values())
 
 
 def test_so_many_assumptions_are_in_force_at_once_and_no_more(session):

@@ -1,4 +1,4 @@
-"""Tuples that are wanted first, and results that are wanted now."""
+"""Desires: tuples that readers want first. Demands: results that readers want before they are final."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct
 
 from headrace.engine.buffer import Waiting
-from headrace.engine.feedback.guards import MOST_WISHES, Assumptions
+from headrace.engine.feedback.guards import MAX_DESIRES, Guards
 from headrace.engine.network import Network
 from headrace.graph.feedback import arcs_of, spread_from
 from headrace.graph.graph import Arc, Graph, VertexId
@@ -18,72 +18,77 @@ from headrace.operators import specs
 from headrace.operators.operator import Operator
 
 
-class Wish(Struct, frozen=True):
-    """A reader wants matching tuples of an input first."""
+class Desire(Struct, frozen=True):
+    """The pattern of the tuples that a reader wants first of an input."""
 
     reader: VertexId
     port: int
     pattern: Pattern
 
 
-class Wishes:
-    """The newest desires in a running graph: tuples that wait overtake others where order is free, elsewhere their branch is served first."""
+class Desires:
+    """The newest desires in a running graph.
 
-    def __init__(self, network: Network, assumptions: Assumptions, preferred: set[Arc]) -> None:
-        self._network, self._assumptions = network, assumptions
+    Where order is free, desired tuples overtake the others that wait; elsewhere the branch that holds them is served first.
+    """
+
+    def __init__(self, network: Network, guards: Guards, preferred: set[Arc]) -> None:
+        self._network, self._guards = network, guards
         self._preferred = preferred  # the branches that are served first
         self._graph, self._taps, self._ends = Graph(), frozenset[VertexId](), frozenset[VertexId]()
-        self._kept: list[Wish] = []
+        self._desires: list[Desire] = []
 
     def use(self, graph: Graph, taps: frozenset[VertexId], ends: Collection[VertexId]) -> None:
-        """Go on with another graph."""
+        """Change to another graph."""
         self._graph, self._taps, self._ends = graph, taps, frozenset(ends)
-        self.restore(self._kept)
+        self.restore(self._desires)
 
-    def hear(self, vertex: VertexId, wanted: Pattern) -> bool:
-        """What matches of a vertex's output (of an end: what reaches it) is wanted first; False if nothing is done about it."""
-        return self._take(arcs_of(self._graph, vertex, self._taps), wanted)
+    def add(self, vertex: VertexId, pattern: Pattern) -> bool:
+        """Put first what matches of a vertex's output (of an end: its input); False if that changes nothing."""
+        return self._take(arcs_of(self._graph, vertex, self._taps), pattern)
 
-    def hear_reader(self, arc: Arc, wanted: Pattern) -> bool:
-        """An operator wants this of an input first."""
-        return self._take((arc,), wanted)
+    def add_at(self, arc: Arc, pattern: Pattern) -> bool:
+        """Put first what matches on an arc, as its reader wants it."""
+        return self._take((arc,), pattern)
 
     def hurry(self, source: VertexId) -> None:
-        """Let those tuples that wait behind a source and are desired overtake the others, where order is free."""
-        wishes = [said.pattern for said in self._assumptions.relayed.get(source, ()) if said.intent is Intent.DESIRED]
-        if wishes:
+        """Let desired tuples that wait behind a source overtake the others, where order is free."""
+        desired = [
+            feedback.pattern for feedback in self._guards.relayed.get(source, ()) if feedback.intent is Intent.DESIRED
+        ]
+        if desired:
             arcs = arcs_of(self._graph, source, self._taps)
-            move_forward(self._graph, self._network, [(arc, wanted) for wanted in wishes for arc in arcs])
+            move_forward(self._graph, self._network, [(arc, pattern) for pattern in desired for arc in arcs])
 
-    def kept(self) -> list[Wish]:
-        """What is wanted first, as values that can be kept and given to `restore`."""
-        return list(self._kept)
+    def in_force(self) -> list[Desire]:
+        """Return all desires, as values that can be saved and given to `restore`."""
+        return list(self._desires)
 
-    def restore(self, wishes: Iterable[Wish]) -> None:
-        """Go on with what was wanted first, as far as those are there who want it."""
-        self._kept = [wish for wish in wishes if self._assumptions.exists((wish.reader, wish.port))]
+    def restore(self, desires: Iterable[Desire]) -> None:
+        """Continue with saved desires, as far as their readers exist."""
+        self._desires = [desire for desire in desires if self._guards.exists((desire.reader, desire.port))]
         self._preferred.clear()
-        self._assumptions.forget_wishes()
-        for wish in self._kept:
-            self._heed(((wish.reader, wish.port),), wish.pattern)
+        self._guards.forget_desires()
+        for desire in self._desires:
+            self._apply(((desire.reader, desire.port),), desire.pattern)
 
-    def _take(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
-        """Remember a desire and heed it."""
-        said = [Wish(*arc, wanted) for arc in arcs]
-        self._kept = [*(wish for wish in self._kept if wish not in said), *said][-MOST_WISHES:]
-        return self._heed([(wish.reader, wish.port) for wish in said], wanted)
+    def _take(self, arcs: Iterable[Arc], pattern: Pattern) -> bool:
+        """Remember a desire and act on it."""
+        added = [Desire(*arc, pattern) for arc in arcs]
+        self._desires = [*(desire for desire in self._desires if desire not in added), *added][-MAX_DESIRES:]
+        return self._apply([(desire.reader, desire.port) for desire in added], pattern)
 
-    def _heed(self, arcs: Iterable[Arc], wanted: Pattern) -> bool:
-        found = spread_from(self._graph, arcs, wanted, taps=self._taps, facts=self._assumptions.facts())
-        moved = move_forward(self._graph, self._network, found.guards)
-        waiting = {arc for arc, _ in found.guards if arc[0] in self._graph.by_id() and arc[0] not in self._ends}
+    def _apply(self, arcs: Iterable[Arc], pattern: Pattern) -> bool:
+        spread = spread_from(self._graph, arcs, pattern, taps=self._taps, facts=self._guards.facts())
+        moved = move_forward(self._graph, self._network, spread.guards)
+        waiting = {arc for arc, _ in spread.guards if arc[0] in self._graph.by_id() and arc[0] not in self._ends}
         self._preferred |= waiting
-        self._assumptions.note_wishes(found)
+        self._guards.relay_desires(spread)
         return bool(moved or waiting)
 
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
-    """Where tuples may overtake each other: nobody put them in order, and nobody behind takes their order for time."""
+    """Return the arcs on which tuples may overtake each other: no operator before them sorts, none behind relies on order."""
     merging = {
         *merging,
         *(vertex.id for vertex in graph if isinstance(vertex.spec, specs.Pace)),
@@ -114,54 +119,60 @@ def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
 
 
 def leading_to(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
-    """The vertices before merging ones that keep the order of their input: it must be that of time."""
+    """Return the vertices between sources and merging vertices that keep the order of their input: it must be that of time."""
     readers = graph.readers()
-    found: set[VertexId] = set()
+    before: set[VertexId] = set()
     for vertex in reversed(graph.vertices):
         keeps_order = isinstance(
             vertex.spec, specs.Filter | specs.Project | specs.Impute | specs.TableJoin | specs.Scan | specs.Receive
         )
-        if keeps_order and any(reader in merging or reader in found for reader, _ in readers[vertex.id]):
-            found.add(vertex.id)
-    return found
+        if keeps_order and any(reader in merging or reader in before for reader, _ in readers[vertex.id]):
+            before.add(vertex.id)
+    return before
 
 
-def move_forward(graph: Graph, network: Network, wanted: Iterable[tuple[Arc, Pattern]]) -> int:
-    """Let waiting tuples that match be read first where order is free; the others stay before and behind promises as they were."""
+def move_forward(graph: Graph, network: Network, desired: Iterable[tuple[Arc, Pattern]]) -> int:
+    """Let matching tuples that wait be read first where order is free; returns how many overtake others.
+
+    Tuples that do not match keep their place among punctuation.
+    """
     free = order_free_arcs(graph, network.registers)
-    return sum(_overtake(network, arc, mine) for arc, mine in wanted if arc in free and arc in network.ready)
+    return sum(_overtake(network, arc, pattern) for arc, pattern in desired if arc in free and arc in network.ready)
 
 
-def _overtake(network: Network, arc: Arc, wanted: Pattern) -> int:
+def _overtake(network: Network, arc: Arc, pattern: Pattern) -> int:
     first: list[Waiting] = []
     rest: list[Waiting] = []
     count = 0
     for waiting in network.rest(arc):
         element, arrived = waiting
-        found = matches(wanted, element.rows) if isinstance(element, Page) else None
-        if found is None or not isinstance(element, Page) or not found.any():
+        mask = matches(pattern, element.rows) if isinstance(element, Page) else None
+        if mask is None or not isinstance(element, Page) or not mask.any():
             rest.append(waiting)
             continue
-        if found.all():
-            count += len(element) if rest else 0  # what is in front already moves nowhere
+        if mask.all():
+            count += len(element) if rest else 0  # a page at the front overtakes nothing
             first.append(waiting)
             continue
-        count += int(found.sum())
-        first.append((Page(element.rows.filter(found)), arrived))
-        rest.append((Page(element.rows.filter(~found)), arrived))
+        count += int(mask.sum())
+        first.append((Page(element.rows.filter(mask)), arrived))
+        rest.append((Page(element.rows.filter(~mask)), arrived))
     if count:
         network.swap(arc, [*first, *rest])
     return count
 
 
-def results_now(graph: Graph, operators: Mapping[VertexId, Operator], vertex: VertexId, wanted: Pattern) -> list[Page]:
-    """What would come out of a vertex if the input ended now, from the nearest operators that hold results back; nothing changes."""
+def results_now(graph: Graph, operators: Mapping[VertexId, Operator], vertex: VertexId, pattern: Pattern) -> list[Page]:
+    """Return what a vertex would emit if its input ended now, from the nearest operators that hold results back.
+
+    No state changes.
+    """
     vertices = graph.by_id()
 
     def now(name: VertexId) -> list[Page]:
-        found = operators[name].partial()
-        if found is not None:
-            return [Page(found)]
+        partial = operators[name].partial()
+        if partial is not None:
+            return [Page(partial)]
         spec = vertices[name].spec
         if not spec.is_stateless:
             return []
@@ -169,5 +180,5 @@ def results_now(graph: Graph, operators: Mapping[VertexId, Operator], vertex: Ve
         inputs = [(port, page) for port, origin in enumerate(vertices[name].inputs) for page in now(origin)]
         return [out for port, page in inputs for out in fresh.on_page(port, page) if isinstance(out, Page)]
 
-    pages = [Page(page.rows.filter(matches(wanted, page.rows))) for page in now(vertex)]
+    pages = [Page(page.rows.filter(matches(pattern, page.rows))) for page in now(vertex)]
     return [page for page in pages if len(page)]

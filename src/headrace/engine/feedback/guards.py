@@ -1,7 +1,7 @@
-"""What nobody needs in a running graph: guards on arcs that drop it, until a bound says that no more of it can come.
+"""Guards on arcs: each drops the tuples that no reader needs, until a bound says that no more of them can come.
 
-A guard drops tuples, never promises. What an operator keeps of it is purged when the guard is in place. Once something was purged, or sources were
-told, the guard must stay; one that only drops results may go at any time.
+A guard drops tuples, never punctuation. Once it is in place, operators purge what they keep of such tuples. A guard that led to a purge, or whose
+pattern was sent to sources, must stay in force; one that only drops results may go at any time.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from headrace.operators.operator import Operator
 from headrace.operators.specs import PaneAggregate
 from headrace.operators.windows.panes import PANE, pane_length
 
-#: Guards on one arc at most: of those that follow from what was told, and of groups that were found to match.
-MOST_GUARDS = 128
-MOST_GROUPS = 64
-#: Desires at one source at most; the newest count, for an impatient join has new ones with every page.
-MOST_WISHES = 16
-_MOST_ENDED = 1024
+#: The most guards on one arc: given or derived ones, and those of groups that were found to match.
+MAX_GUARDS = 128
+MAX_GROUPS = 64
+#: The most desires at one source; the newest ones count, as an impatient join has new ones with every page.
+MAX_DESIRES = 16
+_MAX_ENDED = 1024
 
 
 class Guard(Struct):
-    """Drops matching tuples on an arc; goes when a bound reaches `until`. `saved` counts what it dropped.
+    """A filter on an arc that drops matching tuples until a bound reaches `until`; `saved` counts the tuples that it dropped.
 
-    It was `told` from outside, it follows from such a one (`derived`), or from a `group` that was found to match.
+    It was `given` from outside, `derived` from another guard, or found by an operator for a `group`.
     """
 
     reader: VertexId
     port: int
     pattern: Pattern
     until: int | None
-    kind: Literal["told", "derived", "group"]
+    kind: Literal["given", "derived", "group"]
     firm: bool
     saved: int = 0
 
@@ -58,8 +58,8 @@ class Guard(Struct):
         return f"{self.reader}.{self.port}: not [{self.pattern}], {self.saved} saved"
 
 
-class Assumptions:
-    """The guards of a running graph, by arc, and what follows from them."""
+class Guards:
+    """The guards of a running graph, by arc, and the patterns that they allow sources to leave out."""
 
     def __init__(
         self,
@@ -69,29 +69,29 @@ class Assumptions:
         answer: Respond = respond,
     ) -> None:
         self._network, self._operators, self._bounds = network, operators, bounds
-        self.answer = answer  # how operators respond
+        self.answer = answer  # the table of operators' responses
         self.by_arc: dict[Arc, list[Guard]] = {}
-        self.watches: dict[VertexId, list[Pattern]] = {}
+        self.watches: dict[VertexId, list[Pattern]] = {}  # patterns for which an operator may find groups
         self.relayed: dict[VertexId, list[Feedback]] = {}  # what sources may leave out
-        self.ended: deque[Guard] = deque(maxlen=_MOST_ENDED)  # since somebody looked
+        self.ended: deque[Guard] = deque(maxlen=_MAX_ENDED)  # since `take_ended`
         self.purged = 0
         self._graph, self._taps = Graph(), frozenset[VertexId]()
         self._facts: dict[VertexId, Facts] = {}
         self._given: Mapping[VertexId, Facts] = {}
 
-    def know(self, facts: Mapping[VertexId, Facts]) -> None:
-        """Take over what is known of the vertices, in other graphs, from which this one gets its input; before `use`."""
+    def use_facts(self, facts: Mapping[VertexId, Facts]) -> None:
+        """Set the facts about the vertices of other graphs from which this one gets its input; call it before `use`."""
         self._given, self._facts = facts, {}
 
     def use(self, graph: Graph, taps: frozenset[VertexId]) -> None:
-        """Go on with another graph: what was told stays, what follows from it is found anew, for there may be other readers now."""
+        """Change to another graph: given guards stay, derived ones are computed again, as the readers may be others."""
         self._graph, self._taps, self._facts = graph, taps, {}
         if not self.by_arc:
             return
         old = [guard for guards in self.by_arc.values() for guard in guards]
         self._clear()
         for guard in old:
-            # a group that was given up stays so, or it would begin again with what comes now
+            # a group that was dropped stays so, or its aggregate would start again with the next tuple
             if guard.kind != "derived" and self.exists(guard.arc):
                 self._take((guard.arc,), guard.pattern, guard.kind)
         saved = {(guard.arc, guard.pattern): guard.saved for guard in old}
@@ -99,17 +99,17 @@ class Assumptions:
             for guard in guards:
                 guard.saved = saved.get((guard.arc, guard.pattern), 0)
 
-    def hear(self, vertex: VertexId, wanted: Pattern) -> bool:
-        """Nobody needs what matches of a vertex's output (of an end: what reaches it); False if nothing is done about it."""
+    def assume(self, vertex: VertexId, pattern: Pattern) -> bool:
+        """Drop what matches of a vertex's output (of an end: its input), as no reader needs it; False if that is impossible."""
         self._forget_relayed()
-        return self._take(arcs_of(self._graph, vertex, self._taps), wanted, "told")
+        return self._take(arcs_of(self._graph, vertex, self._taps), pattern, "given")
 
-    def hear_reader(self, arc: Arc, wanted: Pattern) -> bool:
-        """An operator does not need this of an input."""
-        return self._take((arc,), wanted, "group")
+    def assume_at(self, arc: Arc, pattern: Pattern) -> bool:
+        """Drop what matches on an arc, as its reader does not need it."""
+        return self._take((arc,), pattern, "group")
 
     def screen(self, arc: Arc, page: Page) -> Page:
-        """What is left of a page."""
+        """Return the rest of a page that is read on an arc."""
         rows = page.rows
         for guard in self.by_arc.get(arc, ()):
             dropped = matches(guard.pattern, rows)
@@ -120,19 +120,19 @@ class Assumptions:
         return page if rows is page.rows else Page(rows)
 
     def let_in(self, arc: Arc, element: Element, *, tells_time: bool) -> tuple[Element, int]:
-        """What an operator gets of an element, and the bound that its last tuple stood for, if that was dropped where tuples tell the time."""
+        """Return what an operator gets of an element, and a bound in place of the last tuple, if it was dropped and `tells_time`."""
         match element:
             case Punctuation():
                 self.expire(arc, element.bound)
                 return element, BEGIN
             case Page():
-                left = self.screen(arc, element)
-                if left is element or not tells_time or (len(left) and left.rows[TS][-1] == element.rows[TS][-1]):
-                    return left, BEGIN
-                return left, int(element.rows[TS][-1])
+                rest = self.screen(arc, element)
+                if rest is element or not tells_time or (len(rest) and rest.rows[TS][-1] == element.rows[TS][-1]):
+                    return rest, BEGIN
+                return rest, int(element.rows[TS][-1])
 
     def let_out(self, arc: Arc, pages: Sequence[Page], bound: int) -> Sequence[Page]:
-        """What the outside gets of pages that were promised to be followed by nothing below a bound."""
+        """Return what leaves the graph of pages; nothing below the bound follows them."""
         if arc not in self.by_arc:
             return pages
         pages = [page for page in (self.screen(arc, page) for page in pages) if len(page)]
@@ -140,26 +140,26 @@ class Assumptions:
         return pages
 
     def expire(self, arc: Arc, bound: int) -> None:
-        """Drop the guards of which no tuple can come any more."""
+        """End the guards that no further tuple can match."""
         guards = self.by_arc[arc]
-        left = [guard for guard in guards if guard.until is None or guard.until > bound]
-        if len(left) < len(guards):
+        alive = [guard for guard in guards if guard.until is None or guard.until > bound]
+        if len(alive) < len(guards):
             self.ended += [guard for guard in guards if guard.until is not None and guard.until <= bound]
-            if left:
-                self.by_arc[arc] = left
+            if alive:
+                self.by_arc[arc] = alive
             else:
                 del self.by_arc[arc]
 
-    def look(self, vertex: VertexId) -> None:
-        """Find the groups that match by now and will for ever."""
+    def find_groups(self, vertex: VertexId) -> None:
+        """Guard against the groups of an operator that match a watched pattern now and will do so for ever."""
         facts = self._known(vertex)
         alive = [
-            wanted
-            for wanted in self.watches[vertex]
-            if (end := until(wanted, facts)) is None or end > self._bounds[vertex]
+            pattern
+            for pattern in self.watches[vertex]
+            if (end := until(pattern, facts)) is None or end > self._bounds[vertex]
         ]
-        for wanted in alive:
-            for group in self._operators[vertex].settled(wanted):
+        for pattern in alive:
+            for group in self._operators[vertex].settled(pattern):
                 self._take(((vertex, 0),), group, "group")
         if alive:
             self.watches[vertex] = alive
@@ -167,102 +167,111 @@ class Assumptions:
             del self.watches[vertex]
 
     def due(self) -> dict[VertexId, int]:
-        """For each reader with guards the least bound that would end one."""
-        found: dict[VertexId, int] = {}
+        """Return for each reader with guards the least bound that would end one."""
+        least: dict[VertexId, int] = {}
         for (reader, _), guards in self.by_arc.items():
             for guard in guards:
                 if guard.until is not None and reader in self._operators:
-                    found[reader] = min(guard.until, found.get(reader, guard.until))
-        return found
+                    least[reader] = min(guard.until, least.get(reader, guard.until))
+        return least
 
     def take_purged(self) -> int:
-        """How many rows of state went since the last call."""
+        """Return how many rows of state were purged since the last call."""
         purged, self.purged = self.purged, 0
         return purged
 
     def take_ended(self) -> list[Guard]:
-        """Guards that have gone since the last call."""
+        """Return the guards that ended since the last call."""
         ended = list(self.ended)
         self.ended.clear()
         return ended
 
-    def forget_wishes(self) -> None:
-        """What sources were to give first is said anew."""
-        left = {name: [one for one in said if one.intent is not Intent.DESIRED] for name, said in self.relayed.items()}
+    def forget_desires(self) -> None:
+        """Remove all desires from what is relayed to sources."""
+        others = {
+            name: [relayed for relayed in feedback if relayed.intent is not Intent.DESIRED]
+            for name, feedback in self.relayed.items()
+        }
         self.relayed.clear()
-        self.relayed.update({name: said for name, said in left.items() if said})
+        self.relayed.update({name: feedback for name, feedback in others.items() if feedback})
 
-    def note_wishes(self, found: Spread) -> None:
-        """Sources are to give this first."""
-        for name, patterns in found.of_sources(self._graph).items():
-            said = self.relayed.setdefault(name, [])
-            said += [wish for mine in patterns if (wish := Feedback(Intent.DESIRED, mine)) not in said]
-            for old in [one for one in said if one.intent is Intent.DESIRED][:-MOST_WISHES]:
-                said.remove(old)
+    def relay_desires(self, spread: Spread) -> None:
+        """Ask sources for matching tuples first."""
+        for name, patterns in spread.of_sources(self._graph).items():
+            feedback = self.relayed.setdefault(name, [])
+            feedback += [desire for mine in patterns if (desire := Feedback(Intent.DESIRED, mine)) not in feedback]
+            for old in [relayed for relayed in feedback if relayed.intent is Intent.DESIRED][:-MAX_DESIRES]:
+                feedback.remove(old)
 
-    def guards(self) -> list[Guard]:
-        """All guards, as values that can be kept."""
+    def in_force(self) -> list[Guard]:
+        """Return all guards, as values that can be saved and given to `restore`."""
         return [guard for guards in self.by_arc.values() for guard in guards]
 
     def restore(self, guards: Iterable[Guard]) -> None:
-        """Go on with guards that were kept: nothing is purged again, and sources need not be told again."""
+        """Continue with saved guards, without purging state again or relaying anything to sources again."""
         self._clear()
         for guard in guards:
             if self.exists(guard.arc):
                 self._put(guard)
-        for guard in self.guards():
+        for guard in self.in_force():
             if guard.kind != "derived":
                 known = {
-                    arc: [one.pattern for one in found if one.kind != "derived" and one is not guard]
-                    for arc, found in self.by_arc.items()
+                    arc: [other.pattern for other in here if other.kind != "derived" and other is not guard]
+                    for arc, here in self.by_arc.items()
                 }
                 self._note(self._spread((guard.arc,), guard.pattern, known))
 
-    def _take(self, arcs: Sequence[Arc], wanted: Pattern, kind: Literal["told", "group"]) -> bool:
-        """Put guards in place, nearest to the sender first, then forget what is kept, then tell the sources."""
-        found = self._spread(arcs, wanted)
-        if kind == "told" and not all(self._make_room(arc, kind) for arc, _ in found.guards):
-            # others may heed it: what leaves here is dropped in any case
-            found = Spread(tuple((arc, mine) for arc, mine in found.guards if arc in arcs and mine == wanted))
-        if not found.guards or not all(self._make_room(arc, kind) for arc, _ in found.guards):
+    def _take(self, arcs: Sequence[Arc], pattern: Pattern, kind: Literal["given", "group"]) -> bool:
+        """Put guards in place, nearest to the sender first, then purge state, then relay the pattern to sources."""
+        spread = self._spread(arcs, pattern)
+        if kind == "given" and not all(self._make_room(arc, kind) for arc, _ in spread.guards):
+            # other buckets may have room for it, so what leaves here is dropped in any case
+            spread = Spread(tuple((arc, mine) for arc, mine in spread.guards if arc in arcs and mine == pattern))
+        if not spread.guards or not all(self._make_room(arc, kind) for arc, _ in spread.guards):
             return False
-        firm = kind == "group" or len(found.guards) > len(arcs)
-        for arc, mine in found.guards:
-            is_own = arc in arcs and mine == wanted
+        firm = kind == "group" or len(spread.guards) > len(arcs)
+        for arc, mine in spread.guards:
+            is_own = arc in arcs and mine == pattern
             self._put(Guard(*arc, mine, self._end(arc, mine), kind if is_own else "derived", firm))
-        for (reader, port), mine in found.guards:
+        for (reader, port), mine in spread.guards:
             if reader in self._operators:
                 self.purged += self._operators[reader].purge(port, mine)
             self._raise_register(reader, port, mine)
-        self._note(found)
+        self._note(spread)
         return True
 
-    def _note(self, found: Spread) -> None:
-        for vertex, wanted in found.watches:
+    def _note(self, spread: Spread) -> None:
+        """Remember which operators to watch for groups, and what sources may leave out."""
+        for vertex, pattern in spread.watches:
             watches = self.watches.setdefault(vertex, [])
-            if wanted not in watches:
-                watches.append(wanted)
-        for source, patterns in found.of_sources(self._graph).items():
-            for wanted in patterns:
-                said = self.relayed.get(source, [])
-                if not any(one.intent is Intent.ASSUMED and covers(one.pattern, wanted) for one in said):
-                    left = [one for one in said if one.intent is not Intent.ASSUMED or not covers(wanted, one.pattern)]
-                    self.relayed[source] = [*left, Feedback(Intent.ASSUMED, wanted)]
+            if pattern not in watches:
+                watches.append(pattern)
+        for source, patterns in spread.of_sources(self._graph).items():
+            for pattern in patterns:
+                feedback = self.relayed.get(source, [])
+                if not any(other.intent is Intent.ASSUMED and covers(other.pattern, pattern) for other in feedback):
+                    others = [
+                        other
+                        for other in feedback
+                        if other.intent is not Intent.ASSUMED or not covers(pattern, other.pattern)
+                    ]
+                    self.relayed[source] = [*others, Feedback(Intent.ASSUMED, pattern)]
 
     def _put(self, guard: Guard) -> None:
         """Add a guard in place of those that it covers."""
         before = self.by_arc.get(guard.arc, [])
-        covered = [one for one in before if one.kind == guard.kind and covers(guard.pattern, one.pattern)]
-        guard.saved += sum(one.saved for one in covered)
-        guard.firm |= any(one.firm for one in covered)
-        self.by_arc[guard.arc] = [*(one for one in before if one not in covered), guard]
+        covered = [other for other in before if other.kind == guard.kind and covers(guard.pattern, other.pattern)]
+        guard.saved += sum(other.saved for other in covered)
+        guard.firm |= any(other.firm for other in covered)
+        self.by_arc[guard.arc] = [*(other for other in before if other not in covered), guard]
 
-    def _make_room(self, arc: Arc, kind: Literal["told", "group"]) -> bool:
+    def _make_room(self, arc: Arc, kind: Literal["given", "group"]) -> bool:
+        """Return whether an arc can have one more guard; a guard that is not firm gives way."""
         guards = self.by_arc.get(arc, [])
         groups = sum(guard.kind == "group" for guard in guards)
         if kind == "group":
-            return groups < MOST_GROUPS
-        if len(guards) - groups < MOST_GUARDS:
+            return groups < MAX_GROUPS
+        if len(guards) - groups < MAX_GUARDS:
             return True
         loose = next((guard for guard in guards if not guard.firm), None)
         if loose is None:
@@ -270,39 +279,33 @@ class Assumptions:
         guards.remove(loose)
         return True
 
-    def _raise_register(self, reader: VertexId, port: int, wanted: Pattern) -> None:
-        """A merging vertex need not wait for what it would drop: if all before a time is assumed, its register is as far as that."""
-        found, match = self._network.registers.get(reader), wanted.get(TS)
-        if (
-            found is None
-            or len(wanted.terms) > 1
-            or not isinstance(match, Between)
-            or match.low is not None
-            or match.but
-        ):
+    def _raise_register(self, reader: VertexId, port: int, pattern: Pattern) -> None:
+        """Raise the register of a merging vertex to t if it drops everything below t: it need not wait for that."""
+        registers, stamps = self._network.registers.get(reader), pattern.get(TS)
+        if registers is None or len(pattern.terms) > 1 or not isinstance(stamps, Between):
             return
-        if isinstance(match.high, int):
-            found.write(port, match.high + (not match.open_high))
+        if stamps.low is None and not stamps.but and isinstance(stamps.high, int):
+            registers.write(port, stamps.high + (not stamps.open_high))
 
-    def _end(self, arc: Arc, wanted: Pattern) -> int | None:
-        """When a guard goes. A register that was raised says nothing about what really came, so there it must have been passed."""
+    def _end(self, arc: Arc, pattern: Pattern) -> int | None:
+        """Return the bound that ends a guard; a register must have passed it, since a raised one says nothing of its input."""
         facts, reader = self._known(self.origin(arc)), self._graph.by_id().get(arc[0])
         if reader is not None and isinstance(reader.spec, PaneAggregate):
             facts = Facts(facts.holds, (*facts.clocks, Clock(PANE, 0, pane_length(reader.spec.window) - 1)))
-        end = until(wanted, facts)
+        end = until(pattern, facts)
         return end if end is None or arc[0] not in self._network.registers else end + 1
 
     def _spread(
-        self, arcs: Sequence[Arc], wanted: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None
+        self, arcs: Sequence[Arc], pattern: Pattern, known: Mapping[Arc, Sequence[Pattern]] | None = None
     ) -> Spread:
         if known is None:
             known = {arc: [guard.pattern for guard in guards] for arc, guards in self.by_arc.items()}
         return spread_from(
-            self._graph, arcs, wanted, known=known, taps=self._taps, facts=self.facts(), answer=self.answer
+            self._graph, arcs, pattern, known=known, taps=self._taps, facts=self.facts(), answer=self.answer
         )
 
     def facts(self) -> Mapping[VertexId, Facts]:
-        """What is known of every vertex's output."""
+        """Return the facts about every vertex's output."""
         if not self._facts:
             self._facts = facts_of(self._graph, given=self._given)
         return self._facts
@@ -311,12 +314,12 @@ class Assumptions:
         return self.facts().get(vertex, NO_FACTS)
 
     def origin(self, arc: Arc) -> VertexId:
-        """The vertex whose output is read on an arc."""
+        """Return the vertex whose output is read on an arc."""
         vertex = self._graph.by_id().get(arc[0])
         return arc[0].removeprefix(tap_of("")) if vertex is None else vertex.inputs[arc[1]]
 
     def exists(self, arc: Arc) -> bool:
-        """Whether anybody reads there."""
+        """Return whether the graph has an arc, or taps the vertex that it names."""
         vertex = self._graph.by_id().get(arc[0])
         return arc[0].removeprefix(tap_of("")) in self._taps if vertex is None else arc[1] < len(vertex.inputs)
 
@@ -326,20 +329,22 @@ class Assumptions:
         self.relayed.clear()
 
     def _forget_relayed(self) -> None:
-        """What sources were told and is over."""
-        for source, said in list(self.relayed.items()):
+        """Remove what is over from what is relayed to sources."""
+        for source, feedback in list(self.relayed.items()):
             facts = self._known(source)
             self.relayed[source] = [
-                one for one in said if (end := until(one.pattern, facts)) is None or end > self._bounds.get(source, end)
+                relayed
+                for relayed in feedback
+                if (end := until(relayed.pattern, facts)) is None or end > self._bounds.get(source, end)
             ]
 
 
-def guards_of(part: Graph, taps: Collection[VertexId], found: Spread, facts: Mapping[VertexId, Facts]) -> list[Guard]:
-    """The guards of a part of a graph, such as its ingest, that follow from what was spread over the whole; for `Assumptions.restore`."""
+def guards_of(part: Graph, taps: Collection[VertexId], spread: Spread, facts: Mapping[VertexId, Facts]) -> list[Guard]:
+    """Return the guards of a part of a graph, such as its ingest, after feedback was spread over the whole graph."""
     vertices = part.by_id()
-    inner = [(arc, wanted, vertices[arc[0]].inputs[arc[1]]) for arc, wanted in found.guards if arc[0] in vertices]
-    guards = [Guard(*arc, wanted, until(wanted, facts[origin]), "derived", True) for arc, wanted, origin in inner]
-    tapped = [(name, wanted) for name, wanted in found.unneeded if name in taps]
+    inner = [(arc, pattern, vertices[arc[0]].inputs[arc[1]]) for arc, pattern in spread.guards if arc[0] in vertices]
+    guards = [Guard(*arc, pattern, until(pattern, facts[origin]), "derived", True) for arc, pattern, origin in inner]
+    tapped = [(name, pattern) for name, pattern in spread.unneeded if name in taps]
     return guards + [
-        Guard(tap_of(name), 0, wanted, until(wanted, facts[name]), "derived", True) for name, wanted in tapped
+        Guard(tap_of(name), 0, pattern, until(pattern, facts[name]), "derived", True) for name, pattern in tapped
     ]

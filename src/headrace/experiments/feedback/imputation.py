@@ -151,9 +151,7 @@ def impute(
     costs = Costs(of={"impute": round(rho * period)}, drawn={} if service is None else {"impute": service})
     trace = Simulation(engine, VirtualClock(), costs).run(_arrivals(plan, tuples, period))
     times = tuple(emission.time for emission in trace.emissions if emission.row["n"] % 2 == 1)
-    purged = sum(
-        guard.saved for guard in (*engine.assumptions.guards(), *engine.assumptions.ended) if guard.reader == "impute"
-    )
+    purged = sum(guard.saved for guard in (*engine.guards.in_force(), *engine.guards.ended) if guard.reader == "impute")
     return Imputed(times, tuples // 2 - len(times) - purged, purged)
 
 

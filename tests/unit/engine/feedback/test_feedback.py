@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from headrace.engine.engine import Engine
-from headrace.engine.feedback.desires import Wish
-from headrace.engine.feedback.guards import MOST_GUARDS, Guard, guards_of
+from headrace.engine.feedback.desires import Desire
+from headrace.engine.feedback.guards import MAX_GUARDS, Guard, guards_of
 from headrace.graph.feedback import facts_of, spread, spread_all, stamped, supportable, tap_of
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import place
@@ -68,12 +68,12 @@ def test_a_guard_drops_tuples_and_counts_them_but_never_a_promise() -> None:
     engine.push("s", Punctuation(5))
     assert results(engine) == [(2, 0), (1, 0)]
     assert engine.bounds["out"] == 5
-    assert [(guard.arc, guard.saved) for guard in engine.assumptions.guards()] == [(("out", 0), 0), (("f", 0), 1)]
+    assert [(guard.arc, guard.saved) for guard in engine.guards.in_force()] == [(("out", 0), 0), (("f", 0), 1)]
     assert (
-        str(engine.assumptions.guards()[1])
+        str(engine.guards.in_force()[1])
         == "f.0: not [timestamp < TIMESTAMP '1970-01-01 00:00:00.000010', g = 1], 1 saved"
     )
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}
+    assert engine.guards.relayed == {"s": [assumed((G, equal(1)), (STAMP, less(10)))]}
 
 
 def test_a_guard_goes_when_a_bound_covers_it() -> None:
@@ -82,15 +82,15 @@ def test_a_guard_goes_when_a_bound_covers_it() -> None:
     engine.feedback("out", assumed((V, more(1))))
     engine.push("s", Punctuation(12))
     engine.run()
-    assert len(engine.assumptions.guards()) == 4
+    assert len(engine.guards.in_force()) == 4
     engine.push("s", Punctuation(13))
     engine.run()
-    assert {str(guard.pattern) for guard in engine.assumptions.guards()} == {"v > 1"}  # never covered by time
-    ended = engine.assumptions.take_ended()
+    assert {str(guard.pattern) for guard in engine.guards.in_force()} == {"v > 1"}  # never covered by time
+    ended = engine.guards.take_ended()
     assert [(one.reader, str(one.pattern), one.saved) for one in ended[:1]] == [
         ("f", "timestamp < TIMESTAMP '1970-01-01 00:00:00.000013'", 0)
     ]
-    assert engine.assumptions.take_ended() == []  # those that ended were seen
+    assert engine.guards.take_ended() == []  # those that ended were seen
 
 
 def test_what_can_be_supported_is_known_before() -> None:
@@ -121,15 +121,15 @@ def test_the_oldest_guard_that_nothing_depends_on_makes_room() -> None:
     )
     engine = Engine(Graph((*times_two.vertices[:2], out("d"))))
     for bound in range(
-        MOST_GUARDS + 2
+        MAX_GUARDS + 2
     ):  # holes in time cannot be passed on through DISTINCT, so these are results dropped, no more
         engine.feedback("out", assumed((G, equal(bound)), (STAMP, unequal(3))))
-    assert len(engine.assumptions.guards()) == MOST_GUARDS
-    assert str(engine.assumptions.guards()[0].pattern).endswith("g = 2")
+    assert len(engine.guards.in_force()) == MAX_GUARDS
+    assert str(engine.guards.in_force()[0].pattern).endswith("g = 2")
     firm = Engine(Graph((*times_two.vertices[:2], out("d"))))
-    taken = [firm.feedback("out", assumed((G, equal(number)))) for number in range(MOST_GUARDS + 2)]
+    taken = [firm.feedback("out", assumed((G, equal(number)))) for number in range(MAX_GUARDS + 2)]
     assert (
-        taken == [True] * MOST_GUARDS + [False] * 2
+        taken == [True] * MAX_GUARDS + [False] * 2
     )  # ignored, which is always right: a purge may depend on the others
 
 
@@ -144,13 +144,13 @@ def test_a_fork_tells_its_source_what_all_branches_do_not_need() -> None:
     branches = (Vertex("a", specs.Filter(TRUE), ("s",)), Vertex("b", specs.Filter(TRUE), ("s",)))
     engine = Engine(Graph((scan(), *branches, out("a"), out("b", "other"))))
     engine.feedback("out", assumed((G, equal(1))))
-    assert engine.assumptions.relayed == {}
+    assert engine.guards.relayed == {}
     engine.push("s", page((1, 1, 1), (2, 2, 1)))
     engine.run()
     taken = engine.take_results()
     assert [taken[end][0].rows["g"].to_list() for end in ("out", "other")] == [[2], [1, 2]]
     engine.feedback("other", assumed((V, at_most(1))))
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (V, at_most(1)))]}
+    assert engine.guards.relayed == {"s": [assumed((G, equal(1)), (V, at_most(1)))]}
     assert engine.network.stored("s") == 0  # a guarded tuple is read, and forgotten, like any other
 
 
@@ -158,29 +158,29 @@ def test_a_new_reader_gets_everything_again_and_one_that_goes_needs_nothing() ->
     graph = straight()
     engine = Engine(graph)
     engine.feedback("out", assumed((G, equal(1))))
-    assert len(engine.assumptions.guards()) == 2
+    assert len(engine.guards.in_force()) == 2
     both = Graph((*graph.vertices, out("f", "other")))
     engine.use(both)
-    assert [guard.arc for guard in engine.assumptions.guards()] == [("out", 0)]
-    assert engine.assumptions.relayed == {}
+    assert [guard.arc for guard in engine.guards.in_force()] == [("out", 0)]
+    assert engine.guards.relayed == {}
     engine.push("s", page((1, 0, 1)))
     engine.run()
     assert set(engine.take_results()) == {"other"}
     engine.use(graph)
-    assert [guard.arc for guard in engine.assumptions.guards()] == [("out", 0), ("f", 0)]
-    assert [guard.saved for guard in engine.assumptions.guards()] == [1, 0]
+    assert [guard.arc for guard in engine.guards.in_force()] == [("out", 0), ("f", 0)]
+    assert [guard.saved for guard in engine.guards.in_force()] == [1, 0]
 
 
 def test_a_tap_is_a_reader() -> None:
     graph = Graph((scan(), Vertex("f", specs.Filter(TRUE), ("s",))))
     engine = Engine(graph, taps=("f",))
     engine.feedback("f", assumed((G, equal(1))))
-    assert [guard.arc for guard in engine.assumptions.guards()] == [(tap_of("f"), 0), ("f", 0)]
+    assert [guard.arc for guard in engine.guards.in_force()] == [(tap_of("f"), 0), ("f", 0)]
     engine.push("s", page((1, 0, 1), (2, 0, 1)))
     assert results(engine, "f") == [(2, 0)]
     both = Engine(straight(), taps=("f",))
     both.feedback("out", assumed((G, equal(1))))
-    assert both.assumptions.relayed == {}  # who taps was not asked
+    assert both.guards.relayed == {}  # who taps was not asked
     both.push("s", page((1, 0, 1)))
     both.run()
     assert set(both.take_results()) == {"f"}
@@ -193,14 +193,14 @@ def test_state_is_purged() -> None:
     assert engine.operators["a"].held() == 2
     engine.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
     assert engine.operators["a"].held() == 1
-    assert engine.assumptions.purged == 1
-    assert engine.assumptions.relayed == {
+    assert engine.guards.purged == 1
+    assert engine.guards.relayed == {
         "s": [assumed((G, equal(1)), (STAMP, less(10)))]
     }  # of the window that ends at 20 a tuple is not over
     engine.push("s", page((1, 0, 4), (2, 0, 11)))
     engine.push("s", Punctuation(END))
     assert [row[:2] for row in results(engine)] == [(2, 1), (2, 1)]
-    assert engine.assumptions.guards() == []
+    assert engine.guards.in_force() == []
 
 
 def test_a_join_forgets_and_a_lonely_tuple_that_nobody_needs_holds_up_nothing() -> None:
@@ -222,15 +222,15 @@ def test_groups_that_match_for_ever_are_found_while_they_run() -> None:
     engine.feedback("out", assumed((Column("n", Type.BIGINT), at_least(2))))
     engine.push("s", page((1, 0, 1), (2, 0, 2)))
     engine.run()
-    assert engine.assumptions.relayed == {}
+    assert engine.guards.relayed == {}
     engine.push("s", page((1, 0, 3), (3, 0, 3), (3, 0, 4)))
     engine.run()
-    assert engine.assumptions.relayed == {"s": [assumed((G, OneOf((1, 3))), (STAMP, Between(0, 10, open_high=True)))]}
+    assert engine.guards.relayed == {"s": [assumed((G, OneOf((1, 3))), (STAMP, Between(0, 10, open_high=True)))]}
     assert engine.operators["a"].held() == 1
     engine.push("s", page((1, 0, 5), (1, 0, 15)))
     engine.push("s", Punctuation(10))
     assert [row[:2] for row in results(engine)] == [(2, 1)]
-    assert {guard.kind for guard in engine.assumptions.guards()} == {"told"}  # what was found ended with its window
+    assert {guard.kind for guard in engine.guards.in_force()} == {"given"}  # what was found ended with its window
     engine.push("s", Punctuation(END))
     assert [row[:2] for row in results(engine)] == [(1, 1)]
 
@@ -244,9 +244,7 @@ def copied(engine: Engine, graph: Graph) -> Engine:
             for name, state in engine.state().items()
         }
     )
-    again.assumptions.restore(
-        msgspec.msgpack.decode(msgspec.msgpack.encode(engine.assumptions.guards()), type=list[Guard])
-    )
+    again.guards.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.guards.in_force()), type=list[Guard]))
     return again
 
 
@@ -258,8 +256,8 @@ def test_guards_survive_a_restart() -> None:
     engine.push("s", page((1, 0, 1), (1, 0, 2), (2, 0, 3), (4, 0, 1)))
     engine.run()
     again = copied(engine, graph)
-    assert msgspec.to_builtins(again.assumptions.guards()) == msgspec.to_builtins(engine.assumptions.guards())
-    assert again.assumptions.watches == engine.assumptions.watches
+    assert msgspec.to_builtins(again.guards.in_force()) == msgspec.to_builtins(engine.guards.in_force())
+    assert again.guards.watches == engine.guards.watches
     again.push("s", page((1, 0, 4), (2, 0, 5), (3, 0, 5), (4, 0, 6)))
     again.push("s", Punctuation(END))
     assert [row[:2] for row in results(again)] == [(3, 1)]  # 1 was found before, 2 after; 4 was told
@@ -305,7 +303,7 @@ def test_rule_2_what_is_assumed_is_not_waited_for(cycles: Any) -> None:
     engine.run()
     assert [row for one in engine.take_results()["out"] for row in one.rows["x"]] == ["b2"]
     assert engine.network.registers["U"].late == 0  # it was saved, not late
-    assert sum(guard.saved for guard in [*engine.assumptions.guards(), *engine.assumptions.ended]) >= 2
+    assert sum(guard.saved for guard in [*engine.guards.in_force(), *engine.guards.ended]) >= 2
 
 
 def test_rule_2_holds_only_if_every_branch_asked(cycles: Any) -> None:
@@ -331,9 +329,9 @@ def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
     came = [row for one in engine.take_results()["out"] for row in one.rows.rows()]
     assert came == [(2, 0, 2), (2, 1, 3), (1, 0, 1), (1, 1, 4)]
     assert engine.bounds["out"] == 2
-    assert engine.assumptions.relayed == {"s": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
+    assert engine.guards.relayed == {"s": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
     engine.feedback("out", assumed((G, equal(2))))  # no longer, and that is another thing to say
-    assert engine.assumptions.relayed["s"][1:] == [assumed((G, equal(2)))]
+    assert engine.guards.relayed["s"][1:] == [assumed((G, equal(2)))]
 
 
 def test_what_is_wanted_first_survives_a_restart_and_another_graph() -> None:
@@ -342,13 +340,13 @@ def test_what_is_wanted_first_survives_a_restart_and_another_graph() -> None:
     engine.feedback("out", assumed((G, equal(9))))
     engine.feedback("out", Feedback(Intent.DESIRED, pattern((G, equal(2)))))
     again = Engine(graph)
-    again.assumptions.restore(engine.assumptions.guards())
-    again.wishes.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.wishes.kept()), type=list[Wish]))
+    again.guards.restore(engine.guards.in_force())
+    again.desires.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.desires.in_force()), type=list[Desire]))
     again.use(Graph((*graph.vertices, Vertex("d", specs.Distinct((G,), 5), ("u",)), out("d", "other"))))
     again.use(graph)
-    assert again.assumptions.relayed == engine.assumptions.relayed
+    assert again.guards.relayed == engine.guards.relayed
     again.push("s", page((1, 0, 1), (2, 0, 2), (9, 0, 2)))
-    again.wishes.hurry("s")
+    again.desires.hurry("s")
     assert results(again) == [(2, 0), (1, 0)]
 
 
@@ -414,12 +412,12 @@ def test_rule_6_feedback_crosses_a_break(cycles: Any) -> None:
     engine = cycles.engine(cycles.path(3))
     engine.dispatch.set_break("q2")
     engine.feedback("out", Feedback(Intent.ASSUMED, pattern((X, equal("b")), (STAMP, less(9)))))
-    assert [guard.reader for guard in engine.assumptions.guards()] == ["out", "q3", "q2", "q1"]
+    assert [guard.reader for guard in engine.guards.in_force()] == ["out", "q3", "q2", "q1"]
     engine.push("S", cycles.page(("a", 1), ("b", 2)))
     engine.push("S", Punctuation(9))
     engine.run()
     assert [row for one in engine.take_results()["out"] for row in one.rows["x"]] == ["a"]
-    assert engine.assumptions.guards() == []
+    assert engine.guards.in_force() == []
 
 
 def test_rule_7_a_silent_source_is_asked_so_that_guards_can_go(cycles: Any) -> None:
@@ -427,11 +425,11 @@ def test_rule_7_a_silent_source_is_asked_so_that_guards_can_go(cycles: Any) -> N
     engine.feedback("out", Feedback(Intent.ASSUMED, pattern((STAMP, less(5)))))
     cycles.clock.advance(4)
     engine.run()
-    assert len(engine.assumptions.guards()) == 2
+    assert len(engine.guards.in_force()) == 2
     assert engine.asked == 0
     cycles.clock.advance(1)
     engine.run()
-    assert engine.assumptions.guards() == []
+    assert engine.guards.in_force() == []
     assert engine.asked == 1
 
 
@@ -441,7 +439,7 @@ def test_spread_says_the_same_without_running() -> None:
     found = spread(graph, "out", wanted)
     engine = Engine(graph)
     engine.feedback("out", Feedback(Intent.ASSUMED, wanted))
-    assert [(guard.arc, guard.pattern) for guard in engine.assumptions.guards()] == list(found.guards)
+    assert [(guard.arc, guard.pattern) for guard in engine.guards.in_force()] == list(found.guards)
     assert found.of_sources(graph) == {"s": (pattern((G, equal(1)), (STAMP, less(10))),)}
     assert dict(found.unneeded).keys() == {"a", "p", "s"}
 
@@ -451,10 +449,10 @@ def test_the_same_again_changes_nothing() -> None:
     wanted: Pattern = pattern((G, equal(1)))
     assert engine.feedback("out", Feedback(Intent.ASSUMED, wanted))
     assert not engine.feedback("out", Feedback(Intent.ASSUMED, pattern((G, equal(1)), (V, equal(1)))))
-    assert len(engine.assumptions.guards()) == 2
+    assert len(engine.guards.in_force()) == 2
     assert engine.feedback("out", assumed((G, OneOf((1, 2)))))
-    assert [str(guard.pattern) for guard in engine.assumptions.guards()] == ["g IN (1, 2)"] * 2
-    assert engine.assumptions.relayed == {"s": [assumed((G, OneOf((1, 2))))]}
+    assert [str(guard.pattern) for guard in engine.guards.in_force()] == ["g IN (1, 2)"] * 2
+    assert engine.guards.relayed == {"s": [assumed((G, OneOf((1, 2))))]}
 
 
 def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
@@ -467,20 +465,20 @@ def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
         [("out", pattern((G, equal(1)), (STAMP, less(20)))), ("out", pattern((G, equal(2)), (STAMP, at_most(10))))],
     )
     engine = Engine(placement.ingest, taps=("p",))
-    engine.assumptions.restore(guards_of(placement.ingest, ("p",), found, facts))
-    assert {(guard.reader, guard.until) for guard in engine.assumptions.guards()} == {("p", 10), ("tap:p", 10)}
+    engine.guards.restore(guards_of(placement.ingest, ("p",), found, facts))
+    assert {(guard.reader, guard.until) for guard in engine.guards.in_force()} == {("p", 10), ("tap:p", 10)}
     engine.push("s", page((1, 0, 1), (2, 0, 1), (3, 0, 1), (1, 0, 11)))
     engine.run()
     assert engine.take_results()["p"][0].rows.select("g", "__pane").sort("g").rows() == [(1, 10), (3, 0)]
     # the keyed stage knows of its input what the whole graph says
     keyed = Engine(placement.keyed)
-    keyed.assumptions.know(facts)
+    keyed.guards.use_facts(facts)
     keyed.use(placement.keyed)
     keyed.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
-    assert keyed.assumptions.relayed[route.id][0].pattern.names == {"g", "__pane"}
+    assert keyed.guards.relayed[route.id][0].pattern.names == {"g", "__pane"}
     keyed.push(route.id, Punctuation(10))
     keyed.run()
-    assert keyed.assumptions.guards() == []  # no partial of theirs can come, and the next window ends at 20
+    assert keyed.guards.in_force() == []  # no partial of theirs can come, and the next window ends at 20
 
 
 def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> None:
@@ -490,7 +488,7 @@ def test_a_group_that_was_given_up_does_not_begin_again_for_a_new_reader() -> No
     engine.push("s", page((1, 0, 1), (1, 0, 2)))
     engine.run()
     engine.use(Graph((*graph.vertices, out("a", "other"))))
-    assert engine.assumptions.relayed == {"s": [assumed((G, equal(1)), (STAMP, Between(0, 10, open_high=True)))]}
+    assert engine.guards.relayed == {"s": [assumed((G, equal(1)), (STAMP, Between(0, 10, open_high=True)))]}
     engine.push("s", page((1, 0, 3), (1, 0, 11)))
     engine.push("s", Punctuation(END))
     engine.run()
@@ -511,7 +509,7 @@ def test_an_impatient_join_asks_for_the_partners_of_what_it_has() -> None:
     engine.push("r", page((2, 3, 2)))
     engine.push("s", page((2, 0, 1)))
     engine.step()
-    assert engine.assumptions.relayed == {"r": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
+    assert engine.guards.relayed == {"r": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
     engine.step()
     engine.step()
     assert [row for one in engine.take_results()["out"] for row in one.visible().rows()] == [(2, 0, 2, 2), (2, 0, 2, 3)]

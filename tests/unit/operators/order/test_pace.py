@@ -134,9 +134,7 @@ def timely(
     ]
     trace = Simulation(engine, clock, Costs(of={"impute": round(rho * period)})).run(arrivals)
     came = sum(1 for emission in trace.emissions if emission.row["k"] % 2 == 1)
-    saved = sum(
-        guard.saved for guard in [*engine.assumptions.guards(), *engine.assumptions.ended] if guard.reader == "impute"
-    )
+    saved = sum(guard.saved for guard in [*engine.guards.in_force(), *engine.guards.ended] if guard.reader == "impute")
     return came, count // 2 - came - saved, saved
 
 
@@ -169,9 +167,9 @@ def test_an_engine_ends_the_guards_of_pace_with_time() -> None:
     engine.push("a", page((100, 0)))
     engine.push("b", page((90, 0)))
     engine.run()
-    assert engine.assumptions.relayed == {"b": [Feedback(Intent.ASSUMED, pattern((STAMP, less(98))))]}
+    assert engine.guards.relayed == {"b": [Feedback(Intent.ASSUMED, pattern((STAMP, less(98))))]}
     for source in ("a", "b"):
         engine.push(source, Punctuation(END))
     engine.run()
-    assert engine.assumptions.guards() == []
+    assert engine.guards.in_force() == []
     assert engine.bounds["out"] == END
