@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headrace.session import Session
-from headrace.testing.golden import run_together
+from headrace.testing.golden.runner import run_together
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "tests" / "golden" / "queries").glob("*.txt"))

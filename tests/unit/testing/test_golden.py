@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.session import Session
-from headrace.testing.golden import parse_rows, print_rows, print_time, run_script, run_together
+from headrace.testing.golden.rows import parse_rows, print_rows, print_time
+from headrace.testing.golden.runner import run_script, run_together
 from headrace.testing.oracle.oracle import Row
 from headrace.testing.strategies.queries import STREAMS
 
@@ -75,7 +76,7 @@ def test_rows_print_in_canonical_order():
 
 
 def test_unknown_commands_are_refused():
-    with pytest.raises(ValueError, match="commands start with"):
+    with pytest.raises(ValueError, match="no command starts with 'dance'"):
         run_script("dance\n---\n")
 
 

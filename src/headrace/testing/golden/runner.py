@@ -1,0 +1,218 @@
+"""Runs golden scripts in sessions and returns them with the output that came out; see `script` for the format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from headrace.catalog.definitions import Stream
+from headrace.commands.running_graph import whole_of
+from headrace.driver.intake import Deployments
+from headrace.errors import HeadraceError, QueryError
+from headrace.graph.explain import explain_graph
+from headrace.hosts.local import LocalDeployment
+from headrace.language.parser import parse
+from headrace.language.syntax.statements import CreateQuery, Select
+from headrace.model.page import Page
+from headrace.model.schema import Schema
+from headrace.optimizer.optimizer import optimize
+from headrace.plan.binding.binder import bind
+from headrace.plan.check import check
+from headrace.plan.explain import explain
+from headrace.session import Listing, Message, Session, Started
+from headrace.testing.clock import VirtualClock
+from headrace.testing.golden.rows import parse_rows, print_rows, print_value, schema_of
+from headrace.testing.golden.script import Case, cases, commands_of, write_script
+from headrace.testing.oracle.rows import Row, rows_of
+from headrace.testing.streams import parse_time
+
+#: Further verbs of a script, for one case: each takes the whole command and returns the lines that it prints.
+Verbs = Mapping[str, Callable[[str], list[str]]]
+
+
+def run_script(text: str, *, host: Literal["local", "spark"] = "local", verbs: Callable[[], Verbs] = dict) -> str:
+    """Run a script; return it with the output that came out, so that a correct script comes back unchanged."""
+    prepared: tuple[str, ...] = ()
+    results: list[tuple[Case, Sequence[str] | None]] = []
+    for case in cases(text):
+        if case.expected is None:
+            prepared += case.commands
+            results.append((case, None))
+        else:
+            results.append((case, run_case((*prepared, *case.commands), host=host, verbs=verbs())))
+    return write_script(results)
+
+
+def run_case(
+    lines: Sequence[str], *, host: Literal["local", "spark"] = "local", verbs: Verbs | None = None
+) -> list[str]:
+    """Run commands in a new session; return the output. An error is part of the output and ends the case."""
+    with Session(host=host) as session:
+        runner = _Runner(session, verbs or {})
+        try:
+            for command in commands_of(lines):
+                runner.run(command)
+            session.drain()
+        except HeadraceError as error:
+            if runner.statement is not None:
+                error.text = None  # show the statement as the script has it, without the sink that was added
+            return [*runner.output(), *error.render(runner.statement).splitlines()]
+        return runner.output()
+
+
+def run_together(scripts: Sequence[str], session: Session, *, timeout: float | None = None) -> list[str]:
+    """Run the cases of scripts in one session, and return the scripts with what came out.
+
+    All statements run first, then all rows are fed. It is for hosts that start slowly. Names must be unique across the
+    scripts; cases marked as local come back as they are.
+    """
+    parsed = [cases(script) for script in scripts]
+    runners = {case: _Runner(session) for script in parsed for case in script if not case.is_local}
+    commands = {case: commands_of(case.commands) for case in runners}
+    statements = {case: [_with_sink(text[1:].strip()) for text in commands[case] if text[0] == ">"] for case in runners}
+    outcomes = session.execute(";\n".join(text for texts in statements.values() for text in texts))
+    queries = iter([outcome.query for outcome in outcomes if isinstance(outcome, Started)])
+    for case, runner in runners.items():
+        for _ in filter(_is_query, statements[case]):
+            runner.watch(next(queries))
+    for case, runner in runners.items():
+        for command in commands[case]:
+            if command.startswith("feed "):
+                runner.run(command)
+    session.drain(timeout)
+    return [write_script((case, _output_of(case, runners)) for case in script) for script in parsed]
+
+
+def _output_of(case: Case, runners: Mapping[Case, _Runner]) -> Sequence[str] | None:
+    return runners[case].output() if case in runners and case.expected is not None else case.expected
+
+
+class _Runner:
+    """Runs the commands of one case in a session, and collects what they print and what the queries deliver."""
+
+    def __init__(self, session: Session, verbs: Verbs | None = None) -> None:
+        self.session = session
+        self.verbs = verbs or {}
+        self.statement: str | None = None  # an error that is raised points into it
+        self.lines: list[str] = []
+        self.results: dict[str, list[Row]] = {}
+        self.schemas: dict[str, Schema] = {}
+        self.clock = VirtualClock()
+        if isinstance(session.deployment, LocalDeployment):
+            session.deployment.clock = self.clock
+
+    def run(self, command: str) -> None:
+        verb, *words = command.split(maxsplit=1)
+        rest = words[0] if words else ""
+        self.statement = None
+        match verb:
+            case ">":
+                self._execute(rest)
+            case "feed":
+                self._feed(rest)
+            case "advance":
+                self.clock.advance(parse_time(rest) if rest else 0)
+                while isinstance(self.session.deployment, LocalDeployment) and self.session.deployment.step():
+                    pass
+            case "explain":
+                self.statement = rest
+                self.lines += self.session.explain(rest).replace("\n\n", "\n").splitlines()
+            case "optimize":
+                self._optimize(rest)
+            case "graph":
+                running = Deployments(self.session.directory).newest()
+                self.lines += with_short_ids(explain_graph(whole_of(running))).splitlines()
+            case "register":
+                self.session.register(rest, _do_nothing)
+            case "#":
+                pass
+            case _ if verb in self.verbs:
+                self.lines += self.verbs[verb](command)
+            case _:
+                raise ValueError(f"{command!r}: no command starts with {verb!r}")
+
+    def _execute(self, statement: str) -> None:
+        self.statement = statement
+        for outcome in self.session.execute(_with_sink(statement)):
+            match outcome:
+                case Started(query=query):
+                    self.watch(query)
+                case Listing(columns=columns, rows=rows):
+                    self.lines += [" ".join(columns), *(" ".join(map(print_value, row)) for row in rows)]
+                case Message():
+                    pass  # scripts do not print that something was created
+
+    def _feed(self, text: str) -> None:
+        name, _, rows = text.partition(" ")
+        stream = self.session.catalog.find(name)
+        if not isinstance(stream, Stream):
+            raise ValueError(f"{name} is not a stream")
+        self.session.push(name, parse_rows(rows, stream))
+
+    def _optimize(self, text: str) -> None:
+        self.statement = text
+        (statement,) = parse(text)
+        if not isinstance(statement, Select):
+            raise ValueError(f"optimize takes a SELECT, not {text!r}")
+        plan = bind(statement.select, statement.text, self.session.catalog)
+        steps = optimize(plan)
+        for step in steps:
+            check(step.plan)
+        rules = ", ".join(dict.fromkeys(step.rule for step in steps[1:]))
+        self.lines += [*explain(plan).splitlines(), f"=> {rules or 'no rule applies'}"]
+        self.lines += explain(steps[-1].plan).splitlines() if rules else []
+
+    def watch(self, query: str) -> None:
+        """Collect the results of a query."""
+        rows = self.results.setdefault(query, [])
+
+        def take(batch: int, pages: Sequence[Page]) -> None:
+            for page in pages:
+                rows.extend(rows_of(page.rows.iter_rows(named=True)))
+                self.schemas[query] = schema_of(page)
+
+        self.session.deployment.delivery.subscribers.setdefault(query, []).append(take)
+
+    def output(self) -> list[str]:
+        """Return the lines printed so far, then the results."""
+        several = len(self.results) > 1
+        lines = list(self.lines)
+        for query, rows in self.results.items():
+            lines += [f"{query} {line}" if several else line for line in print_rows(rows, self.schemas.get(query))]
+        return lines
+
+
+def with_short_ids(text: str) -> str:
+    """Replace the hash in each vertex id by a number in the order of appearance: `filter-069da0c8144004ed` by `filter1`."""
+    numbers: dict[str, str] = {}
+    counts: dict[str, int] = {}
+
+    def short(vertex: re.Match[str]) -> str:
+        kind = vertex["kind"]
+        if vertex.group() not in numbers:
+            counts[kind] = counts.get(kind, 0) + 1
+            numbers[vertex.group()] = f"{kind}{counts[kind]}"
+        return numbers[vertex.group()]
+
+    return re.sub(r"(?P<kind>[a-z_]+)-[0-9a-f]{16}", short, re.sub(r"@[0-9a-f]{8}\b", "@", text))
+
+
+def _do_nothing(**arguments: Any) -> None:
+    """Take the calls of rules."""
+
+
+def _is_query(statement: str) -> bool:
+    """Say whether a text is one query without a sink of its own; a text that is not correct is no query."""
+    try:
+        statements = parse(statement)
+    except QueryError:
+        return False
+    return len(statements) == 1 and isinstance(statements[0], Select | CreateQuery)
+
+
+def _with_sink(statement: str) -> str:
+    """Let a query without a sink deliver to memory."""
+    if not _is_query(statement) or re.search(r"\bINTO\b", statement):
+        return statement
+    return statement.rstrip(";") + " INTO MEMORY"
