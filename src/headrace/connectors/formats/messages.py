@@ -7,7 +7,6 @@ as in files; a column that is not named is NULL.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,13 +20,13 @@ from headrace.connectors.formats.conversion import can_convert, convert, failure
 from headrace.connectors.formats.text import NEWLINE, Lines, Parsed
 from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.option import Option
+from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.schema import Field, Schema
 
 Row: TypeAlias = Mapping[str, Any]
 #: What a user's function is: the text of a message to its rows.
 Reading: TypeAlias = Callable[[str], Row | Iterable[Row] | None]
 
-PREFIX = "python:"
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
@@ -80,17 +79,18 @@ class Messages:
 
 def read_messages(form: str, options: Mapping[str, Option]) -> Messages | None:
     """The function that a format names, or None if it names none; QueryError if what it says cannot be."""
-    if not form.startswith(PREFIX):
+    if not is_python_target(form):
         if "terminator" in options:
             raise QueryError(
                 f"format {form!r} has no terminator",
                 hint="its records are lines; a terminator is for 'python:module:function'",
             )
         return None
-    target = form.removeprefix(PREFIX)
-    if not _TARGET.fullmatch(target):
-        raise NameFault(f"format {form!r} names no function", hint="write 'python:module:function'")
-    return Messages(target, _terminator(str(options.get("terminator", "\\n"))))
+    try:
+        target = PythonTarget.parse_prefixed(form)
+    except ValueError as error:
+        raise NameFault(f"format {form!r} names no function", hint="write 'python:module:function'") from error
+    return Messages(str(target), _terminator(str(options.get("terminator", "\\n"))))
 
 
 def _terminator(written: str) -> bytes:
@@ -159,12 +159,7 @@ def _value(value: Any, field: Field) -> Any:
 
 @cache
 def _load(target: str) -> Reading:
-    module, _, name = target.partition(":")
-    try:
-        found: Reading = getattr(importlib.import_module(module), name)
-    except Exception as error:  # importing runs the user's code, which may raise anything
-        hint = "the module must be importable here and on every worker: put its folder on PYTHONPATH, or the script beside it"
-        raise SourceFault(f"cannot load the format {target!r}: {type(error).__name__}: {error}", hint=hint) from error
-    if not callable(found):
-        raise SourceFault(f"the format {target!r} is not a function", hint="name a function of the text of a message")
-    return found
+    hint = (
+        "the module must be importable here and on every worker: put its folder on PYTHONPATH, or the script beside it"
+    )
+    return PythonTarget.parse(target).load("the format", error=SourceFault, hint=hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import threading
 import urllib.error
@@ -11,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.errors import NameFault
+from headrace.model.python_target import PythonTarget
 
 #: So many calls of one action may hang before no further one is started.
 _HANGING = 4
@@ -18,15 +18,8 @@ _HANGING = 4
 
 def load_function(target: str) -> Callable[..., Any]:
     """Import 'module:function'."""
-    module, _, name = target.partition(":")
-    try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    except Exception as error:  # importing runs the user's code, which may raise anything
-        hint = "the module must be importable where the session runs"
-        raise NameFault(f"cannot load {target!r}: {type(error).__name__}: {error}", hint=hint) from error
-    if not callable(found):
-        raise NameFault(f"{target!r} is not a function", hint="name a function that takes a detection and its key")
-    return found
+    hint = "the module must be importable where the session runs"
+    return PythonTarget.parse(target).load("the function", error=NameFault, hint=hint)
 
 
 def post(url: str, body: Mapping[str, Any], key: str, seconds: float) -> None:

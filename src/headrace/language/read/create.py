@@ -8,6 +8,7 @@ from headrace.language.reader import Reader
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import CreateAggregate, CreateStream, CreateTable
 from headrace.model.option import Option
+from headrace.model.python_target import PythonTarget
 from headrace.model.schema import HIDDEN, Field, Schema
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
@@ -103,13 +104,14 @@ def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not
     reader.expect("FROM", "PYTHON", hint=hint)
     span = reader.here()
     target = reader.string("'module:Class'")
-    module, _, class_ = target.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), class_]):
+    try:
+        PythonTarget.parse(target)
+    except ValueError as error:
         raise SyntaxFault(
             f"{target!r} does not name a Python class",
             span=span,
             hint="write 'module:Class', such as 'stats.means:GeoMean'",
-        )
+        ) from error
     return CreateAggregate(reader.text, offset, name, arg, result, target, or_replace, if_not_exists)
 
 

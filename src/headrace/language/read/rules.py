@@ -25,6 +25,7 @@ from headrace.language.syntax.rules import (
     TurnClause,
     WebhookClause,
 )
+from headrace.model.python_target import PythonTarget
 
 _RULE = "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] DO CALL function(columns)"
 _ACTIONS = ("INSERT", "CALL", "START", "STOP", "RAISE")
@@ -145,13 +146,14 @@ def _call(reader: Reader) -> ActionClause:
         return CallClause(reader.name("the name of a function"), False, _arguments(reader))
     span = reader.here()
     target = reader.string("'module:function'")
-    module, _, function = target.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), function]):
+    try:
+        PythonTarget.parse(target)
+    except ValueError as error:
         raise SyntaxFault(
             f"{target!r} does not name a Python function",
             span=span,
             hint="write 'module:function', such as 'police:notify'",
-        )
+        ) from error
     return CallClause(Name(target, span), True, _arguments(reader))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -12,6 +11,7 @@ import polars as pl
 from msgspec import Struct
 
 from headrace.errors import OperatorFault
+from headrace.model.python_target import PythonTarget
 from headrace.model.schema import Schema
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import candidates
@@ -108,14 +108,5 @@ class _Function:
 
 def load(target: str) -> Callable[..., Any]:
     """Import 'module:function'."""
-    module, _, name = target.partition(":")
-    try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    except Exception as error:  # importing runs the user's code, which may raise anything
-        hint = "the module must be importable on every worker"
-        raise OperatorFault(
-            f"cannot load the archive {target!r}: {type(error).__name__}: {error}", hint=hint
-        ) from error
-    if not callable(found):
-        raise OperatorFault(f"the archive {target!r} is not a function", hint="name a function of the keys")
-    return found
+    hint = "the module must be importable on every worker"
+    return PythonTarget.parse(target).load("the archive", error=OperatorFault, hint=hint)

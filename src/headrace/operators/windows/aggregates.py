@@ -15,6 +15,7 @@ import polars as pl
 from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.patterns.pattern import Pattern, rename
+from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall
@@ -208,7 +209,7 @@ def _extreme(arg: str, function: str) -> Split:
 
 
 def _user(call: AggregateCall, arg: str) -> Split:
-    if not call.function.startswith("python:"):
+    if not is_python_target(call.function):
         raise OperatorFault(
             f"no aggregate function {call.function!r}", hint="a user's own is written 'python:module:Class'"
         )

@@ -11,6 +11,7 @@ from msgspec import Struct
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
+from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
@@ -142,7 +143,7 @@ class _Growing(Operator):
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         lists = any(
-            call.function == "count_distinct" or call.function.startswith("python:") for call in self._aggregates.calls
+            call.function == "count_distinct" or is_python_target(call.function) for call in self._aggregates.calls
         )
         return tuple(
             self._piece(rows) for rows in page.rows.iter_slices(_PIECE_ROWS if lists else 2**31) if rows.height

@@ -7,7 +7,6 @@ NULL is not among the values; over nothing but NULL the result is that of the ze
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +16,7 @@ import msgspec
 import polars as pl
 
 from headrace.errors import OperatorFault
+from headrace.model.python_target import PythonTarget
 
 
 class Definition(Protocol):
@@ -75,14 +75,14 @@ class UserAggregate:
 
 def load(name: str) -> UserAggregate:
     """Import 'python:module:Class' and make one object of it."""
-    _, _, path = name.partition(":")
-    module, _, attribute = path.partition(":")
+    hint = "the module must be importable on every worker"
+    class_ = PythonTarget.parse_prefixed(name).load("the aggregate", error=OperatorFault, hint=hint)
     try:
-        made = getattr(importlib.import_module(module), attribute)()
-    except Exception as error:  # importing runs the user's code, which may raise anything
-        hint = "the module must be importable on every worker, and the class must have a constructor without arguments"
+        made = class_()
+    except Exception as error:  # the user's code may raise anything
         raise OperatorFault(
-            f"cannot load the aggregate {name!r}: {type(error).__name__}: {error}", hint=hint
+            f"cannot make the aggregate {name!r}: {type(error).__name__}: {error}",
+            hint="its class must have a constructor without arguments",
         ) from error
     missing = [method for method in ("zero", "add", "merge", "finish") if not callable(getattr(made, method, None))]
     if missing:

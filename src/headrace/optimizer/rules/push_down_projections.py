@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from headrace.model.events.event import primitives
 from headrace.model.events.output import Pick
 from headrace.model.expressions.expression import Expr, columns
+from headrace.model.python_target import is_python_target
 from headrace.model.suppression import Standing
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_base, narrow, pick
@@ -186,4 +187,4 @@ def _depends_on_order(window: Window, calls: tuple[AggregateCall, ...]) -> bool:
         case Sliding() | Rows() | While():
             return True
         case Range() | Session() | Landmark():
-            return any(call.function in ("first", "last") or call.function.startswith("python:") for call in calls)
+            return any(call.function in ("first", "last") or is_python_target(call.function) for call in calls)

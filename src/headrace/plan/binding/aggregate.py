@@ -15,6 +15,7 @@ from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.syntax.modifiers import modifier_of
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
 from headrace.model.expressions.functions import AGGREGATES
+from headrace.model.python_target import is_python_target
 from headrace.model.schema import TS
 from headrace.model.types import Type, common_type
 from headrace.model.window import AggregateCall
@@ -162,14 +163,14 @@ class Grouping:
         if own is not None and arg is not None:
             arg = _fitted(arg, own, call)
         if condition is not None:
-            if function in ("first", "last", "shed_error") or function.startswith("python:"):
+            if function in ("first", "last", "shed_error") or is_python_target(function):
                 raise NotSupported(f"{call.name} takes no FILTER", span=place(call), hint="filter in a sub-query")
             arg = Literal(1, Type.INT) if arg is None else arg
             arg = Case(((condition, arg),), None, arg.type)
         known = self._calls.get((function, arg))
         if known is None:
             type_ = self._type(function, arg, call)
-            shown = call.name.lower() if function.startswith("python:") else function
+            shown = call.name.lower() if is_python_target(function) else function
             known = AggregateCall(unique(shown, self._taken), function, arg, type_)
             self._calls[function, arg] = known
         return Column(f"${known.name}", known.type)
@@ -205,7 +206,7 @@ class Grouping:
         return ("count_distinct" if distinct and name == "count" else name), arg
 
     def _type(self, function: str, arg: Expr | None, call: exp.Expr) -> Type:
-        if function.startswith("python:"):
+        if is_python_target(function):
             own = self._env.catalog.aggregate(call.name)
             assert own is not None
             return own.result

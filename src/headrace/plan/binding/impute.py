@@ -10,6 +10,7 @@ from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.clauses import ImputeClause
 from headrace.model.expressions.expression import Column, Expr, conjuncts
+from headrace.model.python_target import PythonTarget
 from headrace.model.schema import Field
 from headrace.model.types import Type
 from headrace.plan.binding.coerce import coerce, unify
@@ -55,17 +56,7 @@ class Imputing:
         return found[1]
 
     def _from_function(self, clause: ImputeClause, value: Expr) -> Impute:
-        module, _, function = (clause.target or "").removeprefix("python:").partition(":")
-        if (
-            not (clause.target or "").startswith("python:")
-            or not function.isidentifier()
-            or not all(map(str.isidentifier, module.split(".")))
-        ):
-            raise SyntaxFault(
-                f"{clause.target!r} names no archive",
-                span=clause.archive,
-                hint="write a table, or 'python:module:function'",
-            )
+        target = self._target(clause)
         if not clause.on:
             raise SyntaxFault(
                 "a function needs keys",
@@ -77,8 +68,18 @@ class Imputing:
             self._name(clause),
             value,
             tuple(map(self._binder.bind, clause.on)),
-            FunctionArchive(f"{module}:{function}"),
+            FunctionArchive(str(target)),
         )
+
+    def _target(self, clause: ImputeClause) -> PythonTarget:
+        try:
+            return PythonTarget.parse_prefixed(clause.target or "")
+        except ValueError as error:
+            raise SyntaxFault(
+                f"{clause.target!r} names no archive",
+                span=clause.archive,
+                hint="write a table, or 'python:module:function'",
+            ) from error
 
     def _from_table(self, clause: ImputeClause, value: Expr) -> Impute:
         assert clause.table is not None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
 
+from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
+from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall
 from headrace.testing.oracle.functions import SCALARS
@@ -45,7 +46,7 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
     if call.function == "last":
         return values[-1]
     present = [value for value in values if value is not None]
-    if call.function.startswith("python:"):
+    if is_python_target(call.function):
         return _user_defined(call.function, present)
     if call.function in _COUNTS:
         return _COUNTS[call.function](present)
@@ -58,8 +59,7 @@ def _widened(expr: Expr, row: Mapping[str, Any], want: Type) -> Any:
 
 
 def _user_defined(function: str, values: Sequence[Any]) -> Any:
-    _, module, name = function.split(":")
-    aggregate = getattr(importlib.import_module(module), name)()
+    aggregate = PythonTarget.parse_prefixed(function).load("the aggregate", error=OperatorFault)()
     state = aggregate.zero()
     for value in values:
         state = aggregate.add(state, [value])  # add takes any number of values

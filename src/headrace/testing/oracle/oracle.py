@@ -5,11 +5,12 @@ Shares no code with the operators. Every host, page size and plan must agree wit
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Expr
+from headrace.model.python_target import PythonTarget
 from headrace.model.schema import TS, Schema
 from headrace.model.time import END
 from headrace.model.window import Extent
@@ -138,8 +139,7 @@ def _imputed(node: nodes.Impute, row: Row, tables: Tables) -> Row:
 
 def _archived(node: nodes.Impute, keys: list[Any], tables: Tables) -> Any:
     if isinstance(node.archive, nodes.FunctionArchive):
-        module, _, name = node.archive.target.partition(":")
-        return getattr(importlib.import_module(module), name)(*keys)
+        return PythonTarget.parse(node.archive.target).load("the archive", error=OperatorFault)(*keys)
     types = {field.name: field.type for field in node.archive.schema}
     for entry in tables[node.archive.table]:
         pairs = zip(keys, node.keys, node.archive.keys, strict=True)
