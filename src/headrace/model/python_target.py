@@ -52,7 +52,6 @@ class PythonTarget:
         except Exception as cause:  # importing runs the user's code, which may raise anything
             raise error(f"cannot load {what} '{self}': {type(cause).__name__}: {cause}", hint=hint) from cause
         if not callable(loaded):
-            raise error(
-                f"cannot call {what} '{self}': it is a {type(loaded).__name__}", hint="name a function or class"
-            )
+            wrong = f"{what} '{self}' is not a function but a value of type {type(loaded).__name__}"
+            raise error(wrong, hint="name a function or a class")
         return loaded

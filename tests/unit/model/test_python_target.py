@@ -39,7 +39,7 @@ def test_a_target_is_loaded() -> None:
     [
         ("json:dumbs", "cannot load the function 'json:dumbs': AttributeError"),
         ("no_such_module:f", "cannot load the function 'no_such_module:f': ModuleNotFoundError"),
-        ("json:__name__", "cannot call the function 'json:__name__': it is a str"),
+        ("json:__name__", "the function 'json:__name__' is not a function but a value of type str"),
     ],
 )
 def test_a_target_that_cannot_be_loaded_is_the_error_of_the_caller(text: str, message: str) -> None:
