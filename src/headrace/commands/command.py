@@ -1,18 +1,19 @@
 """Commands: how a running deployment is changed.
 
-The driver appends them to a durable log which is part of the source's offset; each takes effect at the same micro-batch in every bucket, and
+The driver appends them to a durable log which is part of the source's offset. Each takes effect at the same micro-batch in every bucket, and
 a restart replays them at the same place.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.graph.graph import Graph, VertexId
+from headrace.commands.settings import Setting
+from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.graph.place import Deferral
 from headrace.model.action import Reaction
 from headrace.model.patterns.feedback import Feedback
@@ -20,11 +21,10 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.qos import Qos, Shedding
 from headrace.model.schema import Schema
 from headrace.model.stint import Schedule, Stint
-from headrace.operators.feedback.reach import Reach
 
 
-class Switch(Struct, frozen=True, omit_defaults=True):
-    """What turns a query on and off by itself: times, and what is watched, the first tuple of which does it."""
+class Activation(Struct, frozen=True, omit_defaults=True):
+    """How a query turns itself on and off: at times of a schedule, or with the first tuple that a watched graph gives."""
 
     schedule: Schedule | None = None
     start_on: Graph | None = None
@@ -32,17 +32,19 @@ class Switch(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_manual(self) -> bool:
+        """Return whether the query is turned on and off by hand only."""
         return self.schedule is None and self.start_on is None and self.stop_on is None
 
     @property
     def watched(self) -> tuple[Graph, ...]:
+        """Return the graphs whose first tuple starts or stops the query."""
         return tuple(graph for graph in (self.start_on, self.stop_on) if graph is not None)
 
 
 class AddQuery(Struct, frozen=True, tag="add_query"):
-    """Run a query or a rule: its graph (ending in Output), the streams it reads, where results go, what it promises, and what turns it on and off.
+    """Run a query or a rule.
 
-    One that something else is to turn on has no stint yet, and does not run.
+    The graph ends in an Output. A query that something else is to start has no stint yet, and does not run.
     """
 
     query: str
@@ -52,17 +54,17 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     schema: Schema
     qos: Qos = Qos()
     reaction: Reaction | None = None  # of a rule: its results are detections
-    switch: Switch = Switch()
-    stint: Stint | None = None  # what it is on for; None: from when it was created
+    activation: Activation = Activation()
+    stint: Stint | None = None  # the stint that is on; None: on since it was created
 
     @property
     def number(self) -> int:
-        """Of the stint; 0 if it was never started or stopped."""
+        """Return the number of the stint; 0 if the query was never started or stopped."""
         return 0 if self.stint is None else self.stint.number
 
     @property
     def output(self) -> VertexId:
-        """The vertex that its results reach."""
+        """Return the vertex that its results reach."""
         return self.graph.vertices[-1].id
 
 
@@ -73,103 +75,49 @@ class DropQuery(Struct, frozen=True, tag="drop_query"):
 
 
 class StartQuery(Struct, frozen=True, tag="start_query"):
-    """Turn a stopped query on, for a stint that begins with empty state; nothing if it has had a stint of this number."""
+    """Turn a stopped query on, for a stint that begins with empty state; ignored if it has had a stint of this number."""
 
     stint: Stint
 
 
 class StopQuery(Struct, frozen=True, tag="stop_query"):
-    """Turn a query off: its streams end for it, and what is due comes out; nothing if another stint is on."""
+    """Turn a query off: its streams end for it, and pending results come out; ignored if another stint is on."""
 
     query: str
     number: int
 
 
 class EndQuery(Struct, frozen=True, tag="end_query"):
-    """A stint has given its last result: forget its state."""
+    """Forget the state of a stint that has given its last result."""
 
     query: str
     number: int
 
 
 class Drain(Struct, frozen=True, tag="drain"):
-    """What the sources hold now is all: read it, then close every stream."""
+    """Read what the sources hold now, then close every stream."""
 
 
-class UseStrategy(Struct, frozen=True, tag="use_strategy"):
-    """Select operators by another strategy: in the graph of one query, or (None) wherever no query has its own."""
-
-    query: str | None
-    strategy: str
-
-
-class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
-    """Choose who runs first by another scheduler: among the operators of one query, or (None) wherever no query has its own."""
+class Set(Struct, frozen=True, tag="set"):
+    """Change a setting: of one query, or (None) of the whole system."""
 
     query: str | None
-    scheduler: str
-    auto: bool = False  # chosen to keep promises, not by a user
+    setting: Setting
 
-
-class UseFairness(Struct, frozen=True, tag="use_fairness"):
-    """What keeps schedulers from starving anybody: the oldest has a turn after each `period` of work (nanoseconds), and age may raise priority."""
-
-    mode: Literal["oldest", "dynamic", "none"] = "oldest"
-    period: int = 100_000_000
-    auto: bool = False  # chosen to keep promises, not by a user
-
-
-class UseEligibility(Struct, frozen=True, tag="use_eligibility"):
-    """Who is worth a turn: who has more than so many tuples waiting for each of its operators, or has waited so long (microseconds); 0: everybody."""
-
-    tuples: int = 0
-    waited: int = 0
-
-
-class Cost(Struct, frozen=True):
-    """What a tuple costs at a vertex (nanoseconds), how many come out for it, and the bytes of both."""
-
-    service_ns: float
-    selectivity: float
-    size_in: float
-    size_out: float
-
-
-class UseCapacities(Struct, frozen=True, tag="use_capacities"):
-    """What schedulers and budgets go by from now on; of vertices that are not named, what is assumed of their kind."""
-
-    stages: dict[VertexId, Cost]
-
-
-class UseDeferrals(Struct, frozen=True, tag="use_deferrals"):
-    """What can wait is put off until there is time for it, behind the shuffle; in place of what was said so before."""
-
-    deferrals: tuple[Deferral, ...]
-
-
-class UseBreaks(Struct, frozen=True, tag="use_breaks"):
-    """Cut the arcs between operators, so that each is scheduled by itself, or heal them: in one query, or (None) wherever no query has its own."""
-
-    query: str | None
-    where: Literal["everywhere", "none"]
-
-
-class UseEts(Struct, frozen=True, tag="use_ets"):
-    """How silent streams tell their time: when an operator waits for it, in every `period` whether or not one does, or not at all."""
-
-    mode: Literal["on demand", "periodic", "none"] = "on demand"
-    period: int = 0
+    def replaces(self, other: Set) -> bool:
+        """Return whether this takes the place of an earlier setting: of the same kind, for the same query."""
+        return self.query == other.query and type(self.setting) is type(other.setting)
 
 
 class SetPromises(Struct, frozen=True, tag="set_promises"):
-    """A running query promises this from now on, and nothing else."""
+    """Replace all promises of a running query."""
 
     query: str
     qos: Qos
 
 
-class Tell(Struct, frozen=True, tag="tell"):
-    """What the readers of a query tell it about its results; `since` is how far these were then, `until` the bound that ends it."""
+class SendFeedback(Struct, frozen=True, tag="send_feedback"):
+    """Apply feedback of a query's readers; `since` is the bound of its results at that time, `until` the bound that ends the feedback."""
 
     query: str
     feedback: Feedback
@@ -177,8 +125,17 @@ class Tell(Struct, frozen=True, tag="tell"):
     until: int | None
 
 
+class Cost(Struct, frozen=True):
+    """The work of a vertex per tuple (nanoseconds), the tuples that come out for each, and the bytes of both."""
+
+    service_ns: float
+    selectivity: float
+    size_in: float
+    size_out: float
+
+
 class Relay(Struct, frozen=True):
-    """What an operator found out while it ran: it does not need this of the input at a port."""
+    """Tuples at an input port that an operator has found it does not need."""
 
     reader: VertexId
     port: int
@@ -186,20 +143,8 @@ class Relay(Struct, frozen=True):
     until: int | None
 
 
-class UseRelays(Struct, frozen=True, tag="use_relays"):
-    """What operators have found out in all buckets, for the ingest; in place of what was said so before."""
-
-    relays: tuple[Relay, ...]
-
-
-class UseFeedback(Struct, frozen=True, tag="use_feedback"):
-    """How far feedback goes: to the results alone, to the operator that makes them, or against the streams as far as it can."""
-
-    reach: Reach = "sources"
-
-
 class ShedAt(Struct, frozen=True):
-    """Drop a share of the tuples on an arc, these first; on behalf of a query that reads what comes of them."""
+    """A share of the tuples on an arc to drop, and which ones first; on behalf of a query that reads what comes of them."""
 
     reader: VertexId
     port: int
@@ -208,21 +153,33 @@ class ShedAt(Struct, frozen=True):
     query: str = ""
 
     @property
-    def arc(self) -> tuple[VertexId, int]:
+    def arc(self) -> Arc:
+        """Return the arc by its reader and port."""
         return self.reader, self.port
 
 
+class UseCosts(Struct, frozen=True, tag="use_costs"):
+    """Replace the costs that schedulers and budgets calculate with; a vertex that is not named has the default of its kind."""
+
+    costs: dict[VertexId, Cost]
+
+
+class UseDeferrals(Struct, frozen=True, tag="use_deferrals"):
+    """Replace the set of vertices that run in the buckets instead of in the ingest."""
+
+    deferrals: tuple[Deferral, ...]
+
+
+class UseRelays(Struct, frozen=True, tag="use_relays"):
+    """Replace the feedback that operators derived in all buckets, so that the ingest applies it too."""
+
+    relays: tuple[Relay, ...]
+
+
 class UseShedders(Struct, frozen=True, tag="use_shedders"):
-    """What is dropped where, to keep promises; in place of what was said so before."""
+    """Replace the shedders that keep promises."""
 
     shedders: tuple[ShedAt, ...]
-
-
-class SetShedding(Struct, frozen=True, tag="set_shedding"):
-    """Drop this share of what a query reads, whatever its promises need; None: as they need."""
-
-    query: str
-    share: float | None
 
 
 Command: TypeAlias = (
@@ -232,30 +189,23 @@ Command: TypeAlias = (
     | StopQuery
     | EndQuery
     | Drain
-    | UseStrategy
-    | UseScheduler
-    | UseFairness
-    | UseEligibility
-    | UseCapacities
-    | UseDeferrals
-    | UseBreaks
-    | UseEts
+    | Set
     | SetPromises
-    | Tell
+    | SendFeedback
+    | UseCosts
+    | UseDeferrals
     | UseRelays
-    | UseFeedback
     | UseShedders
-    | SetShedding
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 
 def encode_command(command: Command) -> bytes:
-    """As JSON."""
+    """Return a command as JSON."""
     return msgspec.json.encode(command)
 
 
 def decode_command(data: bytes) -> Command:
-    """From JSON."""
+    """Return the command that JSON holds."""
     return _decoder.decode(data)

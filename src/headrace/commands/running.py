@@ -1,9 +1,11 @@
-"""What runs after some commands: queries with what they promise, how they are scheduled, what is told, shed and left out."""
+"""The state of a deployment after some commands: queries, settings, feedback, and the decisions of the controller."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import TypeVar
+
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from headrace.commands.command import (
     AddQuery,
@@ -13,23 +15,27 @@ from headrace.commands.command import (
     DropQuery,
     EndQuery,
     Relay,
+    SendFeedback,
+    Set,
     SetPromises,
-    SetShedding,
     ShedAt,
     StartQuery,
     StopQuery,
-    Tell,
-    UseBreaks,
-    UseCapacities,
+    UseCosts,
     UseDeferrals,
-    UseEligibility,
-    UseEts,
-    UseFairness,
-    UseFeedback,
     UseRelays,
-    UseScheduler,
     UseShedders,
-    UseStrategy,
+)
+from headrace.commands.settings import (
+    Breaks,
+    Eligibility,
+    Ets,
+    Fairness,
+    FeedbackReach,
+    Scheduler,
+    Setting,
+    ShedShare,
+    Strategy,
 )
 from headrace.graph.graph import VertexId
 from headrace.graph.place import Deferral
@@ -38,201 +44,233 @@ from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.qos import Qos
 from headrace.model.stint import Stint
+from headrace.operators.feedback.reach import Reach
 
+#: At most so many assumptions about one query are in force. Buckets ignore more, which is always correct; to drop one they apply is not.
+MAX_ASSUMPTIONS = 64
 
-def assumed(running: Running) -> list[tuple[VertexId, Pattern]]:
-    """What nobody needs, as the outputs that it was said of and patterns."""
-    outputs = {query.query: query.output for query in running.queries}
-    return [
-        (outputs[told.query], told.feedback.pattern)
-        for told in running.told
-        if told.feedback.intent is Intent.ASSUMED and told.query in outputs
-    ]
+#: The parts of Running that have entries for a query, which go when the query is dropped.
+_BY_QUERY = ("queries", "ending", "stopped", "settings", "feedback")
 
-
-#: So many assumptions about one query are in force at most. More are ignored, which is always right; to forget one that buckets heed is not.
-MOST_TOLD = 64
+_Named = TypeVar("_Named", AddQuery, Set, SendFeedback)
+_Kind = TypeVar("_Kind", bound=Setting)
 
 
 class Running(Struct, frozen=True):
-    """The queries in force after some commands."""
+    """Everything in force after some commands."""
 
-    queries: tuple[AddQuery, ...] = ()
+    queries: tuple[AddQuery, ...] = ()  # those that are on
     ending: tuple[AddQuery, ...] = ()  # stints that were stopped and have not given their last result
-    stopped: tuple[AddQuery, ...] = ()  # queries that are off
+    stopped: tuple[AddQuery, ...] = ()  # those that are off
     draining: bool = False
     commands: int = 0  # how many have been taken
-    ets: UseEts = UseEts()
-    feedback: UseFeedback = UseFeedback()
+    settings: tuple[
+        Set, ...
+    ] = ()  # the latest of each kind for each query; a later one wins where queries share vertices
+    feedback: tuple[SendFeedback, ...] = ()  # assumptions and desires that have not ended
     relays: tuple[Relay, ...] = ()
-    told: tuple[Tell, ...] = ()  # what is not needed and what is wanted first, as long as it has not ended
-    strategies: tuple[
-        UseStrategy, ...
-    ] = ()  # at most one for each query and one for all; a later one counts where queries share vertices
-
-    breaks: tuple[UseBreaks, ...] = ()  # likewise
-    shedders: tuple[ShedAt, ...] = ()  # as promises need; see graph.shedding for what is in force
-    shedding: tuple[SetShedding, ...] = ()  # by hand, at most one for each query
-    schedulers: tuple[UseScheduler, ...] = ()  # likewise
-    fairness: UseFairness = UseFairness()
-    eligibility: UseEligibility = UseEligibility()
+    shedders: tuple[ShedAt, ...] = ()  # as promises need; commands.shedders_in_force adds those that users set
     costs: dict[VertexId, Cost] = {}
     deferrals: tuple[Deferral, ...] = ()
 
     def after(self, command: Command) -> Running:
-        taken = msgspec.structs.replace(self, commands=self.commands + 1, deferrals=self._deferred_after(command))
+        """Return the state after one more command."""
+        state = replace(self, commands=self.commands + 1, deferrals=self._deferrals_after(command))
         match command:
             case AddQuery():
-                queries, ending, stopped = (
-                    _without(found, command.query) for found in (self.queries, self.ending, self.stopped)
-                )
-                if command.stint is None and not command.switch.is_manual:
-                    return msgspec.structs.replace(taken, queries=queries, ending=ending, stopped=(*stopped, command))
-                added = _apart(command, ending)
-                return msgspec.structs.replace(taken, queries=(*queries, added), ending=ending, stopped=stopped)
+                return _add(state, command)
             case StartQuery(stint=stint):
-                found = next(
-                    (query for query in self.stopped if query.query == stint.query and query.number < stint.number),
-                    None,
-                )
-                if found is None:
-                    return taken
-                begun = msgspec.structs.replace(found, graph=for_stint(found.graph, stint), stint=stint)
-                return msgspec.structs.replace(
-                    taken, queries=(*self.queries, begun), stopped=_without(self.stopped, stint.query)
-                )
+                return _start(state, stint)
             case StopQuery(query=name, number=number):
-                found = next((query for query in self.queries if query.query == name and query.number == number), None)
-                if found is None:
-                    return taken
-                queries, closed = _without(self.queries, name), closing(found)
-                return msgspec.structs.replace(
-                    taken, queries=queries, ending=(*self.ending, closed), stopped=(*self.stopped, closed)
-                )
+                return _stop(state, name, number)
             case EndQuery(query=name, number=number):
-                ending = tuple(query for query in self.ending if (query.query, query.number) != (name, number))
-                return msgspec.structs.replace(taken, ending=ending)
+                return _end(state, name, number)
             case DropQuery(query=name):
-                queries, ending, stopped = (
-                    _without(found, name) for found in (self.queries, self.ending, self.stopped)
-                )
-                strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
-                breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
-                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
-                told = tuple(told for told in self.told if told.query != name)
-                shedding = tuple(chosen for chosen in self.shedding if chosen.query != name)
-                left = msgspec.structs.replace(
-                    taken, queries=queries, ending=ending, stopped=stopped, shedding=shedding
-                )
-                return msgspec.structs.replace(
-                    left, strategies=strategies, breaks=breaks, schedulers=schedulers, told=told
-                )
+                return replace(state, **{part: _without(getattr(self, part), name) for part in _BY_QUERY})
             case Drain():
-                return msgspec.structs.replace(taken, draining=True)
-            case UseStrategy(query=name):
-                strategies = tuple(chosen for chosen in self.strategies if chosen.query != name)
-                return msgspec.structs.replace(taken, strategies=(*strategies, command))
-            case UseBreaks(query=name):
-                breaks = tuple(chosen for chosen in self.breaks if chosen.query != name)
-                return msgspec.structs.replace(taken, breaks=(*breaks, command))
-            case UseScheduler(query=name):
-                schedulers = tuple(choice for choice in self.schedulers if choice.query != name)
-                return msgspec.structs.replace(taken, schedulers=(*schedulers, command))
-            case UseFairness():
-                return msgspec.structs.replace(taken, fairness=command)
-            case UseEligibility():
-                return msgspec.structs.replace(taken, eligibility=command)
-            case UseCapacities(stages=stages):
-                return msgspec.structs.replace(taken, costs=stages)
-            case UseDeferrals(deferrals=deferrals):
-                return msgspec.structs.replace(taken, deferrals=deferrals)
-            case UseEts():
-                return msgspec.structs.replace(taken, ets=command)
+                return replace(state, draining=True)
+            case Set():
+                return _set(state, command)
             case SetPromises(query=name, qos=qos):
-                queries, stopped = (
-                    tuple(msgspec.structs.replace(query, qos=qos) if query.query == name else query for query in found)
-                    for found in (self.queries, self.stopped)
-                )
-                return msgspec.structs.replace(taken, queries=queries, stopped=stopped)
-            case Tell():
-                return msgspec.structs.replace(taken, told=_with(self.told, command))
-            case UseRelays(relays=relays):
-                return msgspec.structs.replace(taken, relays=relays)
-            case UseFeedback():
-                return msgspec.structs.replace(taken, feedback=command)
-            case UseShedders(shedders=shedders):
-                return msgspec.structs.replace(taken, shedders=shedders)
-            case SetShedding(query=name, share=share):
-                others_set = tuple(chosen for chosen in self.shedding if chosen.query != name)
-                return msgspec.structs.replace(taken, shedding=others_set if share is None else (*others_set, command))
+                queries, stopped = _promising(self.queries, name, qos), _promising(self.stopped, name, qos)
+                return replace(state, queries=queries, stopped=stopped)
+            case SendFeedback():
+                return replace(state, feedback=_with(self.feedback, command))
+            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders():
+                return replace(state, **asdict(command))  # each has one field, of the same name as ours
 
-    def _deferred_after(self, command: Command) -> tuple[Deferral, ...]:
-        """What is deferred belongs to queries that have been there for a while; what another comes to share, or one leaves, is not put off."""
+    def _deferrals_after(self, command: Command) -> tuple[Deferral, ...]:
+        """Return the deferrals without those of vertices that a query comes to share or leaves with this command."""
         match command:
             case AddQuery():
-                touched = (command.graph, *command.switch.watched)
+                touched = (command.graph, *command.activation.watched)
             case StartQuery(stint=Stint(query=name)) | StopQuery(query=name) | DropQuery(query=name):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
-            case _:
+            case EndQuery() | Drain() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
-        names = {vertex.id for graph in touched for vertex in graph}
-        return tuple(deferral for deferral in self.deferrals if deferral.vertex not in names)
+            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders():
+                return self.deferrals
+        vertices = {vertex.id for graph in touched for vertex in graph}
+        return tuple(deferral for deferral in self.deferrals if deferral.vertex not in vertices)
 
     def own(self, query: str | None) -> set[VertexId]:
-        """The vertices of a query; of None, all."""
+        """Return the vertices of a query that is on; of None, those of all."""
         return {vertex.id for running in self.queries if query in (None, running.query) for vertex in running.graph}
 
     @property
     def working(self) -> tuple[AddQuery, ...]:
-        """Queries that are on, and stints that are being ended."""
+        """Return the queries that are on, and the stints that are ending."""
         return (*self.queries, *self.ending)
 
     @property
     def known(self) -> tuple[AddQuery, ...]:
-        """Queries, on or off."""
+        """Return all queries, on or off."""
         return (*self.queries, *self.stopped)
 
     def watched(self) -> dict[VertexId, str]:
-        """The outputs of what is watched to turn queries on and off, and whose switch it is."""
-        return {graph.vertices[-1].id: query.query for query in self.known for graph in query.switch.watched}
+        """Return the outputs of the graphs that start or stop queries, each with the query it is for."""
+        return {graph.vertices[-1].id: query.query for query in self.known for graph in query.activation.watched}
 
     def promises(self) -> dict[str, Qos]:
-        """What each query promises now."""
+        """Return the promises of each query that is on."""
         return {query.query: query.qos for query in self.queries}
 
+    def assumptions(self) -> list[tuple[VertexId, Pattern]]:
+        """Return the results that no reader needs, as outputs and patterns."""
+        outputs = {query.query: query.output for query in self.queries}
+        return [
+            (outputs[sent.query], sent.feedback.pattern)
+            for sent in self.feedback
+            if sent.feedback.intent is Intent.ASSUMED and sent.query in outputs
+        ]
 
-def _without(queries: tuple[AddQuery, ...], name: str) -> tuple[AddQuery, ...]:
-    return tuple(query for query in queries if query.query != name)
+    @property
+    def strategies(self) -> dict[str | None, Strategy]:
+        """Return the dispatch strategies by query; None: of queries without their own."""
+        return self._chosen(Strategy)
+
+    @property
+    def schedulers(self) -> dict[str | None, Scheduler]:
+        """Return the schedulers by query; None: of queries without their own."""
+        return self._chosen(Scheduler)
+
+    @property
+    def breaks(self) -> dict[str | None, Breaks]:
+        """Return the breaks by query; None: of queries without their own."""
+        return self._chosen(Breaks)
+
+    @property
+    def shed_shares(self) -> dict[str, float]:
+        """Return the shares that users chose to shed, by query."""
+        shares = self._chosen(ShedShare).items()
+        return {query: chosen.share for query, chosen in shares if query is not None and chosen.share is not None}
+
+    @property
+    def fairness(self) -> Fairness:
+        """Return the protection against starvation."""
+        return self._chosen(Fairness).get(None, Fairness())
+
+    @property
+    def eligibility(self) -> Eligibility:
+        """Return the condition on which a unit may have a turn."""
+        return self._chosen(Eligibility).get(None, Eligibility())
+
+    @property
+    def ets(self) -> Ets:
+        """Return when silent streams give a bound."""
+        return self._chosen(Ets).get(None, Ets())
+
+    @property
+    def reach(self) -> Reach:
+        """Return how far feedback goes."""
+        return self._chosen(FeedbackReach).get(None, FeedbackReach()).reach
+
+    def _chosen(self, kind: type[_Kind]) -> dict[str | None, _Kind]:
+        """Return the settings of a kind by query, the oldest first."""
+        return {chosen.query: chosen.setting for chosen in self.settings if isinstance(chosen.setting, kind)}
+
+
+def _add(state: Running, new: AddQuery) -> Running:
+    """Add a query in place of any of its name; it is off if something else is to start it."""
+    queries, ending, stopped = (_without(part, new.query) for part in (state.queries, state.ending, state.stopped))
+    if new.stint is None and not new.activation.is_manual:
+        return replace(state, queries=queries, ending=ending, stopped=(*stopped, new))
+    return replace(state, queries=(*queries, _apart(new, ending)), ending=ending, stopped=stopped)
+
+
+def _start(state: Running, stint: Stint) -> Running:
+    """Turn a query on, if it is off and has not had this stint."""
+    for query in state.stopped:
+        if query.query == stint.query and query.number < stint.number:
+            begun = replace(query, graph=for_stint(query.graph, stint), stint=stint)
+            return replace(state, queries=(*state.queries, begun), stopped=_without(state.stopped, stint.query))
+    return state
+
+
+def _stop(state: Running, name: str, number: int) -> Running:
+    """Turn a query off, if this stint of it is on."""
+    for query in state.queries:
+        if query.query == name and query.number == number:
+            closed = closing(query)
+            ending, stopped = (*state.ending, closed), (*state.stopped, closed)
+            return replace(state, queries=_without(state.queries, name), ending=ending, stopped=stopped)
+    return state
+
+
+def _end(state: Running, name: str, number: int) -> Running:
+    """Forget a stint that was ending."""
+    return replace(state, ending=tuple(q for q in state.ending if (q.query, q.number) != (name, number)))
+
+
+def _set(state: Running, new: Set) -> Running:
+    """Put a setting in place of the one before."""
+    return replace(state, settings=(*(old for old in state.settings if not new.replaces(old)), new))
+
+
+def _without(entries: tuple[_Named, ...], name: str) -> tuple[_Named, ...]:
+    """Return the entries that are not for this query."""
+    return tuple(entry for entry in entries if entry.query != name)
+
+
+def _promising(queries: tuple[AddQuery, ...], name: str, qos: Qos) -> tuple[AddQuery, ...]:
+    """Return queries with other promises for the one of this name."""
+    return tuple(replace(query, qos=qos) if query.query == name else query for query in queries)
 
 
 def closing(query: AddQuery) -> AddQuery:
-    """A query whose streams are to end for it alone: a stint by itself, unless tuples of it are between two micro-batches and would be missed."""
+    """Return a query whose streams are to end for it alone.
+
+    It becomes a stint with a graph of its own, unless tuples of it are between two micro-batches and would be lost.
+    """
     if query.stint is not None:
         return query
     stint = Stint(query.query, 1)
-    apart = has_exchange(query.graph)
-    return msgspec.structs.replace(query, graph=query.graph if apart else for_stint(query.graph, stint), stint=stint)
+    graph = query.graph if has_exchange(query.graph) else for_stint(query.graph, stint)
+    return replace(query, graph=graph, stint=stint)
 
 
 def _apart(query: AddQuery, ending: tuple[AddQuery, ...]) -> AddQuery:
-    """A new query shares nothing with one that is being ended."""
+    """Return a new query so that it shares nothing with one that is ending."""
     taken = {vertex.id for other in ending for vertex in other.graph}
     if query.stint is not None or not any(vertex.id in taken for vertex in query.graph):
         return query
     stint = Stint(query.query, 1)
-    return msgspec.structs.replace(query, graph=for_stint(query.graph, stint), stint=stint)
+    return replace(query, graph=for_stint(query.graph, stint), stint=stint)
 
 
-def _with(told: tuple[Tell, ...], new: Tell) -> tuple[Tell, ...]:
-    """What was told, without what has ended by now; of what is wanted first the newest counts, and a demand is met at once."""
+def _with(sent: tuple[SendFeedback, ...], new: SendFeedback) -> tuple[SendFeedback, ...]:
+    """Return the feedback in force with new feedback.
+
+    A demand is answered at once and not kept; a desire replaces the one before; an assumption ends those that the results have passed.
+    """
     match new.feedback.intent:
         case Intent.DEMANDED:
-            return told
+            return sent
         case Intent.DESIRED:
-            left = [old for old in told if old.query != new.query or old.feedback.intent is not Intent.DESIRED]
+            kept = [old for old in sent if old.query != new.query or old.feedback.intent is not Intent.DESIRED]
         case Intent.ASSUMED:
-            left = [old for old in told if old.query != new.query or old.until is None or old.until > new.since]
-            mine = sum(old.query == new.query and old.feedback.intent is Intent.ASSUMED for old in left)
-            if mine >= MOST_TOLD:
-                return tuple(left)
-    return (*left, new)
+            kept = [old for old in sent if old.query != new.query or old.until is None or old.until > new.since]
+            assumptions = sum(old.query == new.query and old.feedback.intent is Intent.ASSUMED for old in kept)
+            if assumptions >= MAX_ASSUMPTIONS:
+                return tuple(kept)
+    return (*kept, new)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.commands.running import Running, assumed
+from headrace.commands.running import Running
 from headrace.graph.feedback import Spread, facts_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.place import Placement, place
@@ -13,7 +13,7 @@ from headrace.operators.feedback.reach import REACHES
 
 def whole_of(running: Running) -> Graph:
     """The graphs of all queries as one, and of what is watched to turn some on and off."""
-    watched = (graph for query in running.known for graph in query.switch.watched)
+    watched = (graph for query in running.known for graph in query.activation.watched)
     return merge((*(query.graph for query in running.working), *watched))
 
 
@@ -37,6 +37,4 @@ def facts_in(running: Running) -> dict[VertexId, Facts]:
 def spread_in(running: Running, facts: dict[VertexId, Facts]) -> Spread:
     """What follows from all that was told of queries, and that operators found out, and has not ended."""
     said = [((relay.reader, relay.port), relay.pattern) for relay in running.relays]
-    return spread_all(
-        whole_of(running), assumed(running), said=said, facts=facts, answer=REACHES[running.feedback.reach]
-    )
+    return spread_all(whole_of(running), running.assumptions(), said=said, facts=facts, answer=REACHES[running.reach])

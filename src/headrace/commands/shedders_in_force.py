@@ -31,11 +31,11 @@ class PlacedShedders:
 
 def shedders_in(running: Running) -> dict[Arc, ShedAt]:
     """What is in force: what promises need, except where a query's share is set by hand."""
-    if not running.shedders and not running.shedding:
+    if not running.shedders and not running.shed_shares:
         return {}
     whole = whole_of(running)
     arcs = sheddable(whole)
-    by_hand = {vertex for chosen in running.shedding for vertex in running.own(chosen.query)}
+    by_hand = {vertex for query in running.shed_shares for vertex in running.own(query)}
     found: dict[Arc, ShedAt] = {}
     for one in (*(shedder for shedder in running.shedders if shedder.reader not in by_hand), *_by_hand(running, whole)):
         if one.arc in arcs and (one.arc not in found or one.share < found[one.arc].share):
@@ -133,9 +133,10 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
     """
     qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
     parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
-    chosen = [one for one in running.shedding if one.query in qos]
     wanted = {
-        one.query: min(one.share or 0.0, share_of_each(qos[one.query].error or 0.0, parts[one.query])) for one in chosen
+        query: min(share, share_of_each(qos[query].error or 0.0, parts[query]))
+        for query, share in running.shed_shares.items()
+        if query in qos
     }
     dropped: dict[VertexId, float] = {}
     found = []

@@ -11,16 +11,8 @@ from msgspec import Struct
 from headrace.analysis.forecast.facts import Facts, VertexFacts
 from headrace.analysis.shedding.decision import ShedPlan, decide
 from headrace.analysis.shedding.from_running import shedding_plan
-from headrace.commands.command import (
-    Command,
-    Cost,
-    ShedAt,
-    UseCapacities,
-    UseDeferrals,
-    UseFairness,
-    UseScheduler,
-    UseShedders,
-)
+from headrace.commands import settings
+from headrace.commands.command import Command, Cost, Set, ShedAt, UseCosts, UseDeferrals, UseShedders
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of, whole_of
 from headrace.control.decisions import Decision, Decisions
@@ -186,20 +178,20 @@ class Controller:
         self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None
     ) -> list[Command]:
         """Choose who runs first, unless users have."""
-        if any(not choice.auto for choice in running.schedulers):
+        if any(not choice.auto for choice in running.schedulers.values()):
             return self._tell_costs(seen)
         commands: list[Command] = []
         if pace is not None and pace.budget is not None:
             commands += self._use(None, "edf", seen.time, running, "what must be quick comes first")
-            if running.fairness == UseFairness():  # what nobody cares about has no turn before what must be quick
-                commands.append(UseFairness("none", auto=True))
+            if running.fairness == settings.Fairness():  # what nobody cares about has no turn before what must be quick
+                commands.append(Set(None, settings.Fairness("none", auto=True)))
         elif pace is not None:
             commands += self._use(None, NONE, seen.time, running, "nothing waits")
-            commands += [UseFairness()] if running.fairness.auto else []
+            commands += [Set(None, settings.Fairness())] if running.fairness.auto else []
         else:
             for query in running.queries:
                 commands += self._judge(query.query, query.qos, found[query.query], seen.time, running)
-        if commands or any(choice.scheduler != NONE for choice in running.schedulers):
+        if commands or any(choice.name != NONE for choice in running.schedulers.values()):
             commands += self._tell_costs(seen)
         return commands
 
@@ -210,7 +202,7 @@ class Controller:
         for each in found[:1]:  # the sooner again, the more it changes
             self._samplings[query] = self._samplings.get(query, FIRST_SAMPLING).after(each.observed)
         self._due[query] = now + self._samplings.get(query, FIRST_SAMPLING).period
-        current = next((choice.scheduler for choice in running.schedulers if choice.query == query), NONE)
+        current = _scheduler(running, query)
         past = self._past.get(query, Past()).at(stretch(qos, now - self._began[query]))
         match judge(found, current, past, shedding=False):
             case Switch(strategy=strategy, past=past, scores=worth, in_circles=circles):
@@ -222,10 +214,10 @@ class Controller:
                 return []
 
     def _use(self, query: str | None, scheduler: str, now: int, running: Running, reason: str) -> list[Command]:
-        if next((choice.scheduler for choice in running.schedulers if choice.query == query), NONE) == scheduler:
+        if _scheduler(running, query) == scheduler:
             return []
         self.decisions.add(Decision(now, query, f"schedule by {scheduler}", reason))
-        return [UseScheduler(query, scheduler, auto=True)]
+        return [Set(query, settings.Scheduler(scheduler, auto=True))]
 
     def _tell_costs(self, seen: Observation) -> list[Command]:
         """What operators cost, if it differs much from what was told."""
@@ -238,7 +230,7 @@ class Controller:
         ):
             return []
         self._told, self._told_at = costs, seen.time
-        return [UseCapacities(costs)]
+        return [UseCosts(costs)]
 
     def _shed(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]]) -> list[Command]:
         """Shed what is missing for the latencies that must hold, or less than before."""
@@ -354,6 +346,11 @@ def _pressed(
         if seen
         else pressure
     )
+
+
+def _scheduler(running: Running, query: str | None) -> str:
+    chosen = running.schedulers.get(query)
+    return NONE if chosen is None else chosen.name
 
 
 def _share(shedder: ShedAt | None) -> float:

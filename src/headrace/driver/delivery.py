@@ -112,7 +112,9 @@ class Delivery:
         writing = []
         rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
         detected: dict[str, list[Page]] = {}
-        first = {told.query: told.feedback.pattern for told in running.told if told.feedback.intent is Intent.DESIRED}
+        first = {
+            sent.query: sent.feedback.pattern for sent in running.feedback if sent.feedback.intent is Intent.DESIRED
+        }
         for query in dict.fromkeys(outputs.values()):
             own = [
                 vertex for vertex, output in outputs.items() if output == query
@@ -279,7 +281,7 @@ class Delivery:
 def _all_read(reports: list[Report], running: Running) -> bool:
     """Whether nothing is left to read that could be of a later stint."""
     streams = {
-        stream.name for query in running.stopped if query.switch.schedule is not None for stream in query.streams
+        stream.name for query in running.stopped if query.activation.schedule is not None for stream in query.streams
     }
     return all(report.reached.get(name, BEGIN) >= END for report in reports for name in streams)
 

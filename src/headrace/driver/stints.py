@@ -14,7 +14,7 @@ from headrace.worker.wire import Report
 
 def switches(reports: Sequence[Report], running: Running) -> list[Command]:
     """What to send after a micro-batch; sending it twice does the same as once."""
-    if not (running.ending or any(not query.switch.is_manual for query in running.known)):
+    if not (running.ending or any(not query.activation.is_manual for query in running.known)):
         return []
     now = max((report.time for report in reports), default=BEGIN)
     noticed = {name for report in reports for name in report.noticed}
@@ -27,7 +27,7 @@ def switches(reports: Sequence[Report], running: Running) -> list[Command]:
 
 def start_command(query: AddQuery, now: int) -> StartQuery:
     """Start a stopped query now; it stops when its schedule says so next."""
-    schedule = query.switch.schedule
+    schedule = query.activation.schedule
     end = END if schedule is None else schedule.stop_after(now)
     return StartQuery(Stint(query.query, query.number + 1, BEGIN, end))
 
@@ -40,7 +40,7 @@ def _ended(reports: Sequence[Report], running: Running) -> Iterable[Command]:
 
 def _stops(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str]) -> Iterable[Command]:
     for query in queries:
-        if _happened(query.switch.stop_on, noticed) or _is_over(query, reports):
+        if _happened(query.activation.stop_on, noticed) or _is_over(query, reports):
             yield StopQuery(query.query, query.number)
 
 
@@ -58,8 +58,8 @@ def _come(query: AddQuery, reports: Sequence[Report]) -> int:
 
 def _starts(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str], now: int) -> Iterable[Command]:
     for query in queries:
-        schedule = query.switch.schedule
-        if _happened(query.switch.start_on, noticed):
+        schedule = query.activation.schedule
+        if _happened(query.activation.start_on, noticed):
             yield start_command(query, now)
         elif schedule is not None:
             found = schedule.following(now if query.stint is None else _after(query.stint, now), _come(query, reports))

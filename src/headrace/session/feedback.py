@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.catalog.catalog import Catalog
-from headrace.commands.command import AddQuery, Tell
-from headrace.commands.running import MOST_TOLD, Running
+from headrace.commands.command import AddQuery, SendFeedback
+from headrace.commands.running import MAX_ASSUMPTIONS, Running
 from headrace.errors import NameFault, NotSupported, QueryError
 from headrace.graph.feedback import facts_of, stamped, supportable
 from headrace.language.names import did_you_mean
@@ -24,7 +24,7 @@ _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent
 
 def tell(
     statement: Statement, catalog: Catalog, running: dict[str, AddQuery], in_force: Running, *, since: int, now: int
-) -> Tell:
+) -> SendFeedback:
     """Check a statement and make the command; `since` is how far the query's results are known to be, and a duration counts from `now`."""
     query = running.get(statement.query.text)
     if query is None:
@@ -44,14 +44,15 @@ def tell(
         reason = supportable(query.graph, query.output, wanted, times)
         if reason is not None:
             raise NotSupported(reason, span=statement.span, hint=f"{statement.text.rstrip('; ')} FOR 2 MINUTES")
-    told = Tell(query.query, Feedback(intent, wanted), since, until(wanted, facts_of(query.graph, times)[query.output]))
-    if intent is Intent.ASSUMED and told not in in_force.after(told).told:
+    ends = until(wanted, facts_of(query.graph, times)[query.output])
+    command = SendFeedback(query.query, Feedback(intent, wanted), since, ends)
+    if intent is Intent.ASSUMED and command not in in_force.after(command).feedback:
         raise NotSupported(
-            f"{MOST_TOLD} assumptions about {query.query} are in force",
+            f"{MAX_ASSUMPTIONS} assumptions about {query.query} are in force",
             span=statement.span,
             hint="say several as one, or wait until some have ended (SHOW FEEDBACK)",
         )
-    return told
+    return command
 
 
 def _pattern(statement: Statement, query: AddQuery, catalog: Catalog) -> Pattern:

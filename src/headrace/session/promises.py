@@ -8,7 +8,7 @@ import msgspec
 
 from headrace.analysis.forecast.facts import kind_of
 from headrace.catalog.definitions import Stream
-from headrace.commands.command import AddQuery, SetPromises, SetShedding
+from headrace.commands.command import AddQuery, SetPromises
 from headrace.commands.shedders_in_force import parts_of, share_of_each
 from headrace.errors import NameFault, QueryError, Span, TypeFault
 from headrace.language.names import did_you_mean
@@ -59,20 +59,18 @@ def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span
         )
 
 
-def check_shedding(command: SetShedding, query: AddQuery, span: Span) -> None:
+def check_shed_share(share: float, query: AddQuery, span: Span) -> None:
     """A share that is set by hand must be one that the query says it bears."""
-    if not command.share:
-        return
     error = query.qos.error
     if error is None:
-        hint = f"say first what it bears: ALTER QUERY {query.query} SET (error {command.share:g})"
+        hint = f"say first what it bears: ALTER QUERY {query.query} SET (error {share:g})"
         raise QueryError(
             f"{query.query} does not say which error it bears, so nothing of it is shed", span=span, hint=hint
         )
     parts = parts_of(query.graph, query.output)
-    lost = 1.0 - (1.0 - command.share) ** parts
+    lost = 1.0 - (1.0 - share) ** parts
     if lost > error + 1e-9:
-        of_each = "" if parts == 1 else f", which a share of {command.share:g} of each of {parts} inputs makes"
+        of_each = "" if parts == 1 else f", which a share of {share:g} of each of {parts} inputs makes"
         hint = (
             f"shed {share_of_each(error, parts):.3g} at most, or first ALTER QUERY {query.query} SET (error {lost:.3g})"
         )

@@ -89,7 +89,7 @@ def describe(
 
 def _scheduled(name: str, running: Running, seen: Statistics | None) -> tuple[tuple[str, str], ...]:
     """Who decides which operators of a query run first, and what waits before them."""
-    found = [("SCHEDULER", choice.scheduler) for choice in running.schedulers if choice.query == name]
+    found = [("SCHEDULER", chosen.name) for query, chosen in running.schedulers.items() if query == name]
     counts = (
         {}
         if seen is None
@@ -187,7 +187,7 @@ def _shedding(running: Running, seen: Statistics) -> Listing:
                 arc.dropped,
             )
         )
-    chosen = {one.query: "off" if not one.share else f"by hand {one.share:g}" for one in running.shedding}
+    chosen = {query: f"by hand {share:g}" if share else "off" for query, share in running.shed_shares.items()}
     for query in running.queries:
         counts = seen.queries.get(query.query)
         lost = 0 if counts is None else counts.shed

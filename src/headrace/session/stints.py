@@ -6,7 +6,7 @@ import msgspec
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream
-from headrace.commands.command import AddQuery, Command, StopQuery, Switch
+from headrace.commands.command import Activation, AddQuery, Command, StopQuery
 from headrace.commands.running import Running
 from headrace.driver.stints import start_command
 from headrace.errors import NameFault, NotSupported, Span
@@ -37,7 +37,7 @@ def switched(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int
     added = msgspec.structs.replace(
         command,
         streams=tuple(streams.values()),
-        switch=Switch(clause.schedule, graphs.get("START"), graphs.get("STOP")),
+        activation=Activation(clause.schedule, graphs.get("START"), graphs.get("STOP")),
     )
     always = Schedule() if clause.schedule is None else clause.schedule
     found = None if clause.start_on is not None else always.first(now)

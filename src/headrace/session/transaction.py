@@ -10,7 +10,8 @@ import msgspec
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, Sink, Stream
 from headrace.catalog.journal import Entry
-from headrace.commands.command import AddQuery, Command, DropQuery, SetShedding
+from headrace.commands import settings
+from headrace.commands.command import AddQuery, Command, DropQuery, Set
 from headrace.commands.running import Running
 from headrace.errors import NameFault
 from headrace.language.names import did_you_mean
@@ -29,9 +30,9 @@ from headrace.language.syntax.statements import (
 )
 from headrace.language.syntax.stints import TurnQuery
 from headrace.model.qos import format_qos
+from headrace.session.alter import setting_of
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import caution, check_shedding, promises_of
-from headrace.session.settings import command_of
+from headrace.session.promises import caution, check_shed_share, promises_of
 from headrace.session.stints import turned_off, turned_on
 
 Create: TypeAlias = (
@@ -104,16 +105,15 @@ class Staged:
 
     def alter(self, statement: Alter) -> None:
         """Set something of a query or of all."""
-        query, setting = statement.query, statement.setting.text.lower()
-        if query is not None:
-            self._check_running(query)
-        command = command_of(statement)
-        if isinstance(command, SetShedding):
-            check_shedding(command, self.running[command.query], statement.value.span)
-        self.commands.append(command)
-        self.outcomes.append(
-            lambda: Message(f"{'all queries' if query is None else query.text}: {setting} {statement.value.text}")
-        )
+        query = None if statement.query is None else statement.query.text
+        if statement.query is not None:
+            self._check_running(statement.query)
+        setting = setting_of(statement)
+        if isinstance(setting, settings.ShedShare) and query is not None and setting.share:
+            check_shed_share(setting.share, self.running[query], statement.value.span)
+        self.commands.append(Set(query, setting))
+        said = f"{statement.setting.text.lower()} {statement.value.text}"
+        self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query}: {said}"))
 
     def promise(self, statement: AlterPromises) -> None:
         """Change what a running query promises."""

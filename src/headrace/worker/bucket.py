@@ -11,18 +11,16 @@ from functools import lru_cache
 
 import msgspec
 
+from headrace.commands import settings
 from headrace.commands.command import (
     Command,
     Relay,
+    SendFeedback,
+    Set,
     SetPromises,
-    SetShedding,
     StopQuery,
-    Tell,
-    UseCapacities,
-    UseEligibility,
-    UseFairness,
+    UseCosts,
     UseRelays,
-    UseScheduler,
     UseShedders,
     decode_command,
 )
@@ -49,18 +47,9 @@ from headrace.worker.saved_state import Extra, SavedState, Store
 from headrace.worker.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
 
 _running = msgspec.json.Decoder(Running)
-#: Commands that change nothing of the graph.
-_GRAPH_STAYS = (
-    Tell,
-    UseRelays,
-    UseShedders,
-    SetShedding,
-    SetPromises,
-    UseCapacities,
-    UseScheduler,
-    UseFairness,
-    UseEligibility,
-)
+#: Commands and settings for which the graph need not be deployed again.
+_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts)
+_GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, settings.Eligibility)
 
 
 class Bucket:
@@ -136,7 +125,7 @@ class Bucket:
         asked = self._ask(controls, left) if is_done else 0
         self._limited = budget is not None
         for command in commands:
-            if isinstance(command, Tell) and command.feedback.intent is Intent.DEMANDED:
+            if isinstance(command, SendFeedback) and command.feedback.intent is Intent.DEMANDED:
                 self._tell(command)
         self._save(version, store, queries_changed=bool(commands) or self.version is None)
         out = [row for row in ordered if row.kind is Kind.STAGED]
@@ -185,19 +174,19 @@ class Bucket:
             if isinstance(command, StopQuery):
                 moved |= _moved(command, before, self.running)
         state = self.engine.state() if moved else {}
-        if not all(isinstance(command, _GRAPH_STAYS) for command in commands):
+        if not all(map(_graph_stays, commands)):
             self._deploy(placement_of(self.running), facts_in(self.running))
-        elif not all(isinstance(command, Tell | UseRelays) for command in commands):
+        elif not all(isinstance(command, SendFeedback | UseRelays) for command in commands):
             self._shed()
             self._schedule()
         # what others may share goes on for them; the stint that is to end has the same state for itself
         self.engine.restore({new: state[old] for old, new in moved.items() if old in state})
         for command in commands:
-            if isinstance(command, Tell) and command in self.running.told:  # what is ignored, is so by all
+            if isinstance(command, SendFeedback) and command in self.running.feedback:  # what is ignored, is so by all
                 self._tell(command)
         return commands
 
-    def _tell(self, told: Tell) -> None:
+    def _tell(self, told: SendFeedback) -> None:
         for query in self.running.queries:
             if query.query == told.query and query.output in self.engine.operators:
                 self.engine.feedback(query.output, told.feedback)
@@ -226,18 +215,18 @@ class Bucket:
         for behind, sources in upstream_sources(placement.keyed).items():
             for name in sources:
                 self._behind[name].append(behind)
-        whole = next((chosen.strategy for chosen in self.running.strategies if chosen.query is None), "dfs")
+        strategies = {query: chosen.name for query, chosen in self.running.strategies.items()}
+        whole = strategies.pop(None, "dfs")
         own: dict[VertexId, str] = {}
-        for chosen in self.running.strategies:
-            if chosen.query is not None:
-                own |= dict.fromkeys(self.running.own(chosen.query), chosen.strategy)
+        for query, strategy in strategies.items():
+            own |= dict.fromkeys(self.running.own(query), strategy)
         self.engine.dispatch.use_strategies(whole, own)
         cut: set[VertexId] = set()
-        for breaks in sorted(self.running.breaks, key=lambda breaks: breaks.query is not None):
-            vertices = self.running.own(breaks.query)
+        for query, breaks in sorted(self.running.breaks.items(), key=lambda item: item[0] is not None):
+            vertices = self.running.own(query)
             cut = cut | vertices if breaks.where == "everywhere" else cut - vertices
         self.engine.dispatch.use_breaks(cut)
-        self.engine.guards.answer = REACHES[self.running.feedback.reach]
+        self.engine.guards.answer = REACHES[self.running.reach]
         self._placement = placement
         self._shed()
 
@@ -306,7 +295,7 @@ class Bucket:
         timed = [
             query
             for query in self.running.known
-            if query.switch.schedule is not None or (query.stint is not None and query.stint.end < END)
+            if query.activation.schedule is not None or (query.stint is not None and query.stint.end < END)
         ]
         clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         return {
@@ -359,6 +348,13 @@ class Bucket:
             unread=unread,
             waiting=waiting,
         )
+
+
+def _graph_stays(command: Command) -> bool:
+    """Return whether a command leaves the graph, its dispatch and its guards as they are."""
+    return isinstance(command, _GRAPH_STAYS) or (
+        isinstance(command, Set) and isinstance(command.setting, _GRAPH_STAYS_SET)
+    )
 
 
 def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId, VertexId]:

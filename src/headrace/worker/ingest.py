@@ -16,7 +16,7 @@ import polars as pl
 from msgspec import UNSET, Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
-from headrace.commands.running import Running, assumed
+from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
 from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
@@ -92,7 +92,7 @@ class Ingest:
         self.shedders.use({(name, 0): shedder for name, shedder in shedders.routes.items()})
         self.needed = Needed(placement.ingest, streams, running)
         self.screen = (
-            Screen(self.engine, running) if running is not None and (assumed(running) or running.relays) else None
+            Screen(self.engine, running) if running is not None and (running.assumptions() or running.relays) else None
         )
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from headrace.catalog.definitions import Stream
-from headrace.commands.running import Running, assumed
+from headrace.commands.running import Running
 from headrace.commands.running_graph import facts_in, spread_in, whole_of
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
@@ -55,7 +55,7 @@ class Needed:
 
     def _agree(self, stream: str) -> list[Pattern]:
         running = self._running
-        if running is None or not (assumed(running) or running.relays) or late_stream(stream) in self.scans:
+        if running is None or not (running.assumptions() or running.relays) or late_stream(stream) in self.scans:
             return []
         said = [list(self._left_out.get(scan.id, ())) for scan in self.scans.get(stream, [])]
         agreed = said[0] if said else []

@@ -108,7 +108,7 @@ def test_many_moves_save_most_of_the_work_and_guards_stay_few() -> None:
             most = max(most, sum(1 for guard in session.statistics().guards.values() if guard.active))
         session.drain()
         display.savings.look(session.statistics())
-        told = len(session._running().told)
+        told = len(session._running().feedback)
     assert display.moves == 40
     assert most <= 30, "guards go with time"
     assert told <= 4

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.commands.command import UseScheduler
+from headrace.commands.command import Set
 from headrace.commands.running import Running
+from headrace.commands.settings import Scheduler
 from headrace.commands.shedders_in_force import shedders_in
 from headrace.control.controller import Controller, Pace
 from headrace.control.policies.budget import LEAST_NS
@@ -114,11 +115,11 @@ def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp
     for pinned in (False, True):
         run = simulated(tmp_path / str(pinned), "WITH (force, memory '1 kB' BEST EFFORT)")
         if pinned:
-            run.running = run.running.after(UseScheduler(None, "fifo"))
+            run.running = run.running.after(Set(None, Scheduler("fifo")))
         (vertex,) = (vertex.id for vertex in run.running.queries[0].graph if vertex.id.startswith("paneaggregate"))
         run.seen.vertices[vertex] = VertexStatistics(state_bytes=5000)
         run.run(0.1 * CORES / SERVICE, 5)
-        chosen = {choice.query: choice.scheduler for choice in run.running.schedulers}
+        chosen = {query: choice.name for query, choice in run.running.schedulers.items()}
         assert chosen == ({None: "fifo"} if pinned else {"dear": "segment"})
         assert run.running.costs
 
@@ -133,9 +134,9 @@ def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_
     deployments = Deployments(tmp_path)
     run = Simulated(deployments.at(deployments.count()).running, tmp_path)
     if scheduler is not None:
-        run.running = run.running.after(UseScheduler(None, scheduler))
+        run.running = run.running.after(Set(None, Scheduler(scheduler)))
     run.run(0.3 * CORES / SERVICE, 10)
     assert run.pace is not None
     assert (run.pace.budget or 0) > LEAST_NS
-    assert {choice.scheduler for choice in run.running.schedulers} == {scheduler or "edf"}
+    assert {choice.name for choice in run.running.schedulers.values()} == {scheduler or "edf"}
     assert any("at a time" in decision.action for decision in run.controller.decisions.all())

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from headrace.commands.command import AddQuery, Drain, DropQuery, UseStrategy, decode_command, encode_command
+from headrace.commands.command import AddQuery, Drain, DropQuery, Set, decode_command, encode_command
 from headrace.commands.running import Running
+from headrace.commands.settings import Strategy
 from headrace.session import Session
 from headrace.worker.bucket import Bucket
 
@@ -19,17 +20,17 @@ CREATE QUERY large AS SELECT k, max(v) + 1 AS w FROM s [RANGE 1 SECOND SLIDE TUP
 
 
 def test_a_command_survives_the_log() -> None:
-    for command in (UseStrategy(None, "bfs"), UseStrategy("q", "dfs-10")):
+    for command in (Set(None, Strategy("bfs")), Set("q", Strategy("dfs-10"))):
         assert decode_command(encode_command(command)) == command
 
 
 def test_the_newest_strategy_of_a_query_counts_and_goes_with_it() -> None:
     running = Running()
-    for command in (UseStrategy("q", "bfs"), UseStrategy(None, "rr"), UseStrategy("q", "dfs-2"), Drain()):
+    for command in (Set("q", Strategy("bfs")), Set(None, Strategy("rr")), Set("q", Strategy("dfs-2")), Drain()):
         running = running.after(command)
-    assert running.strategies == (UseStrategy(None, "rr"), UseStrategy("q", "dfs-2"))
+    assert running.strategies == {None: Strategy("rr"), "q": Strategy("dfs-2")}
     assert (running.commands, running.draining) == (4, True)
-    assert running.after(DropQuery("q")).strategies == (UseStrategy(None, "rr"),)
+    assert running.after(DropQuery("q")).strategies == {None: Strategy("rr")}
 
 
 @pytest.mark.parametrize("forgetful", [False, True])
@@ -41,8 +42,8 @@ def test_a_bucket_takes_it_at_a_micro_batch_and_keeps_it(forgetful: bool) -> Non
         session.push("s", [{"k": 1, "v": 2}])
         deployment.step()
         assert {rule for rule in rules(deployment.kept[0]).values() if rule.startswith("DFS-")}
-        deployment.send(UseStrategy(None, "bfs"))
-        deployment.send(UseStrategy("large", "dfs-7"))
+        deployment.send(Set(None, Strategy("bfs")))
+        deployment.send(Set("large", Strategy("dfs-7")))
         session.push("s", [{"k": 1, "v": 3}])
         deployment.step()
         bucket = deployment.kept[0]

@@ -5,7 +5,7 @@ import datetime as dt
 import polars as pl
 import pytest
 
-from headrace.commands.running import MOST_TOLD
+from headrace.commands.running import MAX_ASSUMPTIONS
 from headrace.errors import NameFault, NotSupported
 from headrace.graph.feedback import facts_of
 from headrace.model.time import SECOND
@@ -95,7 +95,7 @@ def test_guards_of_hundreds_of_assumptions_end_and_are_forgotten(session):
         shown = session.execute("SHOW FEEDBACK")[0].rows
         assert sum(row[2] != "ended" for row in shown) <= 12, "they do not add up"
         assert len(shown) <= 120, "nor does what is remembered of those that ended"
-    assert len(session._running().told) <= 3
+    assert len(session._running().feedback) <= 3
     kept = [bucket.engine for bucket in session.deployment.kept.values()]
     assert all(len(engine.guards.in_force()) <= 8 for engine in kept)
     assert all(len(said) <= 8 for engine in kept for said in engine.guards.relayed.values())
@@ -103,7 +103,7 @@ def test_guards_of_hundreds_of_assumptions_end_and_are_forgotten(session):
 
 def test_so_many_assumptions_are_in_force_at_once_and_no_more(session):
     push(session, range(11))
-    for number in range(MOST_TOLD):
+    for number in range(MAX_ASSUMPTIONS):
         session.execute(f"ASSUME speeds WHERE n = {number} FOR 1 HOUR")
     with pytest.raises(NotSupported, match="64 assumptions about speeds are in force"):
         session.execute("ASSUME speeds WHERE segment = 5 FOR 1 HOUR")

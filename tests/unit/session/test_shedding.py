@@ -143,7 +143,7 @@ def test_a_share_above_the_error_is_refused(session: Session) -> None:
     session.execute(
         "ALTER QUERY strict SET shedding = 'off'; ALTER QUERY q SET shedding = 0.1; ALTER QUERY q SET shedding = 'auto'"
     )
-    assert not session._running().shedding[0].share
+    assert list(session._running().shed_shares.values()) == [0.0]
 
 
 def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(session: Session) -> None:

@@ -46,7 +46,7 @@ def shedding_plan(
     each so much that together it is no more than it bears: a result of a join is there only if all of its parts are.
     """
     whole = whole_of(running)
-    by_hand = {one.query for one in running.shedding}
+    by_hand = running.shed_shares
     said = {query.query: query.qos.error or 0.0 for query in running.queries} if bears is None else bears
     errors = {query.query: 0.0 if query.query in by_hand else said.get(query.query, 0.0) for query in running.queries}
     fixed = {arc: one.share for arc, one in shedders_in(running).items() if one.query in by_hand}

@@ -19,7 +19,7 @@ def deferrals(running: Running, work: Mapping[VertexId, float], may_wait: frozen
     """What is put off already and may still wait, and what is dear besides; `work` is what each vertex of the ingest takes."""
     readers, whole = readers_of(running), whole_of(running)
     ending = {vertex.id for query in running.ending for vertex in query.graph}
-    watched = {vertex.id for query in running.known for graph in query.switch.watched for vertex in graph}
+    watched = {vertex.id for query in running.known for graph in query.activation.watched for vertex in graph}
     patient = {name for name, queries in readers.items() if may_wait.issuperset(queries)} - ending - watched
     found = [deferral for deferral in running.deferrals if deferral.vertex in patient]
     behind = {deferral.vertex for deferral in found}

@@ -18,11 +18,11 @@ BESIDE = "fifo"
 def shares_of(running: Running, graph: Graph) -> tuple[Share, ...]:
     """The schedulers in force over a keyed graph; none if all is left to the cycle."""
     inner = [vertex.id for vertex in graph if vertex.inputs and not isinstance(vertex.spec, Output | Exchange)]
-    whole = next((choice.scheduler for choice in running.schedulers if choice.query is None), NONE)
-    chosen: dict[VertexId, str] = dict.fromkeys(inner, whole)
-    for choice in running.schedulers:
-        if choice.query is not None:
-            chosen |= {name: choice.scheduler for name in running.own(choice.query) if name in chosen}
+    schedulers = {query: chosen.name for query, chosen in running.schedulers.items()}
+    chosen: dict[VertexId, str] = dict.fromkeys(inner, schedulers.get(None, NONE))
+    for query, scheduler in schedulers.items():
+        if query is not None:
+            chosen |= {name: scheduler for name in running.own(query) if name in chosen}
     if all(name == NONE for name in chosen.values()):
         return ()
     owners = {query.query: {vertex.id for vertex in query.graph} for query in running.queries}

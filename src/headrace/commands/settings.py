@@ -1,0 +1,69 @@
+"""Settings that ALTER changes while queries run.
+
+A strategy, a scheduler, breaks and a shed share belong to one query, or (but for the share) to every query that has none of its own.
+Fairness, eligibility, ETS and the reach of feedback belong to the whole system.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from headrace.operators.feedback.reach import Reach
+
+
+class Strategy(Struct, frozen=True, tag="strategy"):
+    """The strategy by which the dispatch cycle selects the next operator."""
+
+    name: str
+
+
+class Scheduler(Struct, frozen=True, tag="scheduler"):
+    """The scheduler that chooses which operator runs first; `auto` if the controller chose it to keep promises."""
+
+    name: str
+    auto: bool = False
+
+
+class Breaks(Struct, frozen=True, tag="breaks"):
+    """Arcs that are cut, so that the operators at both ends are scheduled separately."""
+
+    where: Literal["everywhere", "none"]
+
+
+class ShedShare(Struct, frozen=True, tag="shed_share"):
+    """The share of a query's input that is dropped whatever its promises need; None: as much as they need."""
+
+    share: float | None
+
+
+class Fairness(Struct, frozen=True, tag="fairness"):
+    """The protection against starvation: the oldest unit has a turn after each `period` of work (nanoseconds), and age may raise priority."""
+
+    mode: Literal["oldest", "dynamic", "none"] = "oldest"
+    period: int = 100_000_000
+    auto: bool = False  # chosen by the controller to keep promises
+
+
+class Eligibility(Struct, frozen=True, tag="eligibility"):
+    """The units that may have a turn: those with more tuples waiting per operator, or a longer wait (microseconds), than this; 0: all."""
+
+    tuples: int = 0
+    waited: int = 0
+
+
+class Ets(Struct, frozen=True, tag="ets"):
+    """When silent streams give a bound: when an operator waits for one, in every `period` (microseconds), or never."""
+
+    mode: Literal["on demand", "periodic", "none"] = "on demand"
+    period: int = 0
+
+
+class FeedbackReach(Struct, frozen=True, tag="feedback_reach"):
+    """How far feedback goes: to the results, to the operator that makes them, or as far against the streams as it can."""
+
+    reach: Reach = "sources"
+
+
+Setting: TypeAlias = Strategy | Scheduler | Breaks | ShedShare | Fairness | Eligibility | Ets | FeedbackReach

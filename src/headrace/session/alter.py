@@ -1,0 +1,145 @@
+"""The settings that ALTER can change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from headrace.commands.settings import (
+    Breaks,
+    Eligibility,
+    Ets,
+    Fairness,
+    FeedbackReach,
+    Scheduler,
+    Setting,
+    ShedShare,
+    Strategy,
+)
+from headrace.engine.dispatch.rules import strategy_named
+from headrace.engine.scheduling.schedulers import scheduler_named
+from headrace.errors import NameFault, QueryError
+from headrace.language.names import did_you_mean
+from headrace.language.syntax.statements import Alter
+from headrace.model.qos import OPTIONS
+from headrace.model.time import MILLISECOND, parse_duration
+from headrace.operators.feedback.reach import REACHES
+
+#: Settings that are the same for all queries.
+OF_SYSTEM = frozenset({"fairness", "eligibility", "ets", "feedback"})
+#: Settings that only a query has.
+OF_QUERY = frozenset({"shedding"})
+
+
+def setting_of(statement: Alter) -> Setting:
+    """Return the setting that an ALTER chooses."""
+    written = statement.setting
+    name = written.text.lower()
+    if name not in SETTINGS:
+        promised = f"promises stand in parentheses: SET ({written.text} ...)" if name in OPTIONS else None
+        hint = promised or did_you_mean(written.text, list(SETTINGS))
+        raise NameFault(f"unknown setting {written.text!r}", span=written.span, hint=hint)
+    if name in OF_SYSTEM and statement.query is not None:
+        hint = f"write ALTER SYSTEM SET {name} = ..."
+        raise QueryError(f"{name} applies to all queries alike", span=statement.query.span, hint=hint)
+    if name in OF_QUERY and statement.query is None:
+        hint = f"write ALTER QUERY name SET {name} = 0.1"
+        raise QueryError(f"{name} is set for each query by itself", span=written.span, hint=hint)
+    try:
+        return SETTINGS[name](statement.value.text)
+    except QueryError as error:
+        error.span = error.span or statement.value.span
+        raise
+
+
+def _strategy(text: str) -> Strategy:
+    strategy_named(text)
+    return Strategy(text)
+
+
+def _scheduler(text: str) -> Scheduler:
+    scheduler_named(text)
+    return Scheduler(text.strip().lower())
+
+
+def _fairness(text: str) -> Fairness:
+    word, _, rest = text.lower().partition(" ")
+    match word:
+        case "dynamic" | "none" if not rest:
+            return Fairness(word)
+        case "oldest":
+            return Fairness("oldest", _duration(rest) * 1000) if rest else Fairness()
+        case _:
+            hint = "choose 'oldest', 'oldest 50 ms' (or another time), 'dynamic' or 'none'"
+            raise NameFault(f"fairness cannot be {text!r}", hint=hint)
+
+
+def _eligibility(text: str) -> Eligibility:
+    if text.lower() == "none":
+        return Eligibility()
+    limits = re.fullmatch(r"(\d+) tuples?,? or (.+)", text.lower())
+    if limits is None or not int(limits[1]):
+        hint = "choose '100 tuples or 500 ms' (or other limits), which apply to each operator, or 'none'"
+        raise NameFault(f"eligibility cannot be {text!r}", hint=hint)
+    return Eligibility(int(limits[1]), _duration(limits[2]))
+
+
+def _breaks(text: str) -> Breaks:
+    match text.lower():
+        case "everywhere" | "none" as where:
+            return Breaks(where)
+        case other:
+            raise NameFault(f"breaks cannot be {other!r}", hint="choose 'everywhere' or 'none'")
+
+
+def _ets(text: str) -> Ets:
+    word, _, rest = text.lower().partition(" ")
+    match word, rest:
+        case "none", "":
+            return Ets("none")
+        case "on", "demand":
+            return Ets()
+        case "periodic", rest if rest:
+            return Ets("periodic", max(_duration(rest), MILLISECOND))
+        case _:
+            hint = "choose 'on demand', 'periodic 100 ms' (or another time) or 'none'"
+            raise NameFault(f"ets cannot be {text!r}", hint=hint)
+
+
+def _feedback(text: str) -> FeedbackReach:
+    for reach in REACHES:
+        if reach == text.lower():
+            return FeedbackReach(reach)
+    raise NameFault(f"feedback cannot go to {text!r}", hint=f"choose one of {', '.join(REACHES)}")
+
+
+def _shedding(text: str) -> ShedShare:
+    if text.lower() in ("auto", "off"):
+        return ShedShare(None if text.lower() == "auto" else 0.0)
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share < 1.0:
+        hint = "choose a share from 0 to less than 1, 'off' or 'auto'"
+        raise NameFault(f"shedding cannot be {text!r}", hint=hint)
+    return ShedShare(share)
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise QueryError(str(error)) from error
+
+
+SETTINGS: Mapping[str, Callable[[str], Setting]] = {
+    "strategy": _strategy,
+    "scheduler": _scheduler,
+    "fairness": _fairness,
+    "eligibility": _eligibility,
+    "breaks": _breaks,
+    "ets": _ets,
+    "feedback": _feedback,
+    "shedding": _shedding,
+}
