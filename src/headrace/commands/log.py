@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
 from headrace.commands.command import Command, decode_command, encode_command
 from headrace.errors import HostFault
+from headrace.storage import files
 
 
 class CommandLog:
@@ -22,14 +22,8 @@ class CommandLog:
         """Add a command durably; returns how many there are now."""
         try:
             with self._lock:
-                self.directory.mkdir(parents=True, exist_ok=True)
                 number = len(self.upto(None))
-                temporary = self.directory / f".{number:08d}"
-                with temporary.open("wb") as file:
-                    file.write(encode_command(command))
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(self.directory / f"{number:08d}.json")
+                files.replace(self._path(number), encode_command(command))
         except OSError as error:
             raise HostFault(
                 f"cannot write the command log in {self.directory}: {error.strerror}",
@@ -41,8 +35,11 @@ class CommandLog:
         """The first `count` commands (None: all there are)."""
         with self._lock:
             while count is None or len(self._read) < count:
-                path = self.directory / f"{len(self._read):08d}.json"
-                if not path.exists():
+                data = files.read_if_exists(self._path(len(self._read)))
+                if data is None:
                     break
-                self._read.append(decode_command(path.read_bytes()))
+                self._read.append(decode_command(data))
             return self._read[:count]
+
+    def _path(self, number: int) -> Path:
+        return self.directory / f"{number:08d}.json"

@@ -19,18 +19,19 @@ from typing import Any
 import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors.atomic import sync_directory
 from headrace.connectors.connector import Chunk, Offset, Split
 from headrace.connectors.files.source import bad_lines
 from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.options import check_names, require, whole
 from headrace.errors import SourceFault
+from headrace.storage import files
 
 _LOG = logging.getLogger(__name__)
 
 OPTIONS = ("host", "port")
 _SEGMENT = 64 << 20
+_SUFFIX = ".lines"
 _SAMPLE = 1 << 16
 _WAITING = 64 << 20  # bytes in memory; beyond that the peer has to wait
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
@@ -118,9 +119,8 @@ class SocketSource:
     def forget(self, offset: Offset) -> None:
         """Delete segments that lie before `offset`; the newest stays, it says where to go on."""
         segments = self._segments()
-        for (_, path), (after, _) in itertools.pairwise(segments):
-            if after <= (offset or 0):
-                path.unlink(missing_ok=True)
+        done = [path for (_, path), (after, _) in itertools.pairwise(segments) if after <= (offset or 0)]
+        files.remove(*done, durable=False)  # a segment that comes back is not read again
 
     def close(self) -> None:
         """Stop receiving."""
@@ -129,7 +129,8 @@ class SocketSource:
             self._receiver = None
 
     def _segments(self) -> list[tuple[int, Path]]:
-        return sorted((int(path.stem), path) for path in self._directory.glob("*.lines"))
+        names = [name for name in files.names(self._directory) if name.endswith(_SUFFIX)]
+        return sorted((int(name.removesuffix(_SUFFIX)), self._directory / name) for name in names)
 
     def _segment_of(self, position: int) -> tuple[int, Path]:
         return [segment for segment in self._segments() if segment[0] <= position][-1]
@@ -141,7 +142,6 @@ class SocketSource:
     def _append(self, data: bytes) -> None:
         if not data:
             return
-        self._directory.mkdir(parents=True, exist_ok=True)
         segments = self._segments()
         first, path = segments[-1] if segments else (0, self._directory / _segment_name(0))
         size = path.stat().st_size if segments else 0
@@ -149,13 +149,7 @@ class SocketSource:
             data = b"\n" + data
         if size >= _SEGMENT:
             path = self._directory / _segment_name(first + size)
-        is_new = not path.exists()
-        with path.open("ab") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            sync_directory(self._directory)
+        files.append(path, data)
 
 
 class _Receiver:
@@ -220,7 +214,7 @@ class _Receiver:
 
 
 def _segment_name(first: int) -> str:
-    return f"{first:020d}.lines"
+    return f"{first:020d}{_SUFFIX}"
 
 
 def _ends_a_line(path: Path) -> bool:

@@ -16,12 +16,12 @@ import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import Stream
-from headrace.connectors.atomic import replace_file
 from headrace.connectors.connector import Chunk, Offset, Split
 from headrace.connectors.files.source import bad_frame
 from headrace.connectors.formats import columnar
 from headrace.connectors.formats.conversion import select
 from headrace.errors import SourceFault
+from headrace.storage import files
 
 #: Room for the rows of a batch below its number in a sequence number.
 SHIFT = 40
@@ -30,16 +30,14 @@ _APPENDING = threading.Lock()
 
 def put(directory: Path, batch: int, part: int, rows: pl.DataFrame) -> None:
     """Write one part of a batch; writing it again replaces it."""
-    directory.mkdir(parents=True, exist_ok=True)
-    replace_file(
+    files.replace_by(
         directory / _part_name(batch, part), lambda file: rows.write_ipc(file, compat_level=pl.CompatLevel.oldest())
     )
 
 
 def commit(directory: Path, batch: int, rows: Sequence[int]) -> None:
     """Make a batch readable; `rows` are the row counts of its parts 0, 1, ..."""
-    directory.mkdir(parents=True, exist_ok=True)
-    replace_file(directory / f"{batch:012d}.done", lambda file: file.write(msgspec.json.encode(list(rows))))
+    files.replace(directory / f"{batch:012d}.done", msgspec.json.encode(list(rows)))
 
 
 def append(directory: Path, rows: pl.DataFrame) -> None:

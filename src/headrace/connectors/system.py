@@ -15,6 +15,7 @@ import polars as pl
 from headrace.catalog.definitions import Stream
 from headrace.connectors.connector import Chunk, Offset, Split
 from headrace.model.page import Page
+from headrace.storage import files
 
 #: Room for the rows of a micro-batch below its number in a sequence number.
 _SHIFT = 32
@@ -31,10 +32,7 @@ def tell(stream: str, checkpoint: Path, batch: int, rows: pl.DataFrame) -> None:
     if not rows.height:
         (directory / str(batch)).unlink(missing_ok=True)
         return
-    directory.mkdir(parents=True, exist_ok=True)
-    temporary = directory / f".{batch}"
-    temporary.write_bytes(Page(rows).encode())
-    os.replace(temporary, directory / str(batch))
+    files.replace(directory / str(batch), Page(rows).encode())
 
 
 class SystemSource:

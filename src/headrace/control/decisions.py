@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from headrace.storage.lines import LineFile
+
 #: So many decisions are shown; the file keeps twice as many.
 MOST = 500
 
@@ -24,7 +26,7 @@ class Decisions:
     """The decisions of a checkpoint, newest last."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / "decisions.jsonl"
+        self._lines = LineFile(directory / "decisions.jsonl")
         self._known: list[Decision] | None = None
 
     def add(self, decision: Decision) -> None:
@@ -33,23 +35,12 @@ class Decisions:
         known.append(decision)
         if len(known) > 2 * MOST:
             self._known = known[-MOST:]
-            self._path.write_bytes(b"".join(map(_line, self._known)))
+            self._lines.replace(map(msgspec.json.encode, self._known))
         else:
-            with self._path.open("ab") as file:
-                file.write(_line(decision))
+            self._lines.append([msgspec.json.encode(decision)])
 
     def all(self) -> list[Decision]:
         """All that are kept."""
         if self._known is None:
-            self._known = []
-            if self._path.exists():
-                self._known = [
-                    msgspec.json.decode(line, type=Decision)
-                    for line in self._path.read_bytes().splitlines()
-                    if line.endswith(b"}")
-                ]
+            self._known = [msgspec.json.decode(line, type=Decision) for line in self._lines.read_new()]
         return self._known
-
-
-def _line(decision: Decision) -> bytes:
-    return msgspec.json.encode(decision) + b"\n"

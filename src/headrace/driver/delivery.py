@@ -196,7 +196,8 @@ class Delivery:
             raised=raised,
             raising=sorted(self.reactions.raised),
         )
-        write_progress(self.directory, after)
+        if after != before:
+            write_progress(self.directory, after)
 
     def _guard(self, reports: list[Report]) -> None:
         """Note what feedback has saved so far: of the buckets' guards the counts go on, of those that ended and of the ingest's they are new."""

@@ -13,6 +13,7 @@ import polars as pl
 
 from headrace.connectors.connector import Chunk, Offset, Split
 from headrace.model.page import Page
+from headrace.storage import files
 
 
 def exchange_directory(directory: Path, origin: str) -> Path:
@@ -22,10 +23,7 @@ def exchange_directory(directory: Path, origin: str) -> Path:
 
 def write_exchange(directory: Path, batch: int, pages: Sequence[Page]) -> None:
     """Leave a micro-batch's pages; writing them again replaces them."""
-    directory.mkdir(parents=True, exist_ok=True)
-    temporary = directory / f".{batch}"
-    temporary.write_bytes(Page(pl.concat([page.rows for page in pages])).encode())
-    os.replace(temporary, directory / str(batch))
+    files.replace(directory / str(batch), Page(pl.concat([page.rows for page in pages])).encode())
 
 
 class ExchangeSource:

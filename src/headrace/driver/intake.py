@@ -27,6 +27,7 @@ from headrace.graph.place import Placement
 from headrace.model.streams import bad_stream, base_stream, exchange_stream, is_system_stream, late_stream
 from headrace.model.time import BEGIN, END, MILLISECOND
 from headrace.operators.specs import Exchange, Receive
+from headrace.storage import files
 from headrace.worker.ingest import Ingest, Task, Work
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control
@@ -335,14 +336,15 @@ def is_wall_clock(stream: Stream) -> bool:
 
 def pause(directory: Path) -> None:
     """Let no further micro-batch begin, so that a deployment can stop between two of them."""
-    (directory / "pause").touch()
+    # not durable: a deployment that begins removes it anyway
+    files.replace(directory / "pause", b"", durable=False)
 
 
 def resume(directory: Path) -> None:
     """Let micro-batches begin again."""
-    (directory / "pause").unlink(missing_ok=True)
+    files.remove(directory / "pause", durable=False)
 
 
 def paused(directory: Path) -> bool:
     """Whether `pause` is in force."""
-    return (directory / "pause").exists()
+    return files.read_if_exists(directory / "pause") is not None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from headrace.storage import files
 from headrace.worker.wire import Wait
 
 
@@ -34,17 +34,13 @@ _decoder = msgspec.json.Decoder(Progress)
 
 def read_progress(directory: Path) -> Progress:
     """What the last delivered micro-batch left."""
-    try:
-        return _decoder.decode((directory / "progress.json").read_bytes())
-    except FileNotFoundError:
-        return Progress()
+    data = files.read_if_exists(directory / "progress.json")
+    return Progress() if data is None else _decoder.decode(data)
 
 
 def write_progress(directory: Path, progress: Progress) -> None:
     """Leave this for the next micro-batch."""
-    temporary = directory / ".progress.json"
-    temporary.write_bytes(msgspec.json.encode(progress))
-    os.replace(temporary, directory / "progress.json")
+    files.replace(directory / "progress.json", msgspec.json.encode(progress))
 
 
 def guide(directory: Path, budget: int | None, limits: dict[str, int]) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from headrace.connectors.files.partitions import is_partition
 from headrace.errors import SourceFault
+from headrace.storage.lines import LineFile
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -50,7 +51,7 @@ class FileIndex:
     """Append-only list of files; what is in it never changes place."""
 
     def __init__(self, log: Path, path: str, pattern: str, *, clock: Callable[[], int] = time.time_ns) -> None:
-        self._log = log
+        self._log = LineFile(log)
         self._path = path
         self._pattern = pattern
         self._clock = clock
@@ -58,7 +59,6 @@ class FileIndex:
         self._directories: list[str] = []
         self._entries: list[Entry] = []
         self._known: set[str] = set()
-        self._length = 0
         self._load()
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class FileIndex:
             self._load()
         if number >= len(self._entries):
             raise SourceFault(
-                f"file number {number} of {self._path} is not in {self._log}",
+                f"file number {number} of {self._path} is not in {self._log.path}",
                 hint="the checkpoint is damaged or belongs to another stream; restore it or start with a new one",
             )
         return self._entries[number]
@@ -108,26 +108,11 @@ class FileIndex:
         return _Look(now, marks) if all(stat.S_ISDIR(status.st_mode) for status in found) else None
 
     def _load(self) -> None:
-        if not self._log.exists():
-            return
-        with self._log.open("rb") as log:
-            log.seek(self._length)
-            text = log.read()
-        # A line without an end was being written when the process died; no offset can refer to it.
-        text = text[: text.rfind(b"\n") + 1]
-        self._length += len(text)
-        self._add([msgspec.json.decode(line, type=Entry) for line in text.splitlines()])
+        # no offset refers to a line that was being written when the process died
+        self._add([msgspec.json.decode(line, type=Entry) for line in self._log.read_new()])
 
     def _append(self, entries: list[Entry]) -> None:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        text = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
-        with open(self._log, "ab") as log:
-            log.truncate(self._length)
-            log.seek(0, os.SEEK_END)
-            log.write(text)
-            log.flush()
-            os.fsync(log.fileno())
-        self._length += len(text)
+        self._log.append(map(msgspec.json.encode, entries))
         self._add(entries)
 
     def _add(self, entries: list[Entry]) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
 import polars as pl
 
 from headrace.catalog.definitions import Connector
-from headrace.connectors.atomic import replace_file, sync_directory
 from headrace.connectors.options import check_names, near, require
 from headrace.errors import NameFault, SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+from headrace.storage import files
 
 FORMATS = ("parquet", "csv", "json")
 OPTIONS = ("path", "format")
@@ -72,7 +73,6 @@ class FilesSink:
         """Write results from a task, out of sight; hand the returned name to `write` on the driver."""
         staging = self._target.directory / _STAGING
         try:
-            staging.mkdir(parents=True, exist_ok=True)
             self._put(staging / f"{name}.{self._target.format}", page.visible())
         except OSError as error:
             raise self._fault(error) from error
@@ -84,18 +84,15 @@ class FilesSink:
         try:
             frames = [page.visible() for page in pages if len(page)]
             if frames:
+                directory.stat()  # raises if the directory went away, such as one on a disk that was unmounted
                 self._put(directory / f"{stem}.{form}", pl.concat(frames))
             else:
-                (directory / f"{stem}.{form}").unlink(missing_ok=True)
-            for number, name in enumerate(staged):
-                self._adopt(directory / _STAGING / f"{name}.{form}", directory / f"{stem}-{number:05d}.{form}")
-            # an earlier try may have left more parts; they are numbered without gaps, so the directory need not be listed
-            number = len(staged)
-            while (old := directory / f"{stem}-{number:05d}.{form}").exists():
-                old.unlink()
-                number += 1
-            if frames or staged:
-                sync_directory(directory)
+                files.remove(directory / f"{stem}.{form}")
+            parts = [directory / f"{stem}-{number:05d}.{form}" for number in range(len(staged))]
+            self._adopt([directory / _STAGING / f"{name}.{form}" for name in staged], parts)
+            # an earlier try may have left more parts; they are numbered without gaps, so the directory is not listed
+            more = (directory / f"{stem}-{number:05d}.{form}" for number in count(len(staged)))
+            files.remove(*takewhile(Path.exists, more))
         except OSError as error:
             raise self._fault(error) from error
 
@@ -105,17 +102,20 @@ class FilesSink:
         if staging.is_dir() and not any(staging.iterdir()):
             staging.rmdir()
 
-    def _adopt(self, source: Path, destination: Path) -> None:
-        try:
-            os.replace(source, destination)
-        except FileNotFoundError:
-            if not destination.exists():  # else the driver died after this rename and the batch runs again
+    def _adopt(self, sources: Sequence[Path], destinations: Sequence[Path]) -> None:
+        """Give staged files their final names; those that have them already were renamed before the driver died."""
+        moves = []
+        for source, destination in zip(sources, destinations, strict=True):
+            if source.exists():
+                moves.append((source, destination))
+            elif not destination.exists():
                 raise SinkFault(
                     f"the staged file {source} is gone", hint="leave the _staging directory alone while queries run"
-                ) from None
+                )
+        files.move(moves)
 
     def _put(self, path: Path, rows: pl.DataFrame) -> None:
-        replace_file(path, lambda file: self._encode(rows.select(self._schema.names), file))
+        files.replace_by(path, lambda file: self._encode(rows.select(self._schema.names), file))
 
     def _encode(self, rows: pl.DataFrame, file: BinaryIO) -> None:
         if self._target.format == "parquet":

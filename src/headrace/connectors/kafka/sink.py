@@ -17,7 +17,6 @@ from typing import Any
 import polars as pl
 
 from headrace.catalog.definitions import Connector
-from headrace.connectors.atomic import replace_file
 from headrace.connectors.files.sink import as_text
 from headrace.connectors.kafka.client import CLIENT_OPTIONS, Place, library, place, sink_fault
 from headrace.connectors.kafka.keys import KEY_TYPES
@@ -26,6 +25,7 @@ from headrace.errors import NameFault, QueryError, TypeFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+from headrace.storage import files
 
 _LOG = logging.getLogger(__name__)
 
@@ -162,7 +162,8 @@ class KafkaSink:
 
 def _identity(path: Path) -> str:
     """A name that a checkpoint has for ever, and no other has."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, lambda file: file.write(uuid.uuid4().hex.encode()))
-    return path.read_text()
+    name = files.read_if_exists(path)
+    if name is None:
+        name = uuid.uuid4().hex.encode()
+        files.replace(path, name)
+    return name.decode()

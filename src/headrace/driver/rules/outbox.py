@@ -19,7 +19,6 @@ import polars as pl
 
 from headrace.catalog.definitions import FAILED
 from headrace.connectors import spool
-from headrace.connectors.atomic import replace_file
 from headrace.connectors.memory import memory_directory
 from headrace.driver.rules.firing import Failure, Firing, failure, key_of
 from headrace.driver.rules.functions import Limited, load_function, post
@@ -28,6 +27,7 @@ from headrace.errors import HostFault
 from headrace.model.action import CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.model.streams import failed_stream
 from headrace.model.time import format_instant
+from headrace.storage import files
 
 #: How long a delivery waits for its calls (seconds).
 PATIENCE = 2.0
@@ -74,9 +74,9 @@ class Outbox:
 
     def start(self) -> None:
         """Go on with what an earlier run left."""
-        if self._thread is None and self._directory.is_dir():
+        if self._thread is None:
             with self._change:
-                self._waiting = sorted(path.name for path in self._directory.glob("[0-9]*.calls"))
+                self._waiting = [name for name in files.names(self._directory) if name.endswith(".calls")]
             if self._waiting:
                 self._begin()
 
@@ -87,11 +87,10 @@ class Outbox:
                 f"rules cannot call any more: {self.fault}",
                 hint="see that the checkpoint can be written; then start again",
             ) from self.fault
-        self._directory.mkdir(parents=True, exist_ok=True)
         data = msgspec.msgpack.encode(list(firings))
         # named by content as well: a local host that was restarted counts its micro-batches anew, and other calls may still wait
         name = f"{batch:012d}-{hashlib.blake2b(data, digest_size=8).hexdigest()}.calls"
-        replace_file(self._directory / name, lambda file: file.write(data))
+        files.replace(self._directory / name, data)
         with self._change:
             was_idle = not self._waiting
             if name not in self._waiting:
@@ -140,8 +139,8 @@ class Outbox:
                         return
                     name = self._waiting[0]
                 path = self._directory / name
-                if all(self._make(firing) for firing in _decoder.decode(path.read_bytes())):
-                    path.unlink(missing_ok=True)
+                if all(self._make(firing) for firing in _decoder.decode(files.read(path))):
+                    files.remove(path, durable=False)  # if it comes back, calls are made again: at least once
                     with self._change:
                         self._waiting.remove(name)
                         self._change.notify_all()

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,6 +30,7 @@ from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import SCHEMA, HeadraceSource
+from headrace.storage import files
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import Kind, Row
 
@@ -192,19 +194,16 @@ class SparkDeployment:
     def _buckets(self, partitions: int) -> list[int]:
         """The bucket numbers of this directory: chosen once, kept for good."""
         path = self.directory / "buckets.json"
-        if path.exists():
-            found: list[int] = json.loads(path.read_text())
-            return found
-        chosen = spread(self.wanted_buckets or partitions, partitions)
-        path.write_text(json.dumps(chosen))
-        return chosen
+        data = files.read_if_exists(path)
+        if data is None:
+            data = msgspec.json.encode(spread(self.wanted_buckets or partitions, partitions))
+            files.replace(path, data)
+        return msgspec.json.decode(data, type=list[int])
 
     def _check_directory(self) -> None:
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            probe = self.directory / ".writable"
-            probe.write_bytes(b"")
-            probe.unlink()
+            files.replace(self.directory / "writable", b"", durable=False)
+            files.remove(self.directory / "writable", durable=False)
         except OSError as error:
             raise HostFault(
                 f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"

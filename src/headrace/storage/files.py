@@ -1,0 +1,53 @@
+"""Durable files by path: what callers use; the storage that holds the path does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.storage.storage import Write, storage_of
+
+
+def read(path: Path, start: int = 0) -> bytes:
+    """Return the content of a file from byte `start` on; raise FileNotFoundError if there is none."""
+    return storage_of(path).read(path, start)
+
+
+def read_if_exists(path: Path) -> bytes | None:
+    """Return the content of a file, or None if there is none."""
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+
+
+def names(directory: Path) -> list[str]:
+    """Return the sorted names of the complete files in a directory."""
+    return storage_of(directory).names(directory)
+
+
+def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a whole file; it is complete or absent at any time, also after a power failure if `durable`."""
+    storage_of(path).replace(path, lambda file: file.write(data), durable=durable)
+
+
+def replace_by(path: Path, write: Write) -> None:
+    """Write a whole file durably by a function that takes an open file: nothing is held in memory twice."""
+    storage_of(path).replace(path, write)
+
+
+def append(path: Path, data: bytes, *, keep: int | None = None) -> None:
+    """Add bytes durably to a file, after cutting it to `keep` bytes."""
+    storage_of(path).append(path, data, keep=keep)
+
+
+def move(moves: Sequence[tuple[Path, Path]]) -> None:
+    """Rename files durably, in this order; all of them lie in one storage."""
+    if moves:
+        storage_of(moves[0][1]).move(moves)
+
+
+def remove(*paths: Path, durable: bool = True) -> None:
+    """Delete those of these files that exist; without `durable` they may come back after a power failure."""
+    if paths:
+        storage_of(paths[0]).remove(paths, durable=durable)

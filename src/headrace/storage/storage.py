@@ -1,0 +1,76 @@
+"""The interface to durable files, and which storage holds which path.
+
+Everything that must survive a crash and is not Spark's own goes through a `Storage`. The local disk holds every path,
+except below a directory where another storage is mounted: one that simulates crashes, or an object store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeAlias
+
+from headrace.storage.disk import LocalDisk
+
+#: Writes the content of a file.
+Write: TypeAlias = Callable[[BinaryIO], Any]
+
+
+class Storage(Protocol):
+    """Files that are complete or absent, also after a power failure. Faults are OSErrors."""
+
+    def read(self, path: Path, start: int = 0) -> bytes:
+        """Return the content from byte `start` on; raise FileNotFoundError if there is no such file."""
+        ...
+
+    def names(self, directory: Path) -> list[str]:
+        """Return the sorted names of complete files in a directory; none if there is no such directory."""
+        ...
+
+    def replace(self, path: Path, write: Write, *, durable: bool = True) -> None:
+        """Write a whole file, in place of the one that is there; make its directories.
+
+        Until this returns, readers see the old file or the new one. With `durable`, so does one who reads after a power
+        failure, and once this has returned that is the new one. Without, a power failure may leave anything.
+        """
+        ...
+
+    def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
+        """Add bytes durably to a file, after cutting it to `keep` bytes; a crash may leave any prefix of `data`."""
+        ...
+
+    def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        """Rename files durably, each atomically and in this order; raise FileNotFoundError at the first that is gone."""
+        ...
+
+    def remove(self, paths: Iterable[Path], *, durable: bool = True) -> None:
+        """Delete those of these files that exist. Without `durable` they may be there again after a power failure."""
+        ...
+
+
+_DISK: Storage = LocalDisk()
+_mounts: dict[Path, Storage] = {}
+
+
+def storage_of(path: Path) -> Storage:
+    """Return the storage that holds a path: that of the innermost directory at which one is mounted, else the disk."""
+    if _mounts:
+        for directory in (path, *path.parents):
+            if directory in _mounts:
+                return _mounts[directory]
+    return _DISK
+
+
+@contextmanager
+def mounted(directory: Path, storage: Storage) -> Iterator[Storage]:
+    """Let `storage` hold everything below a directory of this process."""
+    before = _mounts.get(directory)
+    _mounts[directory] = storage
+    try:
+        yield storage
+    finally:
+        if before is None:
+            del _mounts[directory]
+        else:
+            _mounts[directory] = before
