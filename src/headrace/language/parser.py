@@ -37,6 +37,7 @@ _DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
     "RULE",
     "SINK",
 )
+_INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE", "DEMAND")
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, "
     "SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
@@ -208,10 +209,7 @@ def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPr
 
 
 def _tell(reader: Reader, offset: int) -> statements.Tell:
-    intent: Literal["ASSUME", "DESIRE", "DEMAND"] = (
-        "ASSUME" if reader.accept("ASSUME") else "DESIRE" if reader.accept("DESIRE") else "DEMAND"
-    )
-    reader.accept("DEMAND")
+    intent = next(intent for intent in _INTENTS if reader.accept(intent))
     query = reader.name("the query's name")
     reader.expect("WHERE", hint=f"{intent} query WHERE segment = 3 FOR 2 MINUTES")
     tokens = reader.until("FOR")

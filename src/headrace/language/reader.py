@@ -132,11 +132,14 @@ class Reader:
         return found
 
     def duration(self) -> int:
-        """`5 MINUTES`, `1 HOUR 30 MINUTES` or `'500 ms'` as microseconds."""
+        """`5 MINUTES`, `1 HOUR 30 MINUTES`, `'500 ms'` or SQL's `INTERVAL '5' MINUTE` as microseconds."""
+        self.accept("INTERVAL")
         start = self.position
         token = self.token
         if token is not None and token.token_type == TokenType.STRING:
             self.position += 1
+            if token.text.strip().isdigit() and self.word().lower() in UNITS:
+                self.position += 1
         else:
             while (token := self.token) is not None and token.token_type == TokenType.NUMBER:
                 self.position += 1

@@ -51,6 +51,25 @@ _POLARS: dict[Type, pl.DataType] = {
 }
 
 
+def type_of(dtype: pl.DataType) -> Type | None:
+    """Return the type that holds the values of a column type, also of one that Headrace itself does not use; or None."""
+    match dtype:
+        case pl.Datetime():
+            return Type.TIMESTAMP
+        case pl.Duration():
+            return Type.INTERVAL
+        case pl.Decimal():
+            return Type.DOUBLE
+        case pl.Int8() | pl.Int16() | pl.UInt8() | pl.UInt16():
+            return Type.INT
+        case pl.UInt32() | pl.UInt64():
+            return Type.BIGINT
+        case pl.Categorical() | pl.Enum() | pl.Null():
+            return Type.STRING
+        case _:
+            return next((type_ for type_ in Type if dtype == type_.polars), None)
+
+
 def common_type(left: Type, right: Type) -> Type | None:
     """The type both fit into (of CASE branches, UNION columns, comparisons), or None."""
     if left is right or right is Type.NULL:

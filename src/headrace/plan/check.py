@@ -139,11 +139,12 @@ def _faults_of(expr: Expr, schema: Schema) -> Iterator[str]:
 
 def _column_faults(column: Column, schema: Schema) -> Iterator[str]:
     field = schema.find(column.name)
-    actual = field.type if field is not None else Type.BIGINT if column.name == TS else None
-    if actual is None:
+    if field is None and column.name == TS:
+        field = Field(TS, Type.BIGINT)
+    if field is None:
         yield f"column {column.name!r} is not among {', '.join(schema.names)}"
-    elif actual is not column.type:
-        yield f"column {column.name!r} is {actual.value}, but it is read as {column.type.value}"
+    elif field.type is not column.type:
+        yield f"column {column.name!r} is {field.type.value}, but it is read as {column.type.value}"
 
 
 def _call_faults(call: Call) -> Iterator[str]:

@@ -29,11 +29,9 @@ from headrace.model.action import Reaction
 from headrace.model.events.growth import growing
 from headrace.model.option import Option
 from headrace.model.page import Page
-from headrace.model.qos import Qos
 from headrace.model.streams import Side, base_stream, side_stream
 from headrace.optimizer.optimizer import best
-from headrace.optimizer.shedding.carry_column import carrying
-from headrace.optimizer.shedding.weigh_aggregates import weighted
+from headrace.optimizer.shedding.prepare import prepare_for_shedding
 from headrace.plan.binding.binder import bind
 from headrace.plan.binding.event import bind_event
 from headrace.plan.binding.pace import late_of
@@ -121,21 +119,14 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
         raise NameFault(
             f"{target.text!r} is not a query", span=target.span, hint="EXPLAIN takes a query's name or a SELECT"
         )
-    return bearing(found.qos, plan_query(found, catalog))
-
-
-def bearing(qos: Qos, plan: Node) -> Node:
-    """The plan of a query of which something may be shed: by chance, and aggregates make up for it, or by a column that must then be there."""
-    if not qos.error:
-        return plan
-    return weighted(plan) if qos.shed is None or qos.shed.attribute is None else carrying(plan, qos.shed.attribute)
+    return prepare_for_shedding(plan_query(found, catalog), found.qos)
 
 
 def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction | None = None) -> AddQuery:
     """The command that starts a query or a rule, once its sinks have been checked."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
-    graph = graph_of(bearing(query.qos, plan), query.name, catalog, numbered=reaction is not None)
+    graph = graph_of(prepare_for_shedding(plan, query.qos), query.name, catalog, numbered=reaction is not None)
     return AddQuery(
         query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction=reaction
     )

@@ -142,6 +142,7 @@ def test_names_may_be_quoted_in_two_ways() -> None:
         ("[RANGE 1 HOUR 30 MINUTES]", RangeClause(90 * MINUTE, None, False, Span(16, 41))),
         ("[RANGE '500 ms' SLIDE TUPLE]", RangeClause(500 * MILLISECOND, None, True, Span(16, 44))),
         ("[RANGE 500 MILLISECONDS]", RangeClause(500 * MILLISECOND, None, False, Span(16, 40))),
+        ("[RANGE INTERVAL '5' MINUTE]", RangeClause(5 * MINUTE, None, False, Span(16, 43))),
         ("[ROWS 100 SLIDE 10]", RowsClause(100, 10, (), Span(16, 35))),
         ("[ROWS 100 SLIDE TUPLE]", RowsClause(100, 1, (), Span(16, 38))),
         ("[SESSION 30 SECONDS]", SessionClause(30 * SECOND, Span(16, 36))),

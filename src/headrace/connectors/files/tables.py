@@ -17,7 +17,7 @@ from headrace.connectors.formats.conversion import convert
 from headrace.connectors.options import near
 from headrace.errors import NameFault, NotSupported, QueryError, SourceFault
 from headrace.model.schema import Field, Schema
-from headrace.model.types import Type
+from headrace.model.types import Type, type_of
 
 _SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
 
@@ -113,22 +113,10 @@ def _dates(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _type(name: str, dtype: pl.DataType, path: str) -> Type:
-    if isinstance(dtype, pl.Datetime):
-        return Type.TIMESTAMP
-    if isinstance(dtype, pl.Duration):
-        return Type.INTERVAL
-    if isinstance(dtype, pl.Decimal):
-        return Type.DOUBLE
-    if dtype in (pl.Int8, pl.Int16, pl.UInt8, pl.UInt16):
-        return Type.INT
-    if dtype in (pl.UInt32, pl.UInt64):
-        return Type.BIGINT
-    if dtype in (pl.Categorical, pl.Enum, pl.Null):
-        return Type.STRING
-    for type_ in Type:
-        if type_ is not Type.NULL and dtype == type_.polars:
-            return type_
-    raise NotSupported(
-        f"{path}: column {name!r} is {dtype}, a type that Headrace does not have",
-        hint="declare the columns that you need; the others are left out",
-    )
+    type_ = type_of(dtype)
+    if type_ is None:
+        raise NotSupported(
+            f"{path}: column {name!r} is {dtype}, a type that Headrace does not have",
+            hint="declare the columns that you need; the others are left out",
+        )
+    return type_

@@ -76,8 +76,8 @@ def _candidates(matches: Sequence[Match], type_: Type) -> list[Value] | None:
     highs: list[Value] = []
     holes: list[Value] = []
     whole = False
-    for match in matches:
-        match match:
+    for matcher in matches:
+        match matcher:
             case Between(low=None, high=None, but=but):
                 whole = True
                 holes += but

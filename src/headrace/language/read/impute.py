@@ -46,9 +46,7 @@ def read_impute(
         reader.fail("the call should end here", hint=HINT)
     clause = ImputeClause(value, table, None if column is None else column.text, target, on, default, span, archive)
     parts = [part for part in (value, table, *on, default) if part is not None]
-    call = exp.Anonymous(
-        this="IMPUTE", expressions=parts
-    )  # the parts hang on it so that all who look for names find them
+    call = exp.Anonymous(this="IMPUTE", expressions=parts)  # with the parts, so that every search for names finds them
     call.meta.update(impute=clause, start=span.start, end=span.end - 1, line=tokens[0].line, col=tokens[0].col)
     return call
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import Token
 
 from headrace.errors import Span, SyntaxFault
 from headrace.language.reader import Reader
 from headrace.language.syntax.modifiers import Kind, ModifierClause, Profile, SuppressClause
-from headrace.model.time import UNITS
 
 Parse: TypeAlias = Callable[[Sequence[Token], str], list[exp.Expr]]
 _KINDS: dict[str, Kind] = {
@@ -43,13 +42,14 @@ def read_call(tokens: Sequence[Token], text: str, parse: Parse) -> exp.Expr:
     clause = _modifier(reader, name, span, parse) if name in MODIFIERS else _suppressor(reader, name, span, parse)
     if not reader.done:
         reader.fail("the call should end here", hint=_HINTS[name])
-    parts = (
-        list(clause.args) if isinstance(clause, ModifierClause) else [] if clause.action is None else [clause.action]
-    )
-    call = exp.Anonymous(
-        this=tokens[0].text, expressions=parts
-    )  # the parts hang on it so that all who look for names find them
-    call.meta["modifier" if isinstance(clause, ModifierClause) else "suppress"] = clause
+    call = exp.Anonymous(this=tokens[0].text)
+    # The arguments hang on the call so that every search for names finds them.
+    if isinstance(clause, ModifierClause):
+        call.set("expressions", list(clause.args))
+        call.meta["modifier"] = clause
+    else:
+        call.set("expressions", [] if clause.action is None else [clause.action])
+        call.meta["suppress"] = clause
     call.meta.update(start=span.start, end=span.end - 1, line=tokens[0].line, col=tokens[0].col)
     return call
 
@@ -80,7 +80,7 @@ def _modifier(reader: Reader, name: str, span: Span, parse: Parse) -> ModifierCl
 def _suppressor(reader: Reader, name: str, span: Span, parse: Parse) -> SuppressClause:
     written = reader.here()
     limit = reader.integer("how many repetitions to suppress") if name == "RSUPPRESS" else None
-    time = _time(reader) if name == "TSUPPRESS" else None
+    time = reader.duration() if name == "TSUPPRESS" else None
     if limit == 0 or time == 0:
         raise SyntaxFault(
             f"{name} needs a {'number' if time is None else 'time'} above 0", span=written, hint=_HINTS[name]
@@ -94,19 +94,7 @@ def _suppressor(reader: Reader, name: str, span: Span, parse: Parse) -> Suppress
     return SuppressClause(limit, time, action, _profile(reader), span)
 
 
-def _time(reader: Reader) -> int:
-    reader.accept("INTERVAL")
-    token = reader.token
-    if (
-        token is not None
-        and token.token_type == TokenType.STRING
-        and token.text.strip().isdigit()
-        and reader.word(1).lower() in UNITS
-    ):
-        reader.position += 2  # as SQL has it: INTERVAL '5' MINUTE
-        return int(token.text) * UNITS[reader.word(-1).lower()]
-    return reader.duration()
-
-
 def _profile(reader: Reader) -> Profile | None:
-    return "old" if reader.accept("OLD") else "new" if reader.accept("NEW") else None
+    if reader.accept("OLD"):
+        return "old"
+    return "new" if reader.accept("NEW") else None

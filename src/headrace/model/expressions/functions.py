@@ -101,7 +101,11 @@ def _first(types: Sequence[Type]) -> Type | None:
     return types[0] if common_type(types[0], types[1]) is not None else None
 
 
-_B, _I, _D, _S, _T = Type.BOOLEAN, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.TIMESTAMP
+_B = Type.BOOLEAN
+_I = Type.BIGINT
+_D = Type.DOUBLE
+_S = Type.STRING
+_T = Type.TIMESTAMP
 
 FUNCTIONS: dict[str, Function] = {
     # logic; `and`, `or` are binary, Kleene

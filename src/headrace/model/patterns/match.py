@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.errors import NotSupported
 from headrace.model.types import Type
@@ -79,15 +80,15 @@ def unequal(*values: Value) -> Match:
     return Between(but=values)
 
 
-def contains(match: Match, value: Value, type_: Type) -> bool:
+def contains(matcher: Match, value: Value, type_: Type) -> bool:
     """Whether a value, which is not NULL, matches."""
-    match match:
+    match matcher:
         case IsNull():
             return False
         case OneOf(values=values):
             return any(value == one for one in values)
         case Between(but=but):
-            low, high = _ends(match, type_)
+            low, high = _ends(matcher, type_)
             at = (value, 0)
             return (low is None or low <= at) and (high is None or at <= high) and all(value != one for one in but)
 
@@ -132,32 +133,32 @@ def intersect_matches(e: Match, f: Match, type_: Type) -> Match:
             return _narrowest(e, f, type_)
 
 
-def is_empty_match(match: Match, type_: Type) -> bool:
+def is_empty_match(matcher: Match, type_: Type) -> bool:
     """Whether no value, nor NULL, matches."""
-    match match:
+    match matcher:
         case IsNull():
             return False
         case OneOf(values=values):
             return not values
         case Between():
-            low, high = _ends(match, type_)
+            low, high = _ends(matcher, type_)
             if low is None or high is None:
                 return False
             if low > high:
                 return True
             if type_ in _DISCRETE:
-                found = _listed(match, type_)
+                found = _listed(matcher, type_)
                 return found is not None and not found
-            return low == high and not contains(match, _point(match), type_)
+            return low == high and not contains(matcher, _point(matcher), type_)
 
 
-def as_held(match: Match, type_: Type) -> Match:
+def as_held(matcher: Match, type_: Type) -> Match:
     """With values as a column of this type holds them: whole numbers, or floats of 32 bits."""
-    if any(isinstance(value, float) and not math.isfinite(value) for value in _values(match)):
+    if any(isinstance(value, float) and not math.isfinite(value) for value in _values(matcher)):
         raise NotSupported("a pattern compares with finite numbers only")
-    match match:
+    match matcher:
         case IsNull():
-            return match
+            return matcher
         case OneOf(values=values):
             return OneOf(tuple(dict.fromkeys(value for one in values for value in _exact(one, type_))))
         case Between(low, high, open_low, open_high, but):
@@ -172,35 +173,39 @@ def as_held(match: Match, type_: Type) -> Match:
             )
 
 
-def shifted(match: Match, by: int) -> Match:
+def shifted(matcher: Match, by: int) -> Match:
     """The x + by for all numbers x that match."""
-    match match:
+    match matcher:
         case IsNull():
-            return match
+            return matcher
         case OneOf(values=values):
             return OneOf(tuple(_number(value) + by for value in values))
         case Between(low, high, open_low, open_high, but):
-            low, high = None if low is None else _number(low) + by, None if high is None else _number(high) + by
+            low = None if low is None else _number(low) + by
+            high = None if high is None else _number(high) + by
             return Between(low, high, open_low, open_high, tuple(_number(value) + by for value in but))
 
 
-def turned(match: Match, around: int) -> Match:
+def turned(matcher: Match, around: int) -> Match:
     """The around - x for all numbers x that match."""
-    match match:
+    match matcher:
         case IsNull():
-            return match
+            return matcher
         case OneOf(values=values):
             return OneOf(tuple(around - _number(value) for value in values))
         case Between(low, high, open_low, open_high, but):
-            low, high = None if high is None else around - _number(high), None if low is None else around - _number(low)
-            return Between(low, high, open_high, open_low, tuple(around - _number(value) for value in but))
+            new_low = None if high is None else around - _number(high)
+            new_high = None if low is None else around - _number(low)
+            return Between(new_low, new_high, open_high, open_low, tuple(around - _number(value) for value in but))
 
 
-def whole_range(match: Match) -> tuple[int | None, int | None] | None:
+def whole_range(matcher: Match) -> tuple[int | None, int | None] | None:
     """The first and last whole number that match (None: there is no first or last); None if the match has holes."""
-    match match:
+    match matcher:
         case Between(low, high, open_low, open_high, ()):
-            return None if low is None else int(low) + open_low, None if high is None else int(high) - open_high
+            first = None if low is None else int(low) + open_low
+            last = None if high is None else int(high) - open_high
+            return first, last
         case OneOf(values=(value,)):
             return int(value), int(value)
         case _:
@@ -211,37 +216,37 @@ def whole_range(match: Match) -> tuple[int | None, int | None] | None:
 _End: TypeAlias = tuple[float | str, int]
 
 
-def _ends(match: Between, type_: Type) -> tuple[_End | None, _End | None]:
+def _ends(matcher: Between, type_: Type) -> tuple[_End | None, _End | None]:
     """The lower and upper end; of whole numbers the first and the last that match, for others an end that does not match lies further in."""
-    low, high = match.low, match.high
+    low, high = matcher.low, matcher.high
     if type_ is Type.BOOLEAN:
         low, high = (False if low is None else low), (True if high is None else high)
     if type_ not in _DISCRETE:
-        lower = None if low is None else (low, int(match.open_low or low in match.but))
-        return lower, None if high is None else (high, -int(match.open_high or high in match.but))
-    first = None if low is None else int(low) + (match.open_low and match.low is not None)
-    last = None if high is None else int(high) - (match.open_high and match.high is not None)
-    while first is not None and first in match.but:
+        lower = None if low is None else (low, int(matcher.open_low or low in matcher.but))
+        return lower, None if high is None else (high, -int(matcher.open_high or high in matcher.but))
+    first = None if low is None else int(low) + (matcher.open_low and matcher.low is not None)
+    last = None if high is None else int(high) - (matcher.open_high and matcher.high is not None)
+    while first is not None and first in matcher.but:
         first += 1
-    while last is not None and last in match.but:
+    while last is not None and last in matcher.but:
         last -= 1
     return None if first is None else (first, 0), None if last is None else (last, 0)
 
 
-def _listed(match: Between, type_: Type) -> Sequence[Value] | None:
+def _listed(matcher: Between, type_: Type) -> Sequence[Value] | None:
     """The values that match, if they can be listed: few whole numbers, or a single value."""
-    low, high = _ends(match, type_)
+    low, high = _ends(matcher, type_)
     if low is None or high is None:
         return None
     if type_ not in _DISCRETE:
-        assert match.low is not None
-        return [match.low] if low == high and contains(match, match.low, type_) else None
+        assert matcher.low is not None
+        return [matcher.low] if low == high and contains(matcher, matcher.low, type_) else None
     first, last = low[0], high[0]
     assert isinstance(first, int)
     assert isinstance(last, int)
     if last - first >= _FEW:
         return None
-    return [value for value in range(first, last + 1) if value not in match.but]
+    return [value for value in range(first, last + 1) if value not in matcher.but]
 
 
 def _listed_within(e: Match, f: Between, type_: Type) -> bool:
@@ -252,33 +257,23 @@ def _listed_within(e: Match, f: Between, type_: Type) -> bool:
 
 def _narrowest(e: Between, f: Between, type_: Type) -> Match:
     (e_low, e_high), (f_low, f_high) = _ends(e, type_), _ends(f, type_)
-    below = (
-        f if e.low is None or (f.low is not None and f_low is not None and e_low is not None and f_low > e_low) else e
-    )
-    above = (
-        f
-        if e.high is None or (f.high is not None and f_high is not None and e_high is not None and f_high < e_high)
-        else e
-    )
-    but = tuple(dict.fromkeys((*e.but, *f.but)))
-    found = Between(below.low, above.high, below.open_low, above.open_high)
-    found = Between(
-        found.low,
-        found.high,
-        found.open_low,
-        found.open_high,
-        tuple(value for value in but if contains(found, value, type_)),
-    )
-    return NOTHING if is_empty_match(found, type_) else found
+    f_starts_later = f.low is not None and f_low is not None and e_low is not None and f_low > e_low
+    f_ends_earlier = f.high is not None and f_high is not None and e_high is not None and f_high < e_high
+    lower = f if e.low is None or f_starts_later else e
+    upper = f if e.high is None or f_ends_earlier else e
+    both = Between(lower.low, upper.high, lower.open_low, upper.open_high)
+    holes = dict.fromkeys((*e.but, *f.but))
+    both = replace(both, but=tuple(value for value in holes if contains(both, value, type_)))
+    return NOTHING if is_empty_match(both, type_) else both
 
 
-def _point(match: Between) -> Value:
-    assert match.low is not None
-    return match.low
+def _point(matcher: Between) -> Value:
+    assert matcher.low is not None
+    return matcher.low
 
 
-def _values(match: Match) -> tuple[Value | None, ...]:
-    match match:
+def _values(matcher: Match) -> tuple[Value | None, ...]:
+    match matcher:
         case IsNull():
             return ()
         case OneOf(values=values):
@@ -299,19 +294,16 @@ def _exact(value: Value, type_: Type) -> Iterator[Value]:
         yield value
 
 
-def _rounded(end: Value | None, is_open: bool, type_: Type, whole: object) -> tuple[Value | None, bool]:
+def _rounded(end: Value | None, is_open: bool, type_: Type, whole: Callable[[float], int]) -> tuple[Value | None, bool]:
     if type_ in _DISCRETE and isinstance(end, float):
-        value = math.ceil(end) if whole is math.ceil else math.floor(end)
+        value = whole(end)
         return value, is_open and value == end
     if type_ is Type.FLOAT and isinstance(end, int | float):
         near = _single(end)
         if near == end:
             return near, is_open
         inside = near > end if whole is math.ceil else near < end
-        return (
-            near,
-            not inside,
-        )  # the nearest float lies on one side of the limit; it belongs to the range if it lies inside
+        return near, not inside  # the nearest float belongs to the range if it lies on the inner side of the limit
     return end, is_open
 
 

@@ -1,10 +1,11 @@
-"""Keep the column that tuples are shed by as far as the first operator, also if the query itself does not need it.
+"""Read the column that decides which tuples are shed, also if the query itself does not need it.
 
     Project k                              Project k
       Scan t (k, v)                          Project k, v
                                                Scan t (k, v)
 
-Columns that nobody needs are not even read, so without it there would be nothing to shed by.
+`push_down_projections` leaves out every column that no operator needs. Without this rewrite the column that decides
+which tuples are shed would not be read.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from headrace.plan.nodes import Node, Project, Scan
 from headrace.plan.traversal import transform
 
 
-def carrying(plan: Node, column: str) -> Node:
-    """The same plan in which scans of streams that have the column give it to their first reader."""
+def carry_column(plan: Node, column: str) -> Node:
+    """Return the plan in which every scan of a stream that has the column passes it to its first reader."""
 
     def keep(node: Node) -> Node:
         if not isinstance(node, Project) or not isinstance(node.input, Scan):
@@ -24,7 +25,7 @@ def carrying(plan: Node, column: str) -> Node:
         if field is None or any(isinstance(expr, Column) and expr.name == field.name for _, expr in node.columns):
             return node
         if not all(isinstance(expr, Column) and expr.name == name for name, expr in node.columns):
-            return node  # it reads the whole scan
+            return node  # it computes something, so it reads the whole scan
         return Project(Project(node.input, (*node.columns, (field.name, Column(field.name, field.type)))), node.columns)
 
     return transform(plan, keep)

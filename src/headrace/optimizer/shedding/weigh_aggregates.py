@@ -1,15 +1,16 @@
-"""Aggregates that stay right when their input is shed by chance: every tuple carries for how many it counts.
+"""Correct aggregates for tuples that were shed at random: every tuple carries the number of tuples it stands for.
 
-A scan gives each tuple the weight 1, and a shedder that drops the share p multiplies the weights of those that it keeps by 1 / (1 - p). Counts and
-sums over weights then have the expected value that they would have without shedding (Horvitz and Thompson). Before and after:
+A scan gives each tuple the weight 1. A shedder that drops the share p multiplies the weights of the remaining tuples by
+1 / (1 - p). Counts and sums over weights then have the expected value that they would have without shedding (Horvitz and
+Thompson). Before and after:
 
     Aggregate count(*) AS n                Project n := CAST(round(w) AS BIGINT)
       Scan t (k)                             Aggregate sum(__weight) AS w
                                                Scan t (k, __weight)
 
-Weights go through whatever treats each tuple by itself, and are multiplied where tuples are paired. Where a result depends on how many tuples there
-are in a way that cannot be made up for (ROWS, sessions, outer joins, DISTINCT, events), nothing is weighed. Neither are min, max and what else is
-not a sum.
+Weights pass through operators that treat each tuple by itself, and are multiplied where tuples are paired. Some results
+depend on the number of tuples in a way that weights cannot correct (ROWS, sessions, outer joins, DISTINCT, events): these
+stay as they are. So do min, max and other aggregates that are not sums.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _Total: TypeAlias = Callable[[Expr], Column]
 _SCALED = ("count", "sum", "avg", "shed_error")
 
 
-def weighted(plan: Node) -> Node:
-    """The same plan with aggregates that stay right if its scans, or what comes of them, are shed by chance."""
+def weigh_aggregates(plan: Node) -> Node:
+    """Return the plan with aggregates over weights, which stay right if their input is shed at random."""
     if (
         isinstance(plan, nodes.Aggregate)
         and isinstance(plan.window, Range | Landmark | Sliding)
@@ -43,18 +44,16 @@ def weighted(plan: Node) -> Node:
         below = _weigh(plan.input)
         if below is not None:
             return _aggregate(plan, below)
-    return replace_inputs(plan, tuple(map(weighted, inputs(plan))))
+    return replace_inputs(plan, tuple(map(weigh_aggregates, inputs(plan))))
 
 
 def _weigh(node: Node) -> Node | None:
-    """The node with one more column, the last: the weight of each tuple; None if there is none to be had."""
+    """Return the node with one more column, the last: the weight of each tuple; None if it cannot have one."""
     match node:
         case nodes.Scan():
-            return (
-                None
-                if is_system_stream(node.name)
-                else nodes.Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
-            )
+            if is_system_stream(node.name):
+                return None
+            return nodes.Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
         case nodes.Filter():
             below = _weigh(node.input)
             return None if below is None else replace(node, input=below)
@@ -65,11 +64,11 @@ def _weigh(node: Node) -> Node | None:
             below = _weigh(node.input)
             return None if below is None else _last(replace(node, input=below), node.schema, _W)
         case nodes.Union():
-            found = [_weigh(origin) for origin in node.inputs]
-            if all(one is None for one in found):
+            weighed = [_weigh(origin) for origin in node.inputs]
+            if all(part is None for part in weighed):
                 return None
-            plain = (_ones(weighted(origin)) for origin in node.inputs)
-            return nodes.Union(tuple(other if one is None else one for one, other in zip(found, plain, strict=True)))
+            pairs = zip(weighed, node.inputs, strict=True)
+            return nodes.Union(tuple(part or _ones(weigh_aggregates(origin)) for part, origin in pairs))
         case nodes.Join():
             return _join(node)
         case (
@@ -85,7 +84,7 @@ def _weigh(node: Node) -> Node | None:
 
 
 def _join(node: nodes.Join) -> Node | None:
-    """A pair counts for as many as its parts do."""
+    """Give each pair the product of the weights of its two tuples."""
     if node.kind != "inner" or any(
         extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)
     ):
@@ -96,8 +95,8 @@ def _join(node: nodes.Join) -> Node | None:
     other = WEIGHT if left is None else f"{WEIGHT}_right"
     pair = replace(
         node,
-        left=weighted(node.left) if left is None else left,
-        right=weighted(node.right) if right is None else right,
+        left=weigh_aggregates(node.left) if left is None else left,
+        right=weigh_aggregates(node.right) if right is None else right,
         right_names=node.right_names if right is None else (*node.right_names, other),
     )
     both = Call("*", (_W, Column(other, Type.DOUBLE)), Type.DOUBLE)
@@ -105,12 +104,12 @@ def _join(node: nodes.Join) -> Node | None:
 
 
 def _last(node: Node, schema: Schema, weight: Expr) -> Node:
-    """The columns of a schema, then the weight."""
+    """Project the columns of a schema, then the weight."""
     return nodes.Project(node, (*((field.name, Column(field.name, field.type)) for field in schema), (WEIGHT, weight)))
 
 
 def _ones(node: Node) -> Node:
-    """Tuples that count once."""
+    """Give every tuple the weight 1."""
     return _last(node, node.schema, Literal(1.0, Type.DOUBLE))
 
 
@@ -119,7 +118,7 @@ def _aggregate(node: nodes.Aggregate, below: Node) -> Node:
     taken = set(node.schema.names)
 
     def total(arg: Expr) -> Column:
-        """The sum of something over the group, as a column of the aggregate."""
+        """Return the column of the aggregate that holds the sum of `arg` over the group."""
         if ("sum", arg) not in calls:
             name = next(name for number in range(len(taken) + 1) if (name := f"w{number}") not in taken)
             taken.add(name)
@@ -138,7 +137,7 @@ def _aggregate(node: nodes.Aggregate, below: Node) -> Node:
 
 
 def _scaled(call: AggregateCall, total: _Total) -> Expr:
-    """What a call is over weights; `total` gives the sum of something over the group."""
+    """Return the aggregate call over weights; `total` makes a column for the sum of an expression over the group."""
     counting = _W if call.arg is None else Case(((_is_there(call.arg), _W),), None, Type.DOUBLE)
     match call.function:
         case "count":

@@ -93,7 +93,13 @@ def profile_of(node: exp.Expr) -> Profile | None:
     """Which tuple OLD(x) or NEW(x) takes its argument from; None if the node is neither."""
     if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
         return None
-    return "old" if node.name.upper() == "OLD" else "new" if node.name.upper() == "NEW" else None
+    match node.name.upper():
+        case "OLD":
+            return "old"
+        case "NEW":
+            return "new"
+        case _:
+            return None
 
 
 def refuse_modifier(node: exp.Expr, where: str) -> None:

@@ -73,9 +73,13 @@ class BoundRule:
         known: list[Expr] = [
             Call("coalesce", (Column(name, Type.INT), Literal(0, Type.INT)), Type.INT) for name in self.depths
         ]
-        deepest = (
-            known[0] if len(known) == 1 else Call("greatest", tuple(known), Type.INT) if known else Literal(0, Type.INT)
-        )
+        match known:
+            case []:
+                deepest: Expr = Literal(0, Type.INT)
+            case [depth]:
+                deepest = depth
+            case _:
+                deepest = Call("greatest", tuple(known), Type.INT)
         return Call("+", (deepest, Literal(1, Type.INT)), Type.INT)
 
 

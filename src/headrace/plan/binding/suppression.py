@@ -33,7 +33,9 @@ Outputs: TypeAlias = Callable[
 def suppression_of(select: exp.Select) -> SuppressClause | None:
     """The suppressor in HAVING, by itself or one of several terms; None if there is none."""
     having = select.args.get("having")
-    terms = [] if having is None else list(having.this.flatten()) if isinstance(having.this, exp.And) else [having.this]
+    if having is None:
+        return None
+    terms = list(having.this.flatten()) if isinstance(having.this, exp.And) else [having.this]
     found = [clause for term in terms if (clause := suppress_of(term.unnest())) is not None]
     stray = [
         clause
