@@ -9,20 +9,21 @@ import msgspec
 from msgspec import Struct
 
 from headrace.analysis.forecast.facts import Facts, VertexFacts
-from headrace.analysis.shedding.decision import ShedPlan, decide
-from headrace.analysis.shedding.from_running import shedding_plan
+from headrace.analysis.shedding.decision import ActiveSheds, decide
+from headrace.analysis.shedding.from_running import shed_options
 from headrace.commands import settings
 from headrace.commands.command import Command, Cost, Set, ShedAt, UseCosts, UseDeferrals, UseShedders
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of, whole_of
 from headrace.control.decisions import Decision, Decisions
-from headrace.control.monitor import STARTING, Monitor, Observation, VertexCost
+from headrace.control.monitor import STARTING, Monitor
+from headrace.control.observation import Observation, VertexCost
 from headrace.control.policies.budget import LEAST_NS, MEAN_OF_LONGEST, SLACK, budget, is_strict, left_unread
 from headrace.control.policies.deferral import deferrals
 from headrace.control.policies.relief import GRAIN, Pressure, rounded, target
-from headrace.control.policies.strategy import Past, Switch, judge
+from headrace.control.policies.strategy import Keep, Past, UseStrategy, judge
+from headrace.control.promise_checks import PromiseCheck, promise_checks, promise_phase
 from headrace.control.sampling import Sampling
-from headrace.control.standing import Standing, standings, stretch
 from headrace.engine.scheduling.in_force import urgent_in
 from headrace.engine.scheduling.schedulers import NONE
 from headrace.engine.statistics import Statistics
@@ -66,7 +67,7 @@ class Controller:
         self.seen: Observation | None = None  # after the last micro-batch
         self._monitor = Monitor()
         self._began: dict[str, int] = {}  # when each query was first seen
-        self._plan = ShedPlan()
+        self._plan = ActiveSheds()
         self._pressure = Pressure()  # to shed
         self._haste = Pressure(slack=SLACK)  # to let what may wait wait
         self._changed = 0  # when shedders were changed last
@@ -87,7 +88,7 @@ class Controller:
         if running.draining:
             return Guidance(pace=Pace())  # nothing comes any more that could be quick
         found = {
-            name: standings(qos, observation.queries[name], now - self._began[name], LOOKAHEAD)
+            name: promise_checks(qos, observation.queries[name], now - self._began[name], LOOKAHEAD)
             for name, qos in promised.items()
         }
         pace = self._pace(observation, running, found, len(reports))
@@ -98,7 +99,7 @@ class Controller:
         return Guidance(tuple(commands), pace)
 
     def _pace(
-        self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], buckets: int
+        self, seen: Observation, running: Running, found: dict[str, tuple[PromiseCheck, ...]], buckets: int
     ) -> Pace | None:
         """How much is done at a time: all of it, unless something may wait for something else that is more urgent."""
         promises = {query.query: (query.qos, seen.time - self._began[query.query]) for query in running.queries}
@@ -175,7 +176,7 @@ class Controller:
         return [UseDeferrals(after)]
 
     def _order_work(
-        self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]], pace: Pace | None
+        self, seen: Observation, running: Running, found: dict[str, tuple[PromiseCheck, ...]], pace: Pace | None
     ) -> list[Command]:
         """Choose who runs first, unless users have."""
         if any(not choice.auto for choice in running.schedulers.values()):
@@ -195,7 +196,9 @@ class Controller:
             commands += self._tell_costs(seen)
         return commands
 
-    def _judge(self, query: str, qos: Qos, found: tuple[Standing, ...], now: int, running: Running) -> list[Command]:
+    def _judge(
+        self, query: str, qos: Qos, found: tuple[PromiseCheck, ...], now: int, running: Running
+    ) -> list[Command]:
         """Another strategy for a query that breaks a promise, if one would serve it better."""
         if now < self._due.get(query, 0):
             return []
@@ -203,14 +206,14 @@ class Controller:
             self._samplings[query] = self._samplings.get(query, FIRST_SAMPLING).after(each.observed)
         self._due[query] = now + self._samplings.get(query, FIRST_SAMPLING).period
         current = _scheduler(running, query)
-        past = self._past.get(query, Past()).at(stretch(qos, now - self._began[query]))
-        match judge(found, current, past, shedding=False):
-            case Switch(strategy=strategy, past=past, scores=worth, in_circles=circles):
+        past = self._past.get(query, Past()).at(promise_phase(qos, now - self._began[query]))
+        match judge(found, current, past):
+            case UseStrategy(strategy=strategy, past=past, scores=worth, in_circles=circles):
                 self._past[query] = past
                 broken = ", ".join(str(each) for each in found if not each.is_kept)
                 why = f"{broken}; worth {', '.join(f'{name} {value:.2f}' for name, value in worth.items())}{'; else in circles' if circles else ''}"
                 return self._use(query, strategy, now, running, why)
-            case _:
+            case Keep():
                 return []
 
     def _use(self, query: str | None, scheduler: str, now: int, running: Running, reason: str) -> list[Command]:
@@ -232,7 +235,7 @@ class Controller:
         self._told, self._told_at = costs, seen.time
         return [UseCosts(costs)]
 
-    def _shed(self, seen: Observation, running: Running, found: dict[str, tuple[Standing, ...]]) -> list[Command]:
+    def _shed(self, seen: Observation, running: Running, found: dict[str, tuple[PromiseCheck, ...]]) -> list[Command]:
         """Shed what is missing for the latencies that must hold, or less than before."""
         promises = [(query.qos, seen.time - self._began[query.query]) for query in running.queries]
         seconds = target(promises, seen.machine.fixed)
@@ -240,7 +243,7 @@ class Controller:
             return self._order((), seen, running, "no latency must hold") if running.shedders else []
         self._pressure = _pressed(self._pressure, found, Strictness.MUST)
         room = max(seen.machine.room(seconds) / seconds, 1e-6)
-        could = shedding_plan(running, facts_of(seen, running), speed=room)
+        could = shed_options(running, facts_of(seen, running), speed=room)
         load = could.load * (1.0 + self._pressure.value)
         self._plan = decide(self._plan, load, could.places)
         self._note_shortfall(seen.time, load)
@@ -331,7 +334,7 @@ def _differs(told: Cost | None, now: Cost) -> bool:
 
 
 def _pressed(
-    pressure: Pressure, found: dict[str, tuple[Standing, ...]], *classes: Strictness, share: float = 1.0
+    pressure: Pressure, found: dict[str, tuple[PromiseCheck, ...]], *classes: Strictness, share: float = 1.0
 ) -> Pressure:
     """What latencies of these classes say, of which so much is judged."""
     latencies = [

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headrace.commands.running import Running
 from headrace.control.machine import Machine, Work, work_of
-from headrace.control.standing import QueryObservation
+from headrace.control.observation import Observation, QueryObservation, Usual, VertexCost
 from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
 from headrace.model.streams import bad_stream, late_stream
@@ -25,35 +25,6 @@ _NEWEST, _FEW = 0.2, 50
 _FADING = 1.05
 #: Bytes of a tuple that waits before an operator.
 _WAITING = 64
-
-
-class VertexCost(Struct, frozen=True):
-    """What a vertex takes and gives for one tuple: seconds, and tuples."""
-
-    service: float
-    selectivity: float
-
-
-class Usual(Struct, frozen=True):
-    """Means of the last half minute, for forecasts. Rates are of side streams too; `fixed` is what a micro-batch takes whatever it does."""
-
-    rates: Mapping[str, float]
-    costs: Mapping[VertexId, VertexCost]
-    reading: float
-    fixed: float
-
-
-class Observation(Struct, frozen=True):
-    """What is known after a micro-batch. Rates are tuples a second."""
-
-    time: int
-    machine: Machine
-    rates: Mapping[str, float]
-    costs: Mapping[VertexId, VertexCost]
-    reading: float  # seconds to read and route a tuple
-    queries: Mapping[str, QueryObservation]
-    unread: int
-    usual: Usual
 
 
 class _Batches(Struct, frozen=True):

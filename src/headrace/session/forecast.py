@@ -10,7 +10,7 @@ from headrace.analysis.forecast.from_graph import model
 from headrace.analysis.forecast.report import CapacityReport, report
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery
-from headrace.control.monitor import Observation, VertexCost
+from headrace.control.observation import Observation, VertexCost
 from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.graph.graph import merge
 from headrace.model.time import SECOND

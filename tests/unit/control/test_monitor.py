@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.commands.running import Running
-from headrace.control.monitor import STARTING, Monitor, Observation
+from headrace.control.monitor import STARTING, Monitor
+from headrace.control.observation import Observation
 from headrace.engine.statistics import Statistics, StreamStatistics, VertexStatistics
 from headrace.model.time import SECOND
 from headrace.worker.wire import Report

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.analysis.shedding.decision import ShedPlan, decide
-from headrace.analysis.shedding.from_running import shedding_plan
+from headrace.analysis.shedding.decision import ActiveSheds, decide
+from headrace.analysis.shedding.from_running import shed_options
 from headrace.commands.command import ShedAt, UseShedders
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
@@ -156,7 +156,7 @@ def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(sessi
     facts = Stated(
         {"t": 1000.0}, services={"scan": 1e-5, "filter": 1e-4, "join": 1e-3}, selectivities={"join": 1.0}
     ).facts(session.catalog.streams())
-    found = shedding_plan(running, facts)
+    found = shed_options(running, facts)
     # read once, filtered once for two queries, and given to both sides of the join
     assert found.load == pytest.approx(0.01 + 0.1 + 2.0, rel=0.02)
     assert {place.label.split("-")[0] for place in found.places} == {
@@ -165,7 +165,7 @@ def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(sessi
     assert all(
         place.error == pytest.approx(0.1) for place in found.places
     )  # of a pair both must be there: 1 - 0.9 * 0.9
-    plan = decide(ShedPlan(), found.load, found.places)
+    plan = decide(ActiveSheds(), found.load, found.places)
     assert plan.shortfall > 0
     session.deployment.send(UseShedders(found.shedders(plan, running)))
     for start in range(0, 2000, 400):

@@ -17,7 +17,7 @@ MARGIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class ShedPlan:
+class ActiveSheds:
     """What is shed now, in the order in which it was chosen, and the share of the processor that is missing even so."""
 
     sheds: tuple[Shed, ...] = ()
@@ -25,8 +25,8 @@ class ShedPlan:
 
 
 def decide(
-    plan: ShedPlan, load: float, places: Iterable[Place], *, limit: float = 1.0, margin: float = MARGIN
-) -> ShedPlan:
+    plan: ActiveSheds, load: float, places: Iterable[Place], *, limit: float = 1.0, margin: float = MARGIN
+) -> ActiveSheds:
     """What to shed from now on, given what is shed, the load of all that comes, and the places that there are now."""
     known = {place.label: place for place in places}
     sheds = [_renewed(shed, known[shed.place.label]) for shed in plan.sheds if shed.place.label in known]
@@ -35,11 +35,11 @@ def decide(
     if net > limit:
         return _more(sheds, known.values(), net - limit)
     if sheds and net < limit - margin:
-        return ShedPlan(tuple(_less(sheds, load, limit, margin)))
-    return ShedPlan(tuple(sheds))
+        return ActiveSheds(tuple(_less(sheds, load, limit, margin)))
+    return ActiveSheds(tuple(sheds))
 
 
-def _more(sheds: list[Shed], places: Iterable[Place], excess: float) -> ShedPlan:
+def _more(sheds: list[Shed], places: Iterable[Place], excess: float) -> ActiveSheds:
     """Drop more where something is dropped already, then at further places."""
     for index, shed in enumerate(sheds):
         if excess <= NOTHING:
@@ -49,10 +49,10 @@ def _more(sheds: list[Shed], places: Iterable[Place], excess: float) -> ShedPlan
         excess -= raised.freed - shed.freed
         sheds[index] = raised
     if excess <= NOTHING:
-        return ShedPlan(tuple(sheds))
+        return ActiveSheds(tuple(sheds))
     taken = {shed.place.label for shed in sheds}
     more = allocate(excess, [place for place in places if place.label not in taken])
-    return ShedPlan((*sheds, *more.sheds), more.shortfall)
+    return ActiveSheds((*sheds, *more.sheds), more.shortfall)
 
 
 def _less(sheds: list[Shed], load: float, limit: float, margin: float) -> list[Shed]:

@@ -11,7 +11,7 @@ from headrace.analysis.capacity.load import load
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.from_graph import model
 from headrace.analysis.shedding.allocation import Shed, shares
-from headrace.analysis.shedding.decision import ShedPlan
+from headrace.analysis.shedding.decision import ActiveSheds
 from headrace.analysis.shedding.places import Place, QueryPath, choose_places
 from headrace.commands.command import ShedAt
 from headrace.commands.running import Running
@@ -25,21 +25,21 @@ TEST = 2e-8
 
 
 @dataclass(frozen=True, slots=True)
-class SheddingPlan:
+class ShedOptions:
     """What the queries need of the processor (1: all of it), before anything is dropped to keep promises, and where it could be dropped."""
 
     load: float
     places: tuple[Place, ...]
     arcs: Mapping[str, Arc]  # by the label of a place
 
-    def shedders(self, plan: ShedPlan, running: Running) -> tuple[ShedAt, ...]:
+    def shedders(self, plan: ActiveSheds, running: Running) -> tuple[ShedAt, ...]:
         """What was decided, as a command says it: each arc on behalf of the query that bears least of those that read it."""
         return shedders_of(plan.sheds, self.arcs, running)
 
 
-def shedding_plan(
+def shed_options(
     running: Running, facts: Facts, *, speed: float = 1.0, bears: Mapping[str, float] | None = None, test: float = TEST
-) -> SheddingPlan:
+) -> ShedOptions:
     """Describe what runs on `speed` cores. `bears` says which share of its results each query may lose (else its error, if it has one).
 
     A query whose share was set by hand bears nothing more, and what is dropped for it is not part of the load. A query with several inputs bears on
@@ -60,7 +60,7 @@ def shedding_plan(
     may = sheddable(whole)
     barred = frozenset(label for label, arc in arcs.items() if arc not in may or arc in fixed) | streams.keys()
     needs = load([(path.labels, path.rate) for path in found], stages) if found else 0.0
-    return SheddingPlan(needs, choose_places(found, stages, test=test / speed, barred=barred), arcs)
+    return ShedOptions(needs, choose_places(found, stages, test=test / speed, barred=barred), arcs)
 
 
 def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Running) -> tuple[ShedAt, ...]:

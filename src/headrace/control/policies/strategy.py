@@ -1,4 +1,4 @@
-"""Which scheduling strategy a query is best served by: scores over what is broken, a look ahead, and a guard against going in circles."""
+"""The scheduling strategy that serves a query best: scores over its broken promises, and a guard against going in circles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from headrace.analysis.forecast.verification import Measure
-from headrace.control.standing import Standing
+from headrace.control.promise_checks import PromiseCheck
 from headrace.model.qos import Strictness
 
 #: How well each strategy serves each measure; 4 is best.
@@ -19,19 +19,19 @@ RANKS: Mapping[str, Mapping[Measure, int]] = {
 }
 #: From the strictest down.
 CLASSES = (Strictness.MUST, Strictness.BEST_EFFORT, Strictness.DONT_CARE)
-#: To come back to a strategy for the same reason so often is to go in circles.
-MOST_RETURNS = 2
+#: A query goes in circles when it would return to a strategy for the same reason after so many returns.
+MAX_RETURNS = 2
 
 
 class Considered(Struct, frozen=True):
-    """A measure that counts, and how much."""
+    """A measure that counts, with its weight."""
 
     measure: Measure
     weight: float
 
 
 class Change(Struct, frozen=True):
-    """A change of strategy in the past: to what, and which measures were broken and kept then."""
+    """A change of strategy in the past: the new strategy, and the measures that were broken and kept then."""
 
     strategy: str
     broken: frozenset[Measure]
@@ -39,23 +39,27 @@ class Change(Struct, frozen=True):
 
 
 class Past(Struct, frozen=True):
-    """What a query's strategy was changed to and why, since the stretch of its promises began."""
+    """The changes of a query's strategy in the current phase of its promises."""
 
     changes: tuple[Change, ...] = ()
-    stretch: int = 0
+    phase: int = 0
 
-    def at(self, stretch: int) -> Past:
-        """Forget all when another stretch of the promises begins."""
-        return self if stretch == self.stretch else Past((), stretch)
+    def at(self, phase: int) -> Past:
+        """Return the past without its changes if another phase has begun."""
+        return self if phase == self.phase else Past((), phase)
 
 
 class Keep(Struct, frozen=True):
-    """All promises hold, or nothing better is known."""
+    """Keep the strategy: all promises hold, or no strategy is known to be better.
+
+    `must_is_broken` says that a MUST promise does not hold although no strategy would serve it better; only shedding can help.
+    """
 
     scores: dict[str, float] = {}
+    must_is_broken: bool = False
 
 
-class Switch(Struct, frozen=True):
+class UseStrategy(Struct, frozen=True):
     """Use another strategy."""
 
     strategy: str
@@ -64,85 +68,67 @@ class Switch(Struct, frozen=True):
     in_circles: bool = False
 
 
-class Relieve(Struct, frozen=True):
-    """No strategy would do better, and a promise that must hold does not: shed."""
-
-    scores: dict[str, float]
+Verdict = Keep | UseStrategy
 
 
-class Relax(Struct, frozen=True):
-    """All promises hold: what is shed may end."""
+def weigh(checks: Iterable[PromiseCheck]) -> tuple[Considered, ...]:
+    """Return the measures that count.
 
-
-Verdict = Keep | Switch | Relieve | Relax
-
-
-def weigh(found: Iterable[Standing]) -> tuple[Considered, ...]:
-    """Broken measures of the strictest class that has any, and kept ones of stricter classes, the less the safer they are."""
-    standing = tuple(found)
-    broken = [each for each in standing if not each.is_kept]
+    These are the broken ones of the strictest class that has any, and the kept ones of stricter classes, which count less the safer they are.
+    """
+    known = tuple(checks)
+    broken = [check for check in known if not check.is_kept]
     if not broken:
         return ()
-    top = min(CLASSES.index(each.strictness) for each in broken)
-    counted = [
-        Considered(each.measure, each.strictness.weight) for each in broken if CLASSES.index(each.strictness) == top
-    ]
+    top = min(CLASSES.index(check.strictness) for check in broken)
+    strictest = [check for check in broken if CLASSES.index(check.strictness) == top]
+    stricter = [check for check in known if check.is_kept and CLASSES.index(check.strictness) < top]
     return (
-        *counted,
-        *(
-            Considered(each.measure, _reduced(each))
-            for each in standing
-            if each.is_kept and CLASSES.index(each.strictness) < top
-        ),
+        *(Considered(check.measure, check.strictness.weight) for check in strictest),
+        *(Considered(check.measure, _reduced(check)) for check in stricter),
     )
 
 
 def scores(considered: Sequence[Considered]) -> dict[str, float]:
-    """What each strategy would be worth."""
+    """Return the score of each strategy."""
     return {
-        name: sum(each.weight * ranks[each.measure] / len(RANKS) for each in considered)
+        name: sum(measure.weight * ranks[measure.measure] / len(RANKS) for measure in considered)
         for name, ranks in RANKS.items()
     }  # (10.1)
 
 
-def judge(found: Sequence[Standing], current: str, past: Past, *, shedding: bool) -> Verdict:
-    """What to do about one query; `shedding` says whether anything is shed for it now."""
-    broken = frozenset(each.measure for each in found if not each.is_kept)
-    kept = frozenset(each.measure for each in found if each.is_kept)
+def judge(checks: Sequence[PromiseCheck], current: str, past: Past) -> Verdict:
+    """Choose a strategy for one query."""
+    broken = frozenset(check.measure for check in checks if not check.is_kept)
+    kept = frozenset(check.measure for check in checks if check.is_kept)
     if not broken:
-        return Relax() if shedding else Keep()
-    worth = scores(weigh(found))
+        return Keep()
+    worth = scores(weigh(checks))
     best = _best(worth, current)
+    in_circles = best != current and _in_circles(best, broken, kept, past)
+    if in_circles:
+        # serve what is broken now and what was broken before the last change together
+        both = [check for check in checks if check.measure in broken | past.changes[-1].broken]
+        worth = scores([Considered(check.measure, check.strictness.weight) for check in both])
+        best = _best(worth, current)
     if best == current:
-        return _otherwise(found, worth)
-    if not _in_circles(best, broken, kept, past):
-        return Switch(best, _noted(past, best, broken, kept), worth)
-    before = past.changes[-1].broken
-    both = [each for each in found if each.measure in broken | before]
-    worth = scores([Considered(each.measure, each.strictness.weight) for each in both])
-    best = _best(worth, current)
-    if best == current:
-        return _otherwise(found, worth)
-    return Switch(best, _noted(past, best, broken, kept), worth, in_circles=True)
-
-
-def _otherwise(found: Sequence[Standing], worth: dict[str, float]) -> Verdict:
-    must = any(not each.is_kept and each.strictness is Strictness.MUST for each in found)
-    return Relieve(worth) if must else Keep(worth)
+        must_is_broken = any(not check.is_kept and check.strictness is Strictness.MUST for check in checks)
+        return Keep(worth, must_is_broken)
+    return UseStrategy(best, _noted(past, best, broken, kept), worth, in_circles)
 
 
 def _best(worth: Mapping[str, float], current: str) -> str:
-    """The most valuable strategy; the current one if none is worth more."""
+    """Return the strategy with the highest score; the current one if no score is higher."""
     name = max(worth, key=lambda strategy: worth[strategy])
     return name if worth[name] > worth.get(current, 0.0) + 1e-9 else current
 
 
 def _noted(past: Past, strategy: str, broken: frozenset[Measure], kept: frozenset[Measure]) -> Past:
-    return Past((*past.changes, Change(strategy, broken, kept)), past.stretch)
+    return Past((*past.changes, Change(strategy, broken, kept)), past.phase)
 
 
 def _in_circles(strategy: str, broken: frozenset[Measure], kept: frozenset[Measure], past: Past) -> bool:
-    """Whether this would be to come back, once more, though what was broken is kept now and the other way round."""
+    """Return whether this strategy was taken for the same reason, and left for the opposite one, often enough."""
     back = [
         change
         for change in past.changes
@@ -153,9 +139,9 @@ def _in_circles(strategy: str, broken: frozenset[Measure], kept: frozenset[Measu
         for change in past.changes
         if change.strategy != strategy and change.broken <= kept and change.kept <= broken
     ]
-    return len(back) >= MOST_RETURNS and len(away) >= MOST_RETURNS
+    return len(back) >= MAX_RETURNS and len(away) >= MAX_RETURNS
 
 
-def _reduced(standing: Standing) -> float:
-    lower = CLASSES[CLASSES.index(standing.strictness) + 1].weight
-    return standing.strictness.weight - standing.slack * (standing.strictness.weight - lower)  # (10.3)
+def _reduced(check: PromiseCheck) -> float:
+    lower = CLASSES[CLASSES.index(check.strictness) + 1].weight
+    return check.strictness.weight - check.slack * (check.strictness.weight - lower)  # (10.3)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from headrace.analysis.forecast.network import Network
 from headrace.analysis.shedding.allocation import Shed, shares
 from headrace.analysis.shedding.places import Place, QueryPath, choose_places
-from headrace.control.policies.strategy import Past, Relax, Relieve, Switch, judge
-from headrace.control.standing import QueryObservation, standings
+from headrace.control.observation import QueryObservation
+from headrace.control.policies.strategy import Keep, Past, UseStrategy, judge
+from headrace.control.promise_checks import promise_checks
 from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
 from headrace.experiments.judging import claim
 from headrace.experiments.qos.shedding import stages_of
@@ -76,18 +77,17 @@ class Relief:
         self.active = 0
 
     def __call__(self, processor: Processor, moment: float, observed: QueryObservation) -> str | None:
-        found = standings(self._qos, observed, round(moment * SECOND))
-        match judge(found, self._current, self._past, shedding=self.active > 0):
-            case Switch(strategy=strategy, past=past):
+        checks = promise_checks(self._qos, observed, round(moment * SECOND))
+        match judge(checks, self._current, self._past):
+            case UseStrategy(strategy=strategy, past=past):
                 self._current, self._past = strategy, past
                 self._shed(processor, 0)  # first see what it does
                 return strategy
-            case Relieve():
+            case Keep(must_is_broken=True):
                 self._shed(processor, min(len(self._places), self.active + 1))
-            case Relax():
-                self._shed(processor, self.active - 1)
-            case _:
-                pass
+            case Keep():
+                if self.active and all(check.is_kept for check in checks):
+                    self._shed(processor, self.active - 1)
         return None
 
     def _shed(self, processor: Processor, active: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.analysis.shedding.decision import ShedPlan, decide
+from headrace.analysis.shedding.decision import ActiveSheds, decide
 from headrace.analysis.shedding.places import Place
 from headrace.engine.shedding.random import RandomShedder
 from headrace.engine.shedding.semantic import SemanticShedder
@@ -86,7 +86,7 @@ Shedder = Callable[[pl.DataFrame, np.random.Generator], Kept]
 def errors(shedder: Callable[[float], Shedder], tolerance: float, windows: int, seed: int) -> list[float]:
     """The error of each window's average, as a share of that of the twin that sheds nothing."""
     chance, draws = np.random.default_rng(seed), np.random.default_rng((seed, 1))
-    plan, found = ShedPlan(), []
+    plan, found = ActiveSheds(), []
     current: tuple[float, Shedder] | None = None
     for number in range(windows):
         rate = RATE * FEED[number % len(FEED)]

@@ -16,7 +16,7 @@ from headrace.analysis.capacity.capacity import Stage
 from headrace.analysis.capacity.load import load
 from headrace.analysis.forecast.network import Network, flow
 from headrace.analysis.shedding.allocation import shares
-from headrace.analysis.shedding.decision import ShedPlan, decide
+from headrace.analysis.shedding.decision import ActiveSheds, decide
 from headrace.analysis.shedding.places import QueryPath, choose_places
 from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
@@ -98,7 +98,7 @@ def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: i
     promises = {query: GROUPS[group_of(place)][0] for place, query in enumerate(network.queries)}
     dispatch = DISPATCHES[name]
     processor = Processor(network, arrivals, SCHEDULERS[name], dispatch, seed=seed, promises=promises)
-    ran, plan, stages = Ran(processor.seen), ShedPlan(), stages_of(network)
+    ran, plan, stages = Ran(processor.seen), ActiveSheds(), stages_of(network)
     window, end = GROUPS[0][0], max(float(times[-1]) for times in arrivals.values())
     moment, before = EVERY, (0.0, 0.0)
     while moment < end:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.control.policies.strategy import Past, Switch, judge
-from headrace.control.standing import QueryObservation, standings, stretch
+from headrace.control.observation import QueryObservation
+from headrace.control.policies.strategy import Past, UseStrategy, judge
+from headrace.control.promise_checks import promise_checks, promise_phase
 from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
 from headrace.experiments.judging import claim, near
 from headrace.experiments.qos.three_streams import Watched, feed, network, watch
@@ -104,11 +105,9 @@ class _Judge:
 
     def __call__(self, processor: Processor, moment: float, observed: QueryObservation) -> str | None:
         elapsed = round(moment * SECOND)
-        self._past = self._past.at(stretch(self._qos, elapsed))
-        verdict = judge(
-            standings(self._qos, observed, elapsed, self._lookahead), self._current, self._past, shedding=False
-        )
-        if not isinstance(verdict, Switch):
+        self._past = self._past.at(promise_phase(self._qos, elapsed))
+        verdict = judge(promise_checks(self._qos, observed, elapsed, self._lookahead), self._current, self._past)
+        if not isinstance(verdict, UseStrategy):
             return None
         self._current, self._past = verdict.strategy, verdict.past
         return verdict.strategy
@@ -120,7 +119,7 @@ def broken(watched: Watched, case: Case, size: Size, measure: str) -> float:
     found = [
         each.is_kept
         for moment, observed in watched.looks
-        for each in standings(qos, observed, round(moment * SECOND))
+        for each in promise_checks(qos, observed, round(moment * SECOND))
         if each.measure == measure
     ]
     return 1 - sum(found) / len(found) if found else 0.0

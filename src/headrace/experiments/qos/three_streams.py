@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.analysis.forecast.network import Feed, Network, Station
 from headrace.analysis.queueing.moments import constant
-from headrace.control.standing import QueryObservation
+from headrace.control.observation import QueryObservation
 from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.engine.scheduling.schedulers.fairness import Eligibility, Fairness
 from headrace.experiments.qos.self_similar import Times, poisson_times

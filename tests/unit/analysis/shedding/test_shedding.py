@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.analysis.capacity.capacity import Stage
 from headrace.analysis.capacity.load import excess, load
 from headrace.analysis.shedding.allocation import Allocation, allocate, allocate_by_level, rank, shares
-from headrace.analysis.shedding.decision import MARGIN, ShedPlan, decide
+from headrace.analysis.shedding.decision import MARGIN, ActiveSheds, decide
 from headrace.analysis.shedding.places import Place, QueryPath, choose_places, path_weight, places_of
 
 CAPACITY = {"A": 10_000, "B": 8000, "C": 6000, "D": 5000, "E": 5000, "F": 4000, "G": 4000, "H": 4000}
@@ -204,8 +204,8 @@ PLACES = choose_places(PATHS, STAGES, test=TEST)
 
 
 def test_shedding_begins_above_the_limit_and_ends_last_first() -> None:
-    plan = decide(ShedPlan(), 0.99, PLACES)
-    assert plan == ShedPlan()
+    plan = decide(ActiveSheds(), 0.99, PLACES)
+    assert plan == ActiveSheds()
     plan = decide(plan, 1.23, PLACES)
     assert [shed.place.label for shed in plan.sheds] == ["A", "C"]
     assert decide(plan, 1.23, PLACES) == plan
@@ -216,13 +216,13 @@ def test_shedding_begins_above_the_limit_and_ends_last_first() -> None:
 
 
 def test_shedding_says_what_is_missing_when_no_query_bears_more() -> None:
-    plan = decide(ShedPlan(), 2.0, PLACES)
+    plan = decide(ActiveSheds(), 2.0, PLACES)
     assert len(plan.sheds) == 3
     assert plan.shortfall == pytest.approx(1.0 - sum(shed.freed for shed in plan.sheds))
 
 
 def test_a_share_falls_with_the_load_before_its_shedder_ends() -> None:
-    plan = decide(ShedPlan(), 1.17, PLACES)
+    plan = decide(ActiveSheds(), 1.17, PLACES)
     before = plan.sheds[0].share
     plan = decide(plan, 1.05, PLACES)
     assert plan.sheds[0].place.label == "A"
@@ -233,7 +233,7 @@ def test_a_share_falls_with_the_load_before_its_shedder_ends() -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.floats(0.7, 0.94), st.floats(1.01, 1.2))
 def test_a_square_wave_switches_once_per_edge(low: float, high: float) -> None:
-    plan, changes = ShedPlan(), 0
+    plan, changes = ActiveSheds(), 0
     for estimate in [*[high] * 5, *[low] * 5, *[high] * 5, *[low] * 5]:
         after = decide(plan, estimate, PLACES)
         changes += bool(plan.sheds) != bool(after.sheds)
@@ -244,7 +244,7 @@ def test_a_square_wave_switches_once_per_edge(low: float, high: float) -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.floats(1 - MARGIN + 0.001, 1.0), max_size=20))
 def test_a_load_that_hovers_below_the_limit_changes_nothing(estimates: list[float]) -> None:
-    plan = began = decide(ShedPlan(), 1.001, PLACES)
+    plan = began = decide(ActiveSheds(), 1.001, PLACES)
     for estimate in estimates:
         plan = decide(plan, estimate, PLACES)
     assert [shed.place.label for shed in plan.sheds] == [shed.place.label for shed in began.sheds]

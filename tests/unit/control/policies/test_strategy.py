@@ -5,35 +5,36 @@ from __future__ import annotations
 import pytest
 
 from headrace.analysis.forecast.verification import MEASURES, Measure
+from headrace.control.observation import QueryObservation
 from headrace.control.policies.strategy import (
     Change,
     Considered,
     Keep,
     Past,
-    Relax,
-    Relieve,
-    Switch,
+    UseStrategy,
     judge,
     scores,
     weigh,
 )
-from headrace.control.standing import QueryObservation, Standing, standings, stretch
+from headrace.control.promise_checks import PromiseCheck, promise_checks, promise_phase
 from headrace.model.qos import Curve, Promise, Qos, Strictness
 
 MUST, BEST, DONT = Strictness.MUST, Strictness.BEST_EFFORT, Strictness.DONT_CARE
 
 
-def broken(measure: Measure, strictness: Strictness = MUST) -> Standing:
+def broken(measure: Measure, strictness: Strictness = MUST) -> PromiseCheck:
     return (
-        Standing(measure, strictness, 2.0, 1.0) if measure == "throughput" else Standing(measure, strictness, 1.0, 2.0)
+        PromiseCheck(measure, strictness, 2.0, 1.0)
+        if measure == "throughput"
+        else PromiseCheck(measure, strictness, 1.0, 2.0)
     )
 
 
-def kept(measure: Measure, strictness: Strictness = MUST) -> Standing:
-    return Standing(measure, strictness, 1.0, 1.0)
+def kept(measure: Measure, strictness: Strictness = MUST) -> PromiseCheck:
+    return PromiseCheck(measure, strictness, 1.0, 1.0)
 
 
-def worth(*found: Standing) -> tuple[float, ...]:
+def worth(*found: PromiseCheck) -> tuple[float, ...]:
     return tuple(round(value, 6) for value in scores(weigh(found)).values())
 
 
@@ -46,7 +47,7 @@ def test_table_10_3_all_three_must_hold() -> None:
 
 
 def test_table_10_5_a_kept_latency_of_a_stricter_class_counts_at_a_reduced_weight() -> None:
-    latency = Standing("latency", MUST, 2e6, 1e6)
+    latency = PromiseCheck("latency", MUST, 2e6, 1e6)
     assert weigh([latency, broken("memory", BEST)]) == (Considered("memory", 0.5), Considered("latency", 0.75))
     assert worth(latency, broken("memory", BEST)) == (0.625, 0.875, 0.6875, 0.9375)
 
@@ -67,38 +68,39 @@ def test_latency_and_memory_both_must_hold_and_do_not() -> None:
     ],
 )
 def test_table_10_1_what_is_broken_says_what_is_chosen(measures: tuple[Measure, ...], chosen: set[str]) -> None:
-    verdict = judge([broken(measure) for measure in measures], "round-robin", Past(), shedding=False)
-    assert isinstance(verdict, Switch)
+    verdict = judge([broken(measure) for measure in measures], "round-robin", Past())
+    assert isinstance(verdict, UseStrategy)
     assert verdict.strategy in chosen
 
 
 def test_kept_measures_of_the_same_class_do_not_count() -> None:
-    verdict = judge([kept("latency"), broken("memory")], "path-capacity", Past(), shedding=False)
-    assert isinstance(verdict, Switch)
+    verdict = judge([kept("latency"), broken("memory")], "path-capacity", Past())
+    assert isinstance(verdict, UseStrategy)
     assert verdict.strategy == "segment"
 
 
 def test_what_nobody_cares_about_does_not_change_what_must_hold() -> None:
     found = [broken("latency", MUST), broken("memory", DONT)]
-    assert judge(found, "path-capacity", Past(), shedding=False) == Relieve(scores(weigh(found)))
+    assert judge(found, "path-capacity", Past()) == Keep(scores(weigh(found)), must_is_broken=True)
 
 
 def test_only_what_must_hold_is_shed_for() -> None:
-    assert isinstance(judge([broken("latency", BEST)], "path-capacity", Past(), shedding=False), Keep)
-    assert isinstance(judge([broken("latency", MUST)], "path-capacity", Past(), shedding=True), Relieve)
+    for strictness, is_must in ((BEST, False), (MUST, True)):
+        verdict = judge([broken("latency", strictness)], "path-capacity", Past())
+        assert isinstance(verdict, Keep)
+        assert verdict.must_is_broken == is_must
 
 
-def test_when_all_holds_shedding_may_end() -> None:
-    assert judge([kept("latency")], "path-capacity", Past(), shedding=True) == Relax()
-    assert judge([kept("latency")], "path-capacity", Past(), shedding=False) == Keep()
+def test_when_all_holds_nothing_changes() -> None:
+    assert judge([kept("latency")], "path-capacity", Past()) == Keep()
 
 
 def test_after_two_rounds_of_back_and_forth_a_strategy_for_both_is_taken() -> None:
     past, strategy, taken = Past(), "round-robin", []
     for turn in range(6):
         found = [broken("latency"), kept("memory")] if turn % 2 == 0 else [kept("latency"), broken("memory")]
-        verdict = judge(found, strategy, past, shedding=False)
-        assert isinstance(verdict, Switch)
+        verdict = judge(found, strategy, past)
+        assert isinstance(verdict, UseStrategy)
         strategy, past = verdict.strategy, verdict.past
         taken.append(strategy)
         if verdict.in_circles:
@@ -106,9 +108,9 @@ def test_after_two_rounds_of_back_and_forth_a_strategy_for_both_is_taken() -> No
     assert taken == ["path-capacity", "segment", "path-capacity", "segment", "simplified"]
 
 
-def test_the_past_is_forgotten_when_another_stretch_of_the_promises_begins() -> None:
+def test_the_past_is_forgotten_when_another_phase_of_the_promises_begins() -> None:
     qos = Qos(memory=Promise(Curve(((0, 10.0), (500, 10.0), (501, 1.0))), MUST))
-    assert [stretch(qos, elapsed) for elapsed in (0, 499, 500, 700)] == [1, 1, 2, 3]
+    assert [promise_phase(qos, elapsed) for elapsed in (0, 499, 500, 700)] == [1, 1, 2, 3]
     past = Past((Change("segment", frozenset({"memory"}), frozenset()),), 1)
     assert past.at(1) is past
     assert past.at(2) == Past((), 2)
@@ -116,6 +118,6 @@ def test_the_past_is_forgotten_when_another_stretch_of_the_promises_begins() -> 
 
 def test_the_promise_of_a_little_later_is_what_is_looked_at() -> None:
     qos = Qos(latency=Promise(Curve(((0, 2e6), (10_000_000, 1e6))), MUST))
-    now = standings(qos, QueryObservation("q", latency=1.5), 4_000_000)
-    later = standings(qos, QueryObservation("q", latency=1.5), 4_000_000, lookahead=3_000_000)
+    now = promise_checks(qos, QueryObservation("q", latency=1.5), 4_000_000)
+    later = promise_checks(qos, QueryObservation("q", latency=1.5), 4_000_000, lookahead=3_000_000)
     assert [each.is_kept for each in (*now, *later)] == [True, False]

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from headrace.control.standing import QueryObservation
+from headrace.control.observation import QueryObservation
 from headrace.engine.shedding.random import RandomShedder
 from headrace.experiments.experiment import Trial
 from headrace.experiments.qos import error_tolerance, shed_values, shedder_designs, strategy_choice, three_streams

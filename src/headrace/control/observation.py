@@ -1,0 +1,59 @@
+"""The observation after a micro-batch: rates, costs, and the state of each query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from headrace.analysis.forecast.verification import Measure
+from headrace.control.machine import Machine
+from headrace.graph.graph import VertexId
+
+
+class QueryObservation(Struct, frozen=True):
+    """How a query does now: seconds that its slowest result took, bytes that it holds, results a second, tuples that wait; None: nothing was seen."""
+
+    query: str
+    latency: float | None = None
+    memory: float | None = None
+    throughput: float | None = None
+    waiting: int = 0
+
+    def value(self, measure: Measure) -> float | None:
+        match measure:
+            case "latency":
+                return self.latency
+            case "memory":
+                return self.memory
+            case "throughput":
+                return self.throughput
+
+
+class VertexCost(Struct, frozen=True):
+    """What a vertex takes and gives for one tuple: seconds, and tuples."""
+
+    service: float
+    selectivity: float
+
+
+class Usual(Struct, frozen=True):
+    """Means of the last half minute, for forecasts. Rates are of side streams too; `fixed` is what a micro-batch takes whatever it does."""
+
+    rates: Mapping[str, float]
+    costs: Mapping[VertexId, VertexCost]
+    reading: float
+    fixed: float
+
+
+class Observation(Struct, frozen=True):
+    """What is known after a micro-batch. Rates are tuples a second."""
+
+    time: int
+    machine: Machine
+    rates: Mapping[str, float]
+    costs: Mapping[VertexId, VertexCost]
+    reading: float  # seconds to read and route a tuple
+    queries: Mapping[str, QueryObservation]
+    unread: int
+    usual: Usual

@@ -1,0 +1,76 @@
+"""The promises of a query, each compared with what is observed."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headrace.analysis.forecast.verification import MEASURES, Measure
+from headrace.control.observation import QueryObservation
+from headrace.model.qos import Promise, Qos, Strictness
+
+
+class PromiseCheck(Struct, frozen=True):
+    """One promise beside what is observed, in the unit of the promise (microseconds, bytes, results per second)."""
+
+    measure: Measure
+    strictness: Strictness
+    expected: float
+    observed: float
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether the promise holds."""
+        return self.observed >= self.expected if self.measure == "throughput" else self.observed <= self.expected
+
+    @property
+    def slack(self) -> float:
+        """Return how far the promise is from being broken, as a share of it: from 0 (only just kept) to 1."""
+        if not self.expected:
+            return 0.0
+        margin = (self.expected - self.observed) / self.expected  # (10.2)
+        return max(0.0, min(1.0, -margin if self.measure == "throughput" else margin))
+
+    def __str__(self) -> str:
+        observed, expected = _format(self.measure, self.observed), _format(self.measure, self.expected)
+        return f"{self.measure} {observed} of {expected} {self.strictness.value}"
+
+
+def promise_of(qos: Qos, measure: Measure) -> Promise | None:
+    """Return the promise of a query about a measure."""
+    match measure:
+        case "latency":
+            return qos.latency
+        case "memory":
+            return qos.memory
+        case "throughput":
+            return qos.throughput
+
+
+def promise_checks(qos: Qos, seen: QueryObservation, elapsed: int, lookahead: int = 0) -> tuple[PromiseCheck, ...]:
+    """Check each promise of a query for which there is an observation.
+
+    `elapsed` is the time since the query began. The promise is taken `lookahead` later, so that a change can come in time.
+    """
+    checks = []
+    for measure in MEASURES:
+        promise, value = promise_of(qos, measure), seen.value(measure)
+        if promise is not None and value is not None:
+            observed = value * 1e6 if measure == "latency" else value
+            checks.append(PromiseCheck(measure, promise.strictness, promise.curve.at(elapsed + lookahead), observed))
+    return tuple(checks)
+
+
+def promise_phase(qos: Qos, elapsed: int) -> int:
+    """Return the phase that the promises of a query are in: the number of points of their curves that have passed."""
+    promises = (promise_of(qos, measure) for measure in MEASURES)
+    return sum(instant <= elapsed for promise in promises if promise is not None for instant, _ in promise.curve.points)
+
+
+def _format(measure: Measure, value: float) -> str:
+    match measure:
+        case "latency":
+            return f"{value / 1e3:.0f} ms"
+        case "memory":
+            return f"{value / 2**20:.1f} MB"
+        case "throughput":
+            return f"{value:.1f}/s"
