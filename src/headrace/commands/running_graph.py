@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.commands.running import Running
 from headrace.graph.feedback import Spread, facts_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
+from headrace.graph.naming import Names
 from headrace.graph.place import Placement, place
 from headrace.graph.stints import entrances
 from headrace.operators.feedback.known_facts import Facts
@@ -15,6 +16,11 @@ def whole_of(running: Running) -> Graph:
     """The graphs of all queries as one, and of what is watched to turn some on and off."""
     watched = (graph for query in running.known for graph in query.activation.watched)
     return merge((*(query.graph for query in running.working), *watched))
+
+
+def names_in(running: Running) -> Names:
+    """Return the readable names of all vertices that run."""
+    return Names(whole_of(running))
 
 
 def closed_in(running: Running) -> frozenset[VertexId]:

@@ -14,7 +14,7 @@ from headrace.analysis.shedding.from_running import shed_options
 from headrace.commands import settings
 from headrace.commands.command import Command, Cost, Set, ShedAt, UseCosts, UseDeferrals, UseShedders
 from headrace.commands.running import Running
-from headrace.commands.running_graph import placement_of, whole_of
+from headrace.commands.running_graph import names_in, placement_of, whole_of
 from headrace.control.decisions import Decision, Decisions
 from headrace.control.monitor import STARTING, Monitor
 from headrace.control.observation import Observation, VertexCost
@@ -159,17 +159,18 @@ class Controller:
         before, after = running.deferrals, deferrals(running, work, self._may_wait(running))
         if before == after:
             return []
+        names = names_in(running)
         for new in after:
             if new not in before:
                 why = f"it takes {work[new.vertex]:.2f} s of work a second, and nobody waits for it"
-                self.decisions.add(Decision(seen.time, None, f"put {new.vertex} off", why))
+                self.decisions.add(Decision(seen.time, None, f"put {names[new.vertex]} off", why))
         for gone in before:
             if gone not in after:
                 self.decisions.add(
                     Decision(
                         seen.time,
                         None,
-                        f"put {gone.vertex} off no longer",
+                        f"put {names[gone.vertex]} off no longer",
                         "it may not wait now, or nothing must be quick",
                     )
                 )
@@ -271,10 +272,11 @@ class Controller:
         if not more and seen.time - self._changed < EVERY:
             return []
         self._changed = seen.time
+        names = names_in(running)
         for arc in sorted(changes):
             told = after.get(arc) or before[arc]
             self.decisions.add(
-                Decision(seen.time, told.query, f"shed {_share(after.get(arc)):.0%} before {arc[0]}", reason)
+                Decision(seen.time, told.query, f"shed {_share(after.get(arc)):.0%} before {names[arc[0]]}", reason)
             )
         return [UseShedders(wanted)]
 

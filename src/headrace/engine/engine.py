@@ -29,6 +29,7 @@ from headrace.engine.unread import MARK, Unread
 from headrace.errors import HeadraceError, InternalError, OperatorFault
 from headrace.graph.feedback import Respond, tap_of
 from headrace.graph.graph import Arc, Graph, VertexId
+from headrace.graph.naming import Names
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.schema import TS
@@ -381,7 +382,8 @@ class Engine:
         except HeadraceError:
             raise
         except Exception as error:
-            raise OperatorFault(f"operator {name} failed: {type(error).__name__}: {error}") from error
+            what = Names(self.graph)[name]
+            raise OperatorFault(f"operator '{what}' failed: {type(error).__name__}: {error}") from error
         seen.busy_ns += time.perf_counter_ns() - began
         if operator.speaks:
             self._hear(name, operator.said())

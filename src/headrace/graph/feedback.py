@@ -24,6 +24,7 @@ Respond: TypeAlias = Callable[[Spec, Pattern, tuple[Facts, ...]], Response]
 
 #: So many ways in which the readers of a fork agree are looked at.
 _MOST_AGREEMENTS = 256
+_TAP = "tap:"
 
 
 class Spread(Struct, frozen=True):
@@ -105,8 +106,13 @@ def arcs_of(graph: Graph, vertex: VertexId, taps: Collection[VertexId] = ()) -> 
 
 
 def tap_of(vertex: VertexId) -> VertexId:
-    """Who reads a tapped vertex's pages from outside."""
-    return f"tap:{vertex}"
+    """Return the reader that takes a tapped vertex's pages out of the graph."""
+    return _TAP + vertex
+
+
+def tapped(reader: VertexId) -> VertexId:
+    """Return the vertex whose pages a reader takes out of the graph, or the reader itself if it is no such tap."""
+    return reader.removeprefix(_TAP)
 
 
 def facts_of(

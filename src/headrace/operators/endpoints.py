@@ -5,17 +5,19 @@ None of these computes anything: the engine pushes into a `Scan` or `Receive` an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.text import format_name
 from headrace.model.page import Element, Page
 from headrace.model.stint import Stint
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, Spec
+from headrace.operators.text import listed
 
 
-class _Edge(Struct, frozen=True):
+class _Edge(Spec, frozen=True):
     """What all edges share: they pass everything on."""
 
     def build(self) -> Operator:
@@ -25,9 +27,6 @@ class _Edge(Struct, frozen=True):
     def is_stateless(self) -> bool:
         return True
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
-
 
 class Scan(_Edge, frozen=True, tag="scan"):
     """The tuples of a stream, with these of its columns, and with arrival numbers if `seq`; those of a `stint` alone, if it has one."""
@@ -36,6 +35,12 @@ class Scan(_Edge, frozen=True, tag="scan"):
     columns: tuple[str, ...]
     seq: bool = False
     stint: Stint | UnsetType = UNSET  # not NULL, so that other scans are called as ever
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        numbers = ", numbered" if self.seq else ""
+        stint = "" if isinstance(self.stint, UnsetType) else f" for {self.stint}"
+        columns = f" ({', '.join(map(format_name, self.columns))})" if self.columns else ""
+        return f"scan {self.stream}{columns}{numbers}{stint}"
 
 
 class Receive(_Edge, frozen=True, tag="receive"):
@@ -48,17 +53,28 @@ class Receive(_Edge, frozen=True, tag="receive"):
     streams: tuple[str, ...]
     keys: tuple[Expr, ...] | None
 
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        if self.keys is None:
+            return "receive in any bucket"
+        return f"receive by hash of {listed(self.keys)}" if self.keys else "receive in one bucket"
+
 
 class Output(_Edge, frozen=True, tag="output"):
     """The results of a query."""
 
     query: str
 
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"output of {self.query}"
+
 
 class Exchange(_Edge, frozen=True, tag="exchange"):
     """Pages that must change bucket: they come back as the stream `exchange_stream(origin)` in the next micro-batch."""
 
     origin: str
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return "exchange, read again in the next micro-batch"
 
 
 class _Pass(Operator):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import polars as pl
+from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
@@ -22,25 +23,35 @@ from headrace.model.time import BEGIN
 State: TypeAlias = Mapping[str, pl.DataFrame]
 
 
-class Spec(Protocol):
-    """What a vertex does, as a frozen, hashable, JSON-able value (msgspec.Struct with a tag)."""
+class Spec(Struct, frozen=True):
+    """What a vertex does, as a frozen, hashable value that can be written as JSON; a subclass adds fields and a tag.
 
+    The defaults are safe for every operator: one that keeps state and must see all tuples in one bucket.
+    """
+
+    @abstractmethod
     def build(self) -> Operator:
-        """A fresh operator with empty state."""
-        ...
+        """Make a new operator with empty state."""
+
+    @abstractmethod
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        """Say in a phrase what the operator does, such as 'join bids x asks on item'.
+
+        `inputs` says port by port where the tuples come from; without it the phrase does not name them.
+        """
 
     @property
     def is_stateless(self) -> bool:
         """True if pages may be processed anywhere, in any order, with nothing kept."""
-        ...
+        return False
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
-        """Expressions over the port's input such that tuples which differ in them never meet.
+        """Return expressions over the port's input such that tuples which differ in them never meet.
 
-        The n-th key of one port corresponds to the n-th key of every other port. Empty: all tuples must meet in one bucket.
-        Not asked of a stateless spec.
+        The n-th key of one port corresponds to the n-th key of every other port. Empty: all tuples must meet in one
+        bucket. A stateless spec is not asked.
         """
-        ...
+        return ()
 
 
 class Operator(ABC):

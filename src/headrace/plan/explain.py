@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from headrace.model.events.text import format_context, format_event
-from headrace.model.expressions.expression import Column, Expr
-from headrace.model.expressions.text import format_expr, format_name
+from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.text import format_columns, format_expr, format_name
 from headrace.model.schema import Schema
 from headrace.model.suppression import format_suppression
 from headrace.model.time import format_duration, format_instant
@@ -34,7 +34,7 @@ def describe(node: Node) -> str:
         case nodes.Filter(predicate=predicate):
             return f"Filter {format_expr(predicate)}"
         case nodes.Project(columns=columns):
-            return f"Project {_named(columns)}"
+            return f"Project {format_columns(columns)}"
         case nodes.Union():
             return "Union"
         case nodes.Pace(tolerance=tolerance, share=share, service=service, late=late):
@@ -56,7 +56,7 @@ def describe(node: Node) -> str:
             on = ", ".join(f"{format_expr(expr)} = {format_name(column)}" for expr, column in keys)
             return f"TableJoin {kind} {table}{_clause(' ON ', on)}{_residual(residual)} AS ({', '.join(map(format_name, names))})"
         case nodes.Aggregate(window=window, keys=groups, calls=calls):
-            return f"Aggregate {format_window(window)}{_clause(' BY ', _named(groups))}{_clause(' COMPUTE ', ', '.join(map(_call, calls)))}"
+            return f"Aggregate {format_window(window)}{_clause(' BY ', format_columns(groups))}{_clause(' COMPUTE ', ', '.join(map(_call, calls)))}"
         case nodes.Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
         case nodes.Suppress(by=by, rule=rule):
@@ -121,14 +121,6 @@ def _residual(residual: Expr | None) -> str:
 
 def _call(call: AggregateCall) -> str:
     return f"{call.function}({'*' if call.arg is None else format_expr(call.arg)}) AS {format_name(call.name)}"
-
-
-def _named(columns: tuple[tuple[str, Expr], ...]) -> str:
-    def one(name: str, expr: Expr) -> str:
-        plain = isinstance(expr, Column) and expr.name == name
-        return format_name(name) if plain else f"{format_expr(expr)} AS {format_name(name)}"
-
-    return ", ".join(one(name, expr) for name, expr in columns)
 
 
 def _names(schema: Schema) -> str:

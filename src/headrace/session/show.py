@@ -8,8 +8,10 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Query, Rule, Stream, Table
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
+from headrace.commands.running_graph import names_in, whole_of
 from headrace.control.decisions import Decision
 from headrace.engine.statistics import RuleStatistics, Statistics, StreamStatistics
+from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
 from headrace.model.time import format_duration, format_instant
 from headrace.session.outcome import Listing
@@ -43,7 +45,7 @@ def show(
             )
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
-            return _feedback(seen)
+            return _feedback(names_in(running), seen)
         case "DECISIONS":
             made = tuple(
                 (format_instant(each.time), each.query or "all", each.action, each.reason) for each in decisions
@@ -52,7 +54,7 @@ def show(
         case "SHEDDING":
             return _shedding(running, seen)
         case _:
-            return _vertices(seen)
+            return _operators(names_in(running), seen)
 
 
 def describe_rule(rule: Rule) -> Listing:
@@ -95,7 +97,8 @@ def _scheduled(name: str, running: Running, seen: Statistics | None) -> tuple[tu
         if seen is None
         else {vertex: seen.vertices[vertex].queued for vertex in sorted(running.own(name)) if vertex in seen.vertices}
     )
-    return (*found, *((f"unread at {vertex}", str(queued)) for vertex, queued in counts.items() if queued))
+    names = names_in(running)
+    return (*found, *((f"unread at {names[vertex]}", str(queued)) for vertex, queued in counts.items() if queued))
 
 
 def _switched(found: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
@@ -161,12 +164,12 @@ def _promised(qos: Qos) -> str | None:
     return ", ".join(f"{name} {value}" for name, value in format_qos(qos)) or None
 
 
-def _feedback(seen: Statistics) -> Listing:
+def _feedback(names: Names, seen: Statistics) -> Listing:
     """What is dropped where, because nobody needs it, and what that saved."""
     rows: list[tuple[str, str, str, int, int | None]] = []
     for (reader, pattern), guard in seen.guards.items():
         ends = "ended" if not guard.active else "-" if guard.until is None else format_instant(guard.until)
-        rows.append((reader, pattern, ends, guard.saved, None))
+        rows.append((names[reader], pattern, ends, guard.saved, None))
     for name, stream in seen.streams.items():
         if stream.skipped:
             rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
@@ -176,11 +179,13 @@ def _feedback(seen: Statistics) -> Listing:
 def _shedding(running: Running, seen: Statistics) -> Listing:
     """What is dropped where, for which queries, and what each query has lost by it."""
     rows: list[tuple[str, str, str, float | None, int, int]] = []
+    vertices, names = whole_of(running).by_id(), names_in(running)
     for (reader, port), arc in seen.shed.items():
+        inputs = vertices[reader].inputs if reader in vertices else ()
         rows.append(
             (
                 ", ".join(arc.queries),
-                f"{reader}.{port}",
+                f"{names[reader]}, input {port + 1}" if len(inputs) > 1 else names[reader],
                 arc.kind if arc.active else "ended",
                 arc.share,
                 arc.seen,
@@ -201,13 +206,13 @@ def _came(query: AddQuery, seen: Statistics) -> list[int]:
     return [seen.streams[stream.name].tuples for stream in query.streams if stream.name in seen.streams]
 
 
-def _vertices(seen: Statistics) -> Listing:
+def _operators(names: Names, seen: Statistics) -> Listing:
     rows = []
-    for name, counts in seen.vertices.items():
+    for vertex, counts in seen.vertices.items():
         service = round(counts.service_us or 0.0, 3)
         rows.append(
             (
-                name,
+                names[vertex],
                 counts.tuples_in,
                 counts.tuples_out,
                 counts.queued,
@@ -217,4 +222,4 @@ def _vertices(seen: Statistics) -> Listing:
                 service,
             )
         )
-    return Listing(("vertex", "in", "out", "queued", "held", "state bytes", "late", "us a tuple"), tuple(rows))
+    return Listing(("operator", "in", "out", "queued", "held", "state bytes", "late", "us a tuple"), tuple(rows))

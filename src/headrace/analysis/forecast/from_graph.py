@@ -10,6 +10,7 @@ from headrace.analysis.forecast.facts import RATE, SERVICE, STAMP, Facts, Vertex
 from headrace.analysis.forecast.network import Feed, Network, Station
 from headrace.analysis.queueing.moments import constant
 from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.naming import Names
 from headrace.graph.place import place
 from headrace.model.streams import base_stream, exchange_stream, is_system_stream
 from headrace.operators.specs import Output, Receive, Scan
@@ -22,6 +23,7 @@ class Model:
     network: Network
     kinds: Mapping[VertexId, str]
     assumed: Mapping[str, tuple[str, ...]]  # by vertex (service, selectivity) and by stream (rate)
+    names: Mapping[VertexId, str]  # as people read them
 
 
 def model(graph: Graph, facts: Facts) -> Model:
@@ -32,7 +34,7 @@ def model(graph: Graph, facts: Facts) -> Model:
 class _Modelling:
     def __init__(self, graph: Graph, facts: Facts) -> None:
         self.facts = facts
-        self.vertices = graph.by_id()
+        self.vertices, self.names = graph.by_id(), Names(graph)
         self.placement = place(graph)
         self.keyed = self.placement.keyed.by_id()
         self.streams: dict[str, float] = {}
@@ -47,9 +49,8 @@ class _Modelling:
             else:
                 stations.append(self._station(vertex))
         network = Network(self.streams, tuple(stations), queries, elsewhere=self.facts.elsewhere, batched=True)
-        return Model(
-            network, {station.name: kind_of(self.vertices[station.name].spec) for station in stations}, self.assumed
-        )
+        kinds = {station.name: kind_of(self.vertices[station.name].spec) for station in stations}
+        return Model(network, kinds, self.assumed, self.names)
 
     def _order(self) -> list[Vertex]:
         """A micro-batch runs the ingest first, then the keyed stage."""

@@ -16,9 +16,10 @@ from headrace.model.qos import Qos
 
 
 class OperatorLine(Struct, frozen=True):
-    """One operator; seconds, tuples, bytes."""
+    """One operator by its readable name and its id; seconds, tuples, bytes."""
 
     operator: str
+    vertex: str
     rate: float
     service: float
     selectivity: float
@@ -88,14 +89,15 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
     for name in names:
         qos, found = promises.get(name, Qos()), seen.queries[name]
         growth = largest_growth(network, name, qos)
-        queries.append(QueryLine(name, found.latency, found.memory, found.throughput, found.bottleneck, growth))
+        bottleneck = None if found.bottleneck is None else model.names[found.bottleneck]
+        queries.append(QueryLine(name, found.latency, found.memory, found.throughput, bottleneck, growth))
         for check in verify(seen, name, qos):
             lines.append(_promise(check, Remedy(None, None) if check.holds else remedy(network, check), qos))
     guessed = tuple(name for name in network.streams if name in model.assumed)
     return CapacityReport(
         seen.utilisation,
         seen.round,
-        seen.bottleneck,
+        None if seen.bottleneck is None else model.names[seen.bottleneck],
         dict(network.streams),
         guessed,
         operators,
@@ -111,6 +113,7 @@ def _operator(model: Model, seen: Forecast, name: str, service: float) -> Operat
     shares = [feed.selectivity for feed in station.feeds]
     assumed = model.assumed.get(name, ())
     return OperatorLine(
+        model.names[name],
         name,
         found.rate,
         service,

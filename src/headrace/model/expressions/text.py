@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterable
 
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.time import format_duration, format_instant
@@ -31,6 +32,16 @@ def format_expr(expr: Expr) -> str:
 def format_name(name: str) -> str:
     """Write a column name, in backticks if it is no plain identifier."""
     return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def format_columns(columns: Iterable[tuple[str, Expr]]) -> str:
+    """Write computed columns as in a SELECT list, with AS where the name is new."""
+    return ", ".join(
+        format_name(name)
+        if isinstance(expr, Column) and expr.name == name
+        else f"{format_expr(expr)} AS {format_name(name)}"
+        for name, expr in columns
+    )
 
 
 def _write(expr: Expr) -> tuple[str, int]:

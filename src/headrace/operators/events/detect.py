@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Sequence
 
 from headrace.model.events.event import Context, Event
 from headrace.model.events.output import Output, Pick, output_schema
+from headrace.model.events.text import format_context, format_event
 from headrace.model.expressions.expression import Expr, columns
+from headrace.model.expressions.text import format_expr
 from headrace.model.schema import Schema
 from headrace.operators.events.chain import Chain, is_chain
 from headrace.operators.events.detector import Detector
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, Spec
 
 
-class Detect(Struct, frozen=True, tag="detect"):
+class Detect(Spec, frozen=True, tag="detect"):
     """The occurrences of an event, each when nothing more can come that would precede its end.
 
     Tuples that differ in `keys` (expressions over each port's columns; NULL equals nothing) belong to histories of their own: modes apply to each by
@@ -28,12 +30,14 @@ class Detect(Struct, frozen=True, tag="detect"):
     conditions: tuple[Expr, ...]
     outputs: tuple[Output, ...]
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
-
     def build(self) -> Operator:
         return Chain(self) if is_chain(self) else Detector(self)
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        per = ", ".join(_equal(keys) for keys in zip(*self.keys, strict=True))
+        tested = "".join(f" and {format_expr(term)}" for term in self.conditions)
+        event = f"detect {format_event(self.event)}{f' per {per}' if per else ''}{tested}"
+        return f"{event}, {format_context(self.context)}"
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.keys[port]
@@ -47,3 +51,8 @@ class Detect(Struct, frozen=True, tag="detect"):
         tested = frozenset(name for term in self.conditions for name in columns(term))
         divided = {f"{each.part}.{column}" for each in self.context.retentions for column in each.by}
         return tested | divided | {f"{each.part}.{each.column}" for each in self.outputs if isinstance(each, Pick)}
+
+
+def _equal(keys: tuple[Expr, ...]) -> str:
+    """Write the keys of all ports that correspond: once if they are alike."""
+    return " = ".join(dict.fromkeys(map(format_expr, keys)))

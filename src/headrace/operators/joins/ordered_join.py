@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import polars as pl
@@ -25,6 +25,9 @@ class OrderedJoin(Pairing, frozen=True, tag="ordered_join"):
 
     def build(self) -> Operator:
         return _OrderedJoin(self)
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"{super().describe(inputs)}, by timestamp"
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)

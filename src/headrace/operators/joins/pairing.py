@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Column, Expr, columns, transform
 from headrace.model.page import Page
@@ -18,6 +17,8 @@ from headrace.model.types import Type
 from headrace.model.window import Extent
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.operator import Spec
+from headrace.operators.text import equalities, with_inputs
 
 #: The number by which a side's rows are sorted; equal keys have equal numbers.
 KEY = "__key"
@@ -36,7 +37,7 @@ _SIDE_TS = ("__ts_left", "__ts_right")
 EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
 
 
-class Pairing(Struct, frozen=True, omit_defaults=True):
+class Pairing(Spec, frozen=True, omit_defaults=True):
     """The fields of a join of two streams; port 0 is the left one. They mean what `plan.nodes.Join` says.
 
     `expiry` asks for the column `__exp` in the output, for a join further up. A `manner` lets the join speak to those before it.
@@ -53,9 +54,9 @@ class Pairing(Struct, frozen=True, omit_defaults=True):
     expiry: bool
     manner: Manner = "plain"
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        words = ("" if self.manner == "plain" else self.manner, "" if self.kind == "inner" else self.kind, "join")
+        return with_inputs(" ".join(filter(None, words)), inputs, " x ") + equalities(self.keys, self.residual)
 
     def preserves(self, port: int) -> bool:
         """Whether a tuple of this side that finds no partner comes out padded."""

@@ -6,12 +6,11 @@ precede it is missing; it waits for nothing else. Left tuples are kept as long a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
@@ -20,7 +19,8 @@ from headrace.model.schema import EXPIRY, TS, Schema
 from headrace.model.time import BEGIN, END
 from headrace.model.window import Extent
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.joins.pairing import KEY, Flags, Ints, Pairer, Pairing, gather
+from headrace.operators.joins.join import Join
+from headrace.operators.joins.pairing import KEY, Flags, Ints, Pairer, gather
 from headrace.operators.joins.sequence_match import (
     Accept,
     earliest_unused,
@@ -30,11 +30,12 @@ from headrace.operators.joins.sequence_match import (
     places_before,
 )
 from headrace.operators.joins.sequence_state import Predecessors
-from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.operator import Frontier, Operator, Spec, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.text import equalities, with_inputs
 
 
-class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
+class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
     """The fields mean what `plan.nodes.SequenceJoin` says; port 0 is the left one."""
 
     mode: Literal["recent", "chronicle"]
@@ -46,12 +47,11 @@ class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
     residual: Expr | None
     span: int | None
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
-
     def build(self) -> Operator:
         return _SequenceJoin(self)
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return with_inputs(f"{self.mode} sequence", inputs, " then ") + equalities(self.keys, self.residual)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)
@@ -66,9 +66,7 @@ class _SequenceJoin(Operator):
     def __init__(self, spec: SequenceJoin) -> None:
         self._spec = spec
         self._pairer = Pairer(
-            Pairing(
-                "inner", spec.left, spec.right, spec.right_names, spec.keys, spec.residual, Extent(), Extent(), False
-            )
+            Join("inner", spec.left, spec.right, spec.right_names, spec.keys, spec.residual, Extent(), Extent(), False)
         )
         self._keys = tuple(
             tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from headrace.errors import InternalError
 from headrace.model.expressions.expression import Cast, Column, Expr, Literal, columns, rebuilt
@@ -18,10 +17,11 @@ from headrace.model.types import Type, common_type
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.joins.pairing import PAIRS_AT_ONCE, gather, matches
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, Spec
+from headrace.operators.text import equalities, with_inputs
 
 
-class TableJoin(Struct, frozen=True, tag="table_join"):
+class TableJoin(Spec, frozen=True, tag="table_join"):
     """Each tuple with the table rows that agree on all `keys` (tuple expression = table column) and satisfy `residual`.
 
     `rows` is the table as an Arrow IPC stream, `table_names` its columns' names in the output, which `residual` uses.
@@ -42,8 +42,10 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
     def build(self) -> TableJoinOperator:
         return TableJoinOperator(self)
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        word = "join" if self.kind == "inner" else f"{self.kind} join"
+        sides = (*inputs, "table") if inputs else ()
+        return with_inputs(word, sides, " x ") + equalities(self.keys, self.residual)
 
 
 class TableJoinOperator(Operator):

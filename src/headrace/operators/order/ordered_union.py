@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from msgspec import Struct
-
-from headrace.model.expressions.expression import Expr
+from headrace.operators.operator import Spec
+from headrace.operators.text import with_inputs
 from headrace.operators.tuples.union import Union, UnionOperator
 
 
-class OrderedUnion(Struct, frozen=True, tag="ordered_union"):
+class OrderedUnion(Spec, frozen=True, tag="ordered_union"):
     """All tuples of all ports by timestamp; of equal ones those of the lowest port first. Each input must be in order."""
 
     ports: int
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
-
     def build(self) -> OrderedUnionOperator:
         return OrderedUnionOperator(Union(self.ports))
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"{with_inputs('union', inputs, ', ')} by timestamp"
 
 
 class OrderedUnionOperator(UnionOperator):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import polars as pl
-from msgspec import Struct
 
-from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.match import less
 from headrace.model.patterns.pattern import STAMP, pattern
 from headrace.model.schema import HIDDEN, TS
-from headrace.model.time import BEGIN, END
-from headrace.operators.operator import Frontier, Operator, State
+from headrace.model.time import BEGIN, END, format_duration
+from headrace.operators.operator import Frontier, Operator, Spec, State
+from headrace.operators.text import with_inputs
 
 
-class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
+class Pace(Spec, frozen=True, tag="pace", omit_defaults=True):
     """WITH PACE: the tuples of all ports that are not more than `tolerance` older than the newest before them; or, `late`, those that are.
 
     Once one comes too late, tuples older than a cut are assumed: `share` of the tolerance before the newest, since a tuple at the very edge of the
@@ -30,15 +29,19 @@ class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
     service: int = 0
     late: bool = False
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
-
     def build(self) -> PaceOperator:
         return PaceOperator(self)
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        if self.late:
+            return with_inputs(
+                f"tuples more than {format_duration(self.tolerance)} late at", inputs or ("the pace",), ", "
+            )
+        union, work = (
+            with_inputs("union", inputs, ", "),
+            f", service {format_duration(self.service)}" if self.service else "",
+        )
+        return f"{union} with pace {format_duration(self.tolerance)}, cut {self.share:g}{work}"
 
     def cut(self, newest: int) -> int:
         """What is older than this is not worth the work any more."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
 
 from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.text import format_name
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
-from headrace.model.schema import TS
-from headrace.operators.operator import Operator, State
+from headrace.model.schema import SEQ, TS
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.text import with_inputs
 
 
-class Reorder(Struct, frozen=True, tag="reorder"):
+class Reorder(Spec, frozen=True, tag="reorder"):
     """The same tuples by (timestamp, columns named in `order`, arrival), each as soon as nothing earlier can come.
 
     Order holds among the tuples that agree in `by`: others may be in another bucket.
@@ -23,12 +23,12 @@ class Reorder(Struct, frozen=True, tag="reorder"):
     by: tuple[Expr, ...]
     order: tuple[str, ...]
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
-
     def build(self) -> ReorderOperator:
         return ReorderOperator(self)
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        order = ", ".join("arrival" if name == SEQ else format_name(name) for name in self.order)
+        return f"{with_inputs('sort', inputs, ', ')} by timestamp, {order}"
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.by

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, without
 from headrace.model.schema import TS
+from headrace.model.time import format_duration
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import candidates, equal
-from headrace.operators.operator import Operator, State
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.text import listed
 
 _HASH = "__hash"
 _NEVER = np.iinfo(np.int64).min
@@ -24,7 +25,7 @@ _NEVER = np.iinfo(np.int64).min
 _LIMIT = 32_768
 
 
-class Distinct(Struct, frozen=True, tag="distinct"):
+class Distinct(Spec, frozen=True, tag="distinct"):
     """A tuple comes out iff the equal one before it, in timestamp order, is more than `span` older, or there is none.
 
     `columns` are all visible columns; NULL equals NULL. Of equal tuples with equal timestamps one comes out.
@@ -33,12 +34,11 @@ class Distinct(Struct, frozen=True, tag="distinct"):
     columns: tuple[Column, ...]
     span: int
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
-
     def build(self) -> DistinctOperator:
         return DistinctOperator(self)
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"distinct {listed(self.columns)} within {format_duration(self.span)}"
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.columns

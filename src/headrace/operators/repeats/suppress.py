@@ -6,23 +6,23 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page
 from headrace.model.schema import TS, Schema
-from headrace.model.suppression import Repeats, Standing, Suppression
+from headrace.model.suppression import Repeats, Standing, Suppression, format_suppression
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator, State
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.repeats.standing_alarms import StandingAlarms
 from headrace.operators.state.hash_slots import SLOT, Slots
+from headrace.operators.text import listed
 from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import firsts, group_numbers
 
 _FRESH, _PLACE = "__fresh", "__place"
 
 
-class Suppress(Struct, frozen=True, tag="suppress"):
+class Suppress(Spec, frozen=True, tag="suppress"):
     """Of the tuples that agree in `by`, in timestamp order, those that the rule lets through, with the oldest of them under `old_names`."""
 
     schema: Schema
@@ -37,9 +37,9 @@ class Suppress(Struct, frozen=True, tag="suppress"):
             case Standing():
                 return StandingAlarms(self.rule, self.schema.names, self.by, self.old_names)
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        per = f" per {listed(self.by)}" if self.by else ""
+        return f"suppress{per}, {format_suppression(self.rule)}"
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.by

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
 
 from headrace.model.expressions.expression import FALSE, Expr
+from headrace.model.expressions.text import format_expr
 from headrace.model.page import Element, Page
 from headrace.model.types import Type
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, Spec
 
 
-class Filter(Struct, frozen=True, tag="filter"):
+class Filter(Spec, frozen=True, tag="filter"):
     """The tuples for which the predicate is true; NULL is not."""
 
     predicate: Expr
@@ -25,8 +24,8 @@ class Filter(Struct, frozen=True, tag="filter"):
     def build(self) -> FilterOperator:
         return FilterOperator(self)
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"filter {format_expr(self.predicate)}"
 
 
 class FilterOperator(Operator):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.text import format_columns
 from headrace.model.page import Element, Page
 from headrace.model.schema import HIDDEN
 from headrace.operators.expressions.evaluate import evaluate
-from headrace.operators.operator import Operator
-from headrace.operators.tuples.archives import ArchiveSpec
+from headrace.operators.operator import Operator, Spec
+from headrace.operators.text import listed
+from headrace.operators.tuples.archives import ArchiveSpec, StoredRows
 
 
-class Impute(Struct, frozen=True, tag="impute", omit_defaults=True):
+class Impute(Spec, frozen=True, tag="impute", omit_defaults=True):
     """Each tuple with one more column, `name`: the `value`, or what the archive has for the `keys` where that is NULL.
 
     Nothing is kept, so it may run anywhere; one that is `paced` runs in the bucket of the PACE behind it, to hear at once what would come too late.
@@ -34,8 +35,9 @@ class Impute(Struct, frozen=True, tag="impute", omit_defaults=True):
     def build(self) -> ImputeOperator:
         return ImputeOperator(self)
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        source = "a table" if isinstance(self.archive, StoredRows) else f"python:{self.archive.target}"
+        return f"impute {format_columns(((self.name, self.value),))} from {source} by {listed(self.keys)}"
 
 
 class ImputeOperator(Operator):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
 
 from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.text import format_columns
 from headrace.model.page import Element, Page
 from headrace.model.schema import HIDDEN
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, Spec
 
 
-class Project(Struct, frozen=True, tag="project"):
+class Project(Spec, frozen=True, tag="project"):
     """The named expressions in this order; hidden columns of a page pass through."""
 
     columns: tuple[tuple[str, Expr], ...]
@@ -25,8 +24,8 @@ class Project(Struct, frozen=True, tag="project"):
     def build(self) -> ProjectOperator:
         return ProjectOperator(self)
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"project {format_columns(self.columns)}"
 
 
 class ProjectOperator(Operator):

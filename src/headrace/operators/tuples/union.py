@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
-from msgspec import Struct
 
-from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.time import BEGIN
-from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.operator import Frontier, Operator, Spec, State
+from headrace.operators.text import with_inputs
 
 
-class Union(Struct, frozen=True, tag="union"):
+class Union(Spec, frozen=True, tag="union"):
     """All tuples of all ports as they come: no order among ports, no waiting."""
 
     ports: int
@@ -26,8 +25,8 @@ class Union(Struct, frozen=True, tag="union"):
     def build(self) -> UnionOperator:
         return UnionOperator(self)
 
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return ()
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return with_inputs("union", inputs, ", ")
 
 
 class UnionOperator(Operator):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
@@ -21,8 +20,9 @@ from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Landmark, Range
-from headrace.operators.operator import Operator, State
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, Keys
 from headrace.operators.windows.pane_blocks import PaneBlocks
 
@@ -33,7 +33,7 @@ _WINDOW_END = "__end"
 _BATCH_ROWS = 1_000_000
 
 
-class PartialAggregate(Struct, frozen=True, tag="partial_aggregate"):
+class PartialAggregate(Spec, frozen=True, tag="partial_aggregate"):
     """Partials of each page: one row per pane and group, with `__pane`, the keys, the parts, and the least `__ts`.
 
     Tuples in no window (in gaps, before a landmark) are dropped.
@@ -46,6 +46,9 @@ class PartialAggregate(Struct, frozen=True, tag="partial_aggregate"):
     def build(self) -> Operator:
         return _Partial(self)
 
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"partial {aggregation(self.window, self.keys, self.calls)}"
+
     @property
     def is_stateless(self) -> bool:
         return True
@@ -54,7 +57,7 @@ class PartialAggregate(Struct, frozen=True, tag="partial_aggregate"):
         return tuple(expr for _, expr in self.keys)
 
 
-class PaneAggregate(Struct, frozen=True, tag="pane_aggregate"):
+class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
     """Results of every window that a punctuation completes, from the partials of its panes."""
 
     window: Range | Landmark
@@ -69,9 +72,8 @@ class PaneAggregate(Struct, frozen=True, tag="pane_aggregate"):
             case Landmark():
                 return _LandmarkWindows(self.window, aggregates)
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return aggregation(self.window, self.keys, self.calls)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(Column(name, expr.type) for name, expr in self.keys)

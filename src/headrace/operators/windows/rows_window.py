@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page
@@ -14,8 +13,9 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, Rows
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator, State
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.state.hash_slots import SLOT, Slots
+from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, Keys
 from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import STRETCH, firsts, fold_slices, fold_slices_by, group_numbers
@@ -25,7 +25,7 @@ _INDEX = "__index"
 _PLACE = "__place"
 
 
-class RowsAggregate(Struct, frozen=True, tag="rows_aggregate"):
+class RowsAggregate(Spec, frozen=True, tag="rows_aggregate"):
     """Results of each complete window, by group; the input is in timestamp order."""
 
     window: Rows
@@ -35,9 +35,8 @@ class RowsAggregate(Struct, frozen=True, tag="rows_aggregate"):
     def build(self) -> Operator:
         return _RowsWindows(self.window, Aggregates(self.keys, self.calls))
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return aggregation(self.window, self.keys, self.calls)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.window.by

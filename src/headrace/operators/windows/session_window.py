@@ -6,10 +6,9 @@ a session is complete when a punctuation reaches its last timestamp + gap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
@@ -17,15 +16,16 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.window import AggregateCall, Session
-from headrace.operators.operator import Operator, State
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, Keys
 
 _FIRST, _LAST, _SESSION = "__first", "__last", "__session"
 _RIPE = "__ripe"
 
 
-class SessionAggregate(Struct, frozen=True, tag="session_aggregate"):
+class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
     """Results of every session that a punctuation completes; tuples may come in any order."""
 
     window: Session
@@ -35,9 +35,8 @@ class SessionAggregate(Struct, frozen=True, tag="session_aggregate"):
     def build(self) -> Operator:
         return _Sessions(self.window.gap, Aggregates(self.keys, self.calls))
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return aggregation(self.window, self.keys, self.calls)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(expr for _, expr in self.keys)

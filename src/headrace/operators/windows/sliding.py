@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
@@ -15,9 +14,10 @@ from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
-from headrace.operators.operator import Operator, State
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
+from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, Keys
 from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import firsts, fold_slices, group_numbers, merge_prefixes
@@ -28,7 +28,7 @@ _FIRST = "__first"
 _PIECE_ROWS = 4_096
 
 
-class SlidingAggregate(Struct, frozen=True, tag="sliding_aggregate"):
+class SlidingAggregate(Spec, frozen=True, tag="sliding_aggregate"):
     """One result per tuple; the input is in timestamp order."""
 
     window: Sliding
@@ -39,9 +39,8 @@ class SlidingAggregate(Struct, frozen=True, tag="sliding_aggregate"):
         aggregates = Aggregates(self.keys, self.calls)
         return _Growing(aggregates) if self.window.size is None else _Moving(self.window.size, aggregates)
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return aggregation(self.window, self.keys, self.calls)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(expr for _, expr in self.keys)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
-from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page
@@ -13,14 +12,15 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, While
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
-from headrace.operators.operator import Operator, State
+from headrace.operators.operator import Operator, Spec, State
 from headrace.operators.state.hash_slots import SLOT, Slots
+from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, Keys
 
 _HOLDS, _RUN, _FIRST, _END, _PLACE = "__holds", "__run", "__first", "__end", "__place"
 
 
-class WhileAggregate(Struct, frozen=True, tag="while_aggregate"):
+class WhileAggregate(Spec, frozen=True, tag="while_aggregate"):
     """Results of each run with the tuple that ends it, by group; the input is in timestamp order."""
 
     window: While
@@ -30,9 +30,8 @@ class WhileAggregate(Struct, frozen=True, tag="while_aggregate"):
     def build(self) -> Operator:
         return _WhileWindows(self.window, Aggregates(self.keys, self.calls))
 
-    @property
-    def is_stateless(self) -> bool:
-        return False
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return aggregation(self.window, self.keys, self.calls)
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.window.by
