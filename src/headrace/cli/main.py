@@ -8,7 +8,7 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, demo, example, experiment, explain, plan, run, shell, test
+from headrace.cli import bench, demo, example, experiment, explain, plan, run, setup, shell, test
 from headrace.cli.output import DEBUG
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.add_typer(experiment.app, name="experiment")
 app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     test.test
 )
+app.command("setup", epilog=setup.EXAMPLES)(setup.setup)
 
 
 def _say_version(wanted: bool) -> None:

@@ -32,7 +32,10 @@ def write(tmp_path: Path):  # type: ignore[no-untyped-def]
     return write_file
 
 
-@pytest.mark.parametrize("command", ["run", "sql", "explain", "demo", "example", "bench", "experiment", "test"])
+COMMANDS = ("run", "sql", "explain", "plan", "demo", "example", "bench", "experiment", "test", "setup")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_with_examples(command: str) -> None:
     code, output = invoke(command, "--help")
     assert code == 0
@@ -43,9 +46,7 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
 def test_help_lists_every_command() -> None:
     code, output = invoke("--help")
     assert code == 0
-    assert all(
-        command in output for command in ("run", "sql", "explain", "demo", "example", "bench", "experiment", "test")
-    )
+    assert all(f" {command} " in output for command in COMMANDS)
 
 
 def test_the_version_is_told() -> None:

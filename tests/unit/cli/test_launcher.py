@@ -1,0 +1,178 @@
+"""The launcher of a checkout, with an installer that only writes down what it is asked to install."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace import __version__
+from headrace.cli.main import app
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+ROOT = Path(__file__).resolve().parents[3]
+SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)] or ["sh"]
+#: `uv venv` makes an environment whose `headrace` prints its arguments; `uv pip install` obeys the file `order`.
+UV = """#!/bin/sh
+set -eu
+echo "$@" >>"$FAKE/calls"
+case $1 in
+    venv)
+        for last; do :; done
+        mkdir -p "$last/bin"
+        ln -s "$PYTHON" "$last/bin/python"
+        printf '#!/bin/sh\\necho ran "$@"\\n' >"$last/bin/headrace"
+        chmod +x "$last/bin/headrace" ;;
+    pip)
+        case $(cat "$FAKE/order") in
+            fail) for line in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do echo "reason $line"; done; exit 3 ;;
+            hang) exec sleep 600 ;;
+        esac ;;
+esac
+"""
+
+
+class Checkout:
+    """A folder with the launcher and its requirement files, and the installer above on PATH."""
+
+    def __init__(self, folder: Path, shell: str) -> None:
+        self.root, self.shell, self._fake = folder / "checkout", shell, folder / "fake"
+        (self.root / "src" / "headrace").mkdir(parents=True)
+        self._fake.mkdir()
+        shutil.copy(ROOT / "headrace", self.root)
+        shutil.copytree(ROOT / "requirements", self.root / "requirements")
+        shutil.copy(ROOT / "src" / "headrace" / "__init__.py", self.root / "src" / "headrace")
+        (self._fake / "uv").write_text(UV)
+        (self._fake / "uv").chmod(0o755)
+        self.order("obey")
+
+    def order(self, what: str) -> None:
+        (self._fake / "order").write_text(what)
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        environment = {**os.environ, "FAKE": str(self._fake), "PYTHON": sys.executable, "PYTHONPATH": ""}
+        environment["PATH"] = f"{self._fake}{os.pathsep}{os.environ['PATH']}"
+        return subprocess.Popen(
+            [self.shell, "./headrace", *arguments],
+            cwd=self.root,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        process = self.start(*arguments)
+        output, errors = process.communicate(timeout=60)
+        return process.returncode, output, errors
+
+    def calls(self) -> list[str]:
+        """What the installer was asked for since the last question, by the name of the requirement file."""
+        file = self._fake / "calls"
+        lines = file.read_text().splitlines() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return [Path(line.split()[-1]).stem if "-r " in line else line.split()[0] for line in lines]
+
+
+@pytest.fixture(params=SHELLS)
+def checkout(tmp_path: Path, request: pytest.FixtureRequest) -> Checkout:
+    return Checkout(tmp_path, request.param)
+
+
+def test_help_needs_no_installation_and_lists_every_command(checkout: Checkout) -> None:
+    commands = [command.name for command in app.registered_commands] + [group.name for group in app.registered_groups]
+    for arguments in ((), ("--help",), ("-h",), ("setup", "--help")):
+        code, output, _ = checkout.run(*arguments)
+        assert code == 0
+        assert [name for name in commands if f"\n  {name} " not in output] == []
+    assert checkout.run("--version")[:2] == (0, f"headrace {__version__}\n")
+    assert checkout.calls() == []
+    assert not (checkout.root / ".venv").exists()
+
+
+def test_help_of_a_command_installs_no_more_than_help_needs(checkout: Checkout) -> None:
+    assert checkout.run("bench", "--help")[:2] == (0, "ran bench --help\n")
+    assert {"run", "venv"} <= set(checkout.calls()) <= {"run", "venv", "pip", "java"}
+    (checkout.root / "requirements" / "run.txt").write_text("numpy==99\n")
+    assert checkout.run("test", "--help")[:2] == (0, "ran test --help\n")
+    assert checkout.calls() == []
+
+
+def test_each_command_gets_its_packages_once(checkout: Checkout) -> None:
+    for arguments, packages in (
+        (("demo",), "run"),
+        (("experiment", "list"), "experiments"),
+        (("bench", "core"), None),
+        (("test", "-k", "some words"), "dev"),
+        (("experiment", "list"), None),
+    ):
+        assert checkout.run(*arguments)[:2] == (0, f"ran {' '.join(arguments)}\n")
+        calls = checkout.calls()
+        assert (packages in calls) if packages else calls == []
+
+
+def test_setup_installs_everything_or_an_extra(checkout: Checkout) -> None:
+    code, output, errors = checkout.run("setup", "kafka")
+    assert (code, output) == (0, "")
+    assert "everything is installed" in errors
+    assert "kafka" in checkout.calls()
+    assert checkout.run("setup")[0] == 0
+    assert "dev" in checkout.calls()
+    code, _, errors = checkout.run("setup", "kafak")
+    assert code == 2
+    assert "no extra 'kafak'; there are: kafka, postgres, testing, experiments" in errors
+
+
+def test_changed_requirements_are_installed(checkout: Checkout) -> None:
+    assert checkout.run("demo")[0] == 0
+    checkout.calls()
+    (checkout.root / "requirements" / "run.txt").write_text("numpy==99\n")
+    assert checkout.run("demo")[0] == 0
+    assert "venv" not in (calls := checkout.calls())
+    assert "run" in calls
+
+
+def test_a_failure_shows_the_last_lines_and_the_log(checkout: Checkout) -> None:
+    checkout.order("fail")
+    code, output, errors = checkout.run("demo")
+    assert (code, output) == (1, "")
+    assert "reason 17" in errors
+    assert "reason 2\n" not in errors
+    assert str(checkout.root / ".headrace" / "install.log") in errors
+    checkout.order("obey")
+    assert checkout.run("demo")[:2] == (0, "ran demo\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_installation_starts_again_with_an_empty_environment(checkout: Checkout, number: int) -> None:
+    checkout.order("hang")
+    process = checkout.start("demo")
+    mark = checkout.root / ".headrace" / "install.pid"
+    deadline = time.monotonic() + 60
+    while "run" not in checkout.calls():  # past the virtual environment, into the packages
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(number)
+    errors = process.communicate(timeout=60)[1]
+    if number == signal.SIGKILL:
+        os.kill(int(mark.read_text().split()[1]), signal.SIGKILL)  # it would be waited for
+    else:
+        assert process.returncode == 130
+        assert "interrupted" in errors
+    (checkout.root / ".venv" / "half").touch()
+    checkout.order("obey")
+    assert checkout.run("demo")[:2] == (0, "ran demo\n")
+    assert not (checkout.root / ".venv" / "half").exists()
+    assert not mark.exists()
+
+
+def test_a_checkout_that_was_moved_gets_a_new_environment(checkout: Checkout) -> None:
+    assert checkout.run("demo")[0] == 0
+    checkout.calls()
+    checkout.root = checkout.root.rename(checkout.root.with_name("elsewhere"))
+    assert checkout.run("demo")[:2] == (0, "ran demo\n")
+    assert "venv" in checkout.calls()
