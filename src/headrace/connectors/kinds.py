@@ -15,11 +15,11 @@ from headrace.connectors.files.source import FilesSource, check_files
 from headrace.connectors.generator.source import GeneratorSource
 from headrace.connectors.kafka.sink import KafkaSink, check_kafka_sink
 from headrace.connectors.kafka.source import KafkaSource, check_kafka
-from headrace.connectors.memory import MemorySink, memory_source
+from headrace.connectors.memory import MemorySink
 from headrace.connectors.options import check_names, near, require
 from headrace.connectors.socket import SocketSource, address
-from headrace.connectors.spark import SparkSink, spark_source
-from headrace.connectors.system import SystemSource
+from headrace.connectors.spark import SparkSink
+from headrace.connectors.spool import spool_source
 from headrace.errors import NameFault
 from headrace.model.schema import Schema
 
@@ -33,12 +33,12 @@ SOURCES: dict[str, MakeSource] = {
     "GENERATOR": GeneratorSource,
     "KAFKA": KafkaSource,
     "SOCKET": SocketSource,
-    "MEMORY": memory_source,
-    "SPARK": spark_source,
+    "MEMORY": spool_source,
+    "SPARK": spool_source,
     CLOCK: ClockSource,
-    RAISED: memory_source,
-    FAILURES: memory_source,
-    "SYSTEM": SystemSource,
+    RAISED: spool_source,
+    FAILURES: spool_source,
+    "SYSTEM": spool_source,
 }
 #: What no statement can ask for: we write these.
 _OWN = (RAISED, FAILURES, "SYSTEM")

@@ -10,29 +10,19 @@ from typing import Any
 import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors import spool
 from headrace.connectors.formats.conversion import can_convert, convert, failures, reason
 from headrace.connectors.options import near
+from headrace.connectors.spool import stream_spool
 from headrace.errors import NameFault, SourceFault
 from headrace.model.page import Page
 from headrace.model.schema import Field, Schema
-
-
-def memory_directory(stream: str, checkpoint: Path) -> Path:
-    """Where the rows of a MEMORY stream wait."""
-    return Path(checkpoint) / "sources" / stream
-
-
-def memory_source(stream: Stream, checkpoint: Path) -> spool.SpoolSource:
-    """The rows pushed so far and from now on."""
-    return spool.SpoolSource(stream, memory_directory(stream.name, checkpoint))
 
 
 def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append rows to a MEMORY stream, all or none; durable when it returns."""
     if not rows:
         return
-    spool.append(memory_directory(stream.name, checkpoint), frame_of(stream, rows))
+    stream_spool(stream.name, checkpoint).append(frame_of(stream, rows))
 
 
 def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -12,21 +12,10 @@ from pathlib import Path
 
 import polars as pl
 
-from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors.spool import SpoolSource
+from headrace.catalog.definitions import Connector
 from headrace.errors import SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
-
-
-def spool_directory(stream: str, checkpoint: Path) -> Path:
-    """Where the rows of a foreign source wait."""
-    return Path(checkpoint) / "sources" / stream
-
-
-def spark_source(stream: Stream, checkpoint: Path) -> SpoolSource:
-    """What the feeder has left so far."""
-    return SpoolSource(stream, spool_directory(stream.name, checkpoint))
 
 
 class SparkSink:

@@ -1,154 +1,220 @@
-"""A stream of rows that another process, or the session itself, leaves in a directory as numbered Arrow files.
+"""Rows that wait on disk until a micro-batch reads them, as numbered Arrow files in a directory.
 
-The writer puts `<batch>-<part>.arrow` files and then commits the batch by a marker `<batch>.done` that lists the rows of each part;
-only committed batches are read, so parts may be written in any order. An offset is [batch, part]: the next part to read.
+Four kinds of streams are spooled: rows that the session pushes or a Spark source hands out, streams in which the
+deployment reports on itself, events that rules raise, and pages that change bucket between two micro-batches.
+
+A file is named `<number>-<rows>.arrow`, so that a listing says what there is to read. Numbers ascend; they are those of
+micro-batches, or count the calls of `append`. An offset is the number of the first file that has not been read. A file
+without rows only keeps the number from which `append` goes on.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import Stream
 from headrace.connectors.connector import Chunk, Offset, Split
 from headrace.connectors.files.source import bad_frame
-from headrace.connectors.formats import columnar
-from headrace.connectors.formats.conversion import select
+from headrace.connectors.formats.columnar import PIECE, typed
+from headrace.connectors.formats.conversion import can_convert, select
 from headrace.errors import SourceFault
+from headrace.model.page import Page
+from headrace.model.schema import Schema
 from headrace.storage import files
 
-#: Room for the rows of a batch below its number in a sequence number.
-SHIFT = 40
-_APPENDING = threading.Lock()
+#: Room for the rows of a file below its number in a sequence number.
+_SHIFT = 32
+_SUFFIX = ".arrow"
+_appending = threading.Lock()
 
 
-def put(directory: Path, batch: int, part: int, rows: pl.DataFrame) -> None:
-    """Write one part of a batch; writing it again replaces it."""
-    files.replace_by(
-        directory / _part_name(batch, part), lambda file: rows.write_ipc(file, compat_level=pl.CompatLevel.oldest())
-    )
+class Spooled(NamedTuple):
+    """A file that can be read."""
+
+    number: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.number:012d}-{self.rows}{_SUFFIX}"
 
 
-def commit(directory: Path, batch: int, rows: Sequence[int]) -> None:
-    """Make a batch readable; `rows` are the row counts of its parts 0, 1, ..."""
-    files.replace(directory / f"{batch:012d}.done", msgspec.json.encode(list(rows)))
+class Spool:
+    """The files of one stream."""
 
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
-def append(directory: Path, rows: pl.DataFrame) -> None:
-    """Add a batch behind all others; one writer at a time."""
-    with _APPENDING:
-        batch = max(committed(directory), default=-1) + 1
-        put(directory, batch, 0, rows)
-        commit(directory, batch, [rows.height])
+    def put(self, number: int, rows: pl.DataFrame) -> None:
+        """Leave the rows of a micro-batch durably, in place of those that an earlier attempt left; none if it has none."""
+        file = Spooled(number, rows.height)
+        stale = [other for other in self.files(number, number + 1) if other != file or not rows.height]
+        files.remove(*map(self.path, stale))
+        if rows.height:
+            files.replace(self.path(file), Page(rows).encode())
 
+    def append(self, rows: pl.DataFrame) -> None:
+        """Add rows durably behind all others; one process at a time."""
+        with _appending:
+            last = self._all()[-1:]
+            self.put(last[0].number + 1 if last else 0, rows)
 
-def committed(directory: Path) -> list[int]:
-    """The numbers of the batches that can be read, ascending."""
-    try:
-        return sorted(
-            int(name[:-5]) for name in os.listdir(directory) if name.endswith(".done") and name[:-5].isdigit()
+    def files(self, start: Offset = None, end: Offset = None) -> list[Spooled]:
+        """Return the files to read with numbers from `start` to before `end`, in order."""
+        return [
+            file
+            for file in self._all()
+            if file.rows and file.number >= (start or 0) and (end is None or file.number < end)
+        ]
+
+    def between(self, start: Offset, end: Offset) -> list[Spooled]:
+        """Return the files between two offsets; raise a fault if the last of them is gone."""
+        found = self.files(start, end or 0)
+        if end is not None and end != start and (not found or found[-1].number != end - 1):
+            raise self._lost(f"file {end - 1} in {self.directory}")
+        return found
+
+    def read(self, file: Spooled) -> pl.DataFrame:
+        """Return the rows of a file."""
+        path = self.path(file)
+        try:
+            return Page.decode(files.read(path)).rows
+        except FileNotFoundError:
+            raise self._lost(str(path)) from None
+
+    def forget(self, before: Offset, *, keep_number: bool) -> None:
+        """Delete the files that no micro-batch reads again; with `keep_number`, `append` goes on from the last of them."""
+        known = self._all()
+        read = [file for file in known if file.number < (before or 0)]
+        if keep_number and read and read[-1] == known[-1]:
+            last = Spooled(read[-1].number, 0)
+            if last != read[-1]:
+                files.replace(self.path(last), b"")
+            read = [file for file in read if file != last]
+        files.remove(*map(self.path, read), durable=False)  # a file that comes back lies before the offset
+
+    def path(self, file: Spooled) -> Path:
+        return self.directory / file.name
+
+    def _lost(self, what: str) -> SourceFault:
+        return SourceFault(
+            f"{what} was deleted before it was read", hint="restore the checkpoint directory, or start with a new one"
         )
-    except FileNotFoundError:
-        return []
+
+    def _all(self) -> list[Spooled]:
+        names = (name for name in files.names(self.directory) if name.endswith(_SUFFIX))
+        return sorted(Spooled(*map(int, name.removesuffix(_SUFFIX).split("-"))) for name in names)
+
+
+def stream_spool(stream: str, checkpoint: Path) -> Spool:
+    """Return the spool of a stream."""
+    return Spool(Path(checkpoint) / "sources" / stream)
+
+
+def exchange_spool(origin: str, checkpoint: Path) -> Spool:
+    """Return the spool of the pages that vertex `origin` sends to other buckets."""
+    return Spool(Path(checkpoint) / "exchange" / origin)
 
 
 class SpoolSource:
-    """Reads committed batches in order."""
+    """Reads the files of a stream in order."""
 
-    def __init__(self, stream: Stream, directory: Path) -> None:
-        self._schema = stream.schema
-        self._directory = Path(directory)
+    def __init__(self, schema: Schema, spool: Spool) -> None:
+        self._schema = schema
+        self._spool = spool
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
-        """Go on by whole parts until about `limit` rows."""
-        end, left = start, limit
-        for batch in self._from(start):
-            for part, count in enumerate(self._parts(batch)):
-                if start is not None and [batch, part] < start:
-                    continue
-                if left < limit and count > left:
-                    return end
-                left -= count
-                end = [batch, part + 1]
-            end = [batch + 1, 0]
+        """Go on by whole files until about `limit` rows, but at least by one."""
+        end, taken = start, 0
+        for file in self._spool.files(start):
+            if taken and taken + file.rows > limit:
+                break
+            end, taken = file.number + 1, taken + file.rows
         return end
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
-        """Deal the parts out; a split is a list of [batch, part, first row in the batch, rows]."""
-        pieces = []
-        for batch in self._from(start):
-            first = 0
-            for part, count in enumerate(self._parts(batch)):
-                if (start is None or [batch, part] >= start) and end is not None and [batch, part] < end and count:
-                    pieces.append([batch, part, first, count])
-                first += count
-        return _deal(pieces, parallel)
+        """Divide the files; a split is a list of [number, rows]."""
+        return _deal(self._spool.between(start, end), parallel)
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
-        """Read parts; with `columns`, only these."""
+        """Read files; with `columns`, only these."""
         schema = select(self._schema, columns)
-        for batch, part, first, count in split:
-            path = str(self._directory / _part_name(batch, part))
-            if not os.path.exists(path):
-                raise SourceFault(
-                    f"{path} is gone before it was read",
-                    hint="restore the checkpoint directory, or start with a new one",
-                )
-            columnar.check_columns(path, "arrow", schema)
-            for at, raw in columnar.read_rows(path, "arrow", 0, count, schema):
-                rows, wrong, reasons = columnar.typed(raw, schema)
-                begin = (batch << SHIFT) + first + at
-                seq = pl.int_range(begin, begin + raw.height, dtype=pl.Int64, eager=True).alias("seq")
-                if wrong is None:
-                    yield Chunk(rows, seq)
-                else:
-                    bad = raw.filter(wrong)
-                    records = [str(row) for row in bad.iter_rows(named=True)]
-                    origins = [f"{path}:{at + i + 1}" for i in wrong.arg_true()]
-                    yield Chunk(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
+        for file in map(Spooled._make, split):
+            rows = _declared(self._spool.read(file), schema, self._spool.path(file))
+            for first in range(0, rows.height, PIECE):
+                yield self._chunk(file, first, rows.slice(first, PIECE), schema)
 
     def finished(self, offset: Offset) -> bool:
-        last = committed(self._directory)[-1:]
-        return not last or (offset is not None and bool(offset[0] > last[0]))
+        return not self._spool.files(offset)
 
     def forget(self, offset: Offset) -> None:
-        """Delete batches before `offset`; the newest marker stays, so that numbers go on after a restart."""
-        if offset is None:
-            return
-        numbers = committed(self._directory)
-        for batch in numbers:
-            if batch < offset[0]:
-                for part in range(len(self._parts(batch))):
-                    (self._directory / _part_name(batch, part)).unlink(missing_ok=True)
-                if batch != numbers[-1]:
-                    (self._directory / f"{batch:012d}.done").unlink(missing_ok=True)
+        self._spool.forget(offset, keep_number=True)
 
-    def _from(self, start: Offset) -> list[int]:
-        return [batch for batch in committed(self._directory) if start is None or batch >= start[0]]
-
-    def _parts(self, batch: int) -> list[int]:
-        return msgspec.json.decode((self._directory / f"{batch:012d}.done").read_bytes(), type=list[int])
+    def _chunk(self, file: Spooled, first: int, raw: pl.DataFrame, schema: Schema) -> Chunk:
+        rows, wrong, reasons = typed(raw, schema)
+        begin = (file.number << _SHIFT) + first
+        seq = pl.int_range(begin, begin + raw.height, dtype=pl.Int64, eager=True).alias("seq")
+        if wrong is None:
+            return Chunk(rows, seq)
+        records = [str(row) for row in raw.filter(wrong).iter_rows(named=True)]
+        origins = [f"{self._spool.path(file)}:{first + i + 1}" for i in wrong.arg_true()]
+        return Chunk(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
 
 
-def _part_name(batch: int, part: int) -> str:
-    return f"{batch:012d}-{part:05d}.arrow"
+def spool_source(stream: Stream, checkpoint: Path) -> SpoolSource:
+    """Return the source of a stream whose rows are spooled."""
+    return SpoolSource(stream.schema, stream_spool(stream.name, checkpoint))
 
 
-def _deal(pieces: list[list[int]], parallel: int) -> list[Any]:
-    """Runs of pieces with about equal rows."""
-    target = -(-sum(piece[3] for piece in pieces) // max(parallel, 1))
-    shares: list[list[list[int]]] = []
+class ExchangeSource:
+    """Reads the pages that a vertex sent to other buckets: all that are there, for their bound holds for all of them."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+
+    def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
+        waiting = self._spool.files(start)
+        return waiting[-1].number + 1 if waiting else start
+
+    def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
+        return _deal(self._spool.between(start, end), parallel)
+
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+        for file in map(Spooled._make, split):
+            yield Chunk(self._spool.read(file), pl.Series("seq", [], dtype=pl.Int64))
+
+    def finished(self, offset: Offset) -> bool:
+        return False
+
+    def forget(self, offset: Offset) -> None:
+        self._spool.forget(offset, keep_number=False)
+
+
+def _declared(rows: pl.DataFrame, schema: Schema, path: Path) -> pl.DataFrame:
+    """Return the columns of a schema; refuse a file that an earlier stream of the same name left, with other columns."""
+    for field in schema:
+        if field.name not in rows.columns or not can_convert(rows.schema[field.name], field.type):
+            raise SourceFault(
+                f"{path} has no column {field.name!r} that can be read as {field.type.value}",
+                hint="it was written for a stream with other columns; start with a new checkpoint",
+            )
+    return rows.select(schema.names) if schema.names else pl.DataFrame(height=rows.height)
+
+
+def _deal(waiting: Sequence[Spooled], parallel: int) -> list[list[Spooled]]:
+    """Divide files into runs with about equal numbers of rows."""
+    target = -(-sum(file.rows for file in waiting) // max(parallel, 1))
+    shares: list[list[Spooled]] = []
     filled = target
-    for piece in pieces:
+    for file in waiting:
         if filled >= target:
             shares.append([])
             filled = 0
-        shares[-1].append(piece)
-        filled += piece[3]
+        shares[-1].append(file)
+        filled += file.rows
     return shares

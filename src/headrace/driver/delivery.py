@@ -18,8 +18,7 @@ from headrace.commands.shedders_in_force import readers_of, shedders_in
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink
 from headrace.connectors.files.sink import FilesSink
-from headrace.connectors.system import tell
-from headrace.driver.exchange import exchange_directory, write_exchange
+from headrace.connectors.spool import exchange_spool, stream_spool
 from headrace.driver.progress import read_progress, write_progress
 from headrace.driver.rules.raising import raisers
 from headrace.driver.rules.reactions import Reactions
@@ -151,7 +150,7 @@ class Delivery:
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(reports, bounds, running)
         if any(stream.name == SHED.name for query in running.queries for stream in query.streams):
-            tell(SHED.name, self.directory, batch, shed_rows(reports, running))
+            stream_spool(SHED.name, self.directory).put(batch, shed_rows(reports, running))
         # last, so that whoever sees a tuple counted can see its results
         self._count(batch, reports, running, milliseconds)
         self.reports, self.commands = reports, running.commands
@@ -171,7 +170,7 @@ class Delivery:
         for vertex in bounds:
             origin = exchange_of(vertex)
             if origin is not None and vertex in pages:
-                write_exchange(exchange_directory(self.directory, origin), batch, pages[vertex])
+                exchange_spool(origin, self.directory).put(batch, pl.concat([page.rows for page in pages[vertex]]))
 
     def _remember(self, reports: list[Report], bounds: dict[str, int], running: Running) -> None:
         before = read_progress(self.directory)

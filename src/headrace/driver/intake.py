@@ -18,7 +18,7 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, placement_of
 from headrace.connectors import SOURCES
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
-from headrace.driver.exchange import ExchangeSource, exchange_directory
+from headrace.connectors.spool import ExchangeSource, exchange_spool
 from headrace.driver.progress import Progress, read_progress
 from headrace.driver.rules.raising import feeders, is_over
 from headrace.engine.bounds.wakeup import upstream_sources
@@ -57,7 +57,7 @@ class Deployed:
         self.needed = Needed(self.placement.ingest, self.streams, running)
         for origin in self.exchanges:
             name = exchange_stream(origin)
-            self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_directory(directory, origin)))
+            self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_spool(origin, directory)))
 
     def ingest(self, buckets: Sequence[int], page: int) -> Ingest:
         """What runs the ingest tasks."""

@@ -4,12 +4,11 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from headrace.catalog.definitions import Connector, Stream, Timing
-from headrace.connectors import spool
-from headrace.connectors.memory import MemorySink, memory_directory, memory_source, push
+from headrace.connectors.memory import MemorySink, push
+from headrace.connectors.spool import SpoolSource, spool_source, stream_spool
 from headrace.errors import NameFault, SourceFault
 from headrace.model.page import page_of
 from headrace.model.schema import Schema
@@ -19,7 +18,7 @@ SCHEMA = Schema.of(id=Type.INT, at=Type.TIMESTAMP)
 STREAM = Stream("m", SCHEMA, Connector("MEMORY", {}), Timing.LATENT)
 
 
-def read(source: spool.SpoolSource, start: Any, end: Any, parallel: int = 1) -> list[tuple[Any, ...]]:
+def read(source: SpoolSource, start: Any, end: Any, parallel: int = 1) -> list[tuple[Any, ...]]:
     source = pickle.loads(pickle.dumps(source))
     rows = []
     for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
@@ -33,24 +32,24 @@ def test_pushed_rows_come_once_in_order_however_cut(tmp_path: Path, limit: int) 
     for first in range(0, 12, 3):
         push(STREAM, tmp_path, [{"id": first + i} for i in range(3)])
     offset, rows = None, []
-    while not (source := memory_source(STREAM, tmp_path)).finished(offset):
+    while not (source := spool_source(STREAM, tmp_path)).finished(offset):
         end = json.loads(json.dumps(source.latest(offset, now=0, limit=limit)))
         rows += read(source, offset, end)
         offset = end
     assert [row[1] for row in rows] == list(range(12))
-    assert rows == read(memory_source(STREAM, tmp_path), None, offset, parallel=3)
+    assert rows == read(spool_source(STREAM, tmp_path), None, offset, parallel=3)
     assert [row[0] for row in rows] == sorted({row[0] for row in rows})
-    assert memory_source(STREAM, tmp_path).latest(offset, now=0, limit=limit) == offset
+    assert spool_source(STREAM, tmp_path).latest(offset, now=0, limit=limit) == offset
 
 
 def test_forgotten_rows_are_deleted_and_numbers_go_on(tmp_path: Path) -> None:
     push(STREAM, tmp_path, [{"id": 1}])
     push(STREAM, tmp_path, [{"id": 2}])
-    source = memory_source(STREAM, tmp_path)
+    source = spool_source(STREAM, tmp_path)
     offset = source.latest(None, now=0, limit=100)
     before = read(source, None, offset)
     source.forget(offset)
-    assert not list(memory_directory("m", tmp_path).glob("*.arrow"))
+    assert stream_spool("m", tmp_path).files() == []
     assert source.latest(offset, now=0, limit=100) == offset
     assert source.finished(offset)
     push(STREAM, tmp_path, [{"id": 3}])
@@ -70,7 +69,7 @@ def test_values_are_taken_as_people_write_them(tmp_path: Path) -> None:
         {"id": 7.0},
     ]
     push(STREAM, tmp_path, rows)
-    source = memory_source(STREAM, tmp_path)
+    source = spool_source(STREAM, tmp_path)
     got = read(source, None, source.latest(None, now=0, limit=100))
     assert [row[1:] for row in got] == [(None, noon), (None, noon), (None, noon), (None, None), (7, None)]
 
@@ -79,7 +78,7 @@ def test_values_are_taken_as_people_write_them(tmp_path: Path) -> None:
 def test_a_pushed_value_that_does_not_fit_names_row_and_column(tmp_path: Path, value: Any) -> None:
     with pytest.raises(SourceFault, match="row 1: column id"):
         push(STREAM, tmp_path, [{"id": 1}, {"id": value}])
-    assert memory_source(STREAM, tmp_path).latest(None, now=0, limit=9) is None
+    assert spool_source(STREAM, tmp_path).latest(None, now=0, limit=9) is None
 
 
 def test_a_pushed_column_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -88,29 +87,12 @@ def test_a_pushed_column_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean 'id'?"
 
 
-def test_a_spooled_batch_is_read_only_when_committed(tmp_path: Path) -> None:
-    source = spool.SpoolSource(STREAM, tmp_path)
-    rows = pl.DataFrame({"id": [1, 2]}, schema={"id": pl.Int32}).with_columns(at=pl.lit(None, pl.Datetime("us")))
-    spool.put(tmp_path, 0, 1, rows.with_columns(pl.col("id") + 2))
-    assert source.latest(None, now=0, limit=9) is None
-    spool.put(tmp_path, 0, 0, rows)
-    spool.put(tmp_path, 0, 0, rows)
-    spool.commit(tmp_path, 0, [2, 2])
-    assert [row[:2] for row in read(source, None, source.latest(None, now=0, limit=9), parallel=2)] == [
-        (0, 1),
-        (1, 2),
-        (2, 3),
-        (3, 4),
-    ]
-    assert source.latest(None, now=0, limit=2) == [0, 1]
-
-
 def test_a_lost_spool_file_is_a_fault(tmp_path: Path) -> None:
     push(STREAM, tmp_path, [{"id": 1}])
-    source = memory_source(STREAM, tmp_path)
+    source = spool_source(STREAM, tmp_path)
     end = source.latest(None, now=0, limit=9)
-    next(memory_directory("m", tmp_path).glob("*.arrow")).unlink()
-    with pytest.raises(SourceFault, match="is gone"):
+    next(stream_spool("m", tmp_path).directory.glob("*.arrow")).unlink()
+    with pytest.raises(SourceFault, match="was deleted"):
         read(source, None, end)
 
 

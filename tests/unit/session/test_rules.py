@@ -13,11 +13,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from headrace.connectors.spool import stream_spool
 from headrace.errors import NameFault
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.syntax.rules import CreateRule
 from headrace.model.events.event import Mode
+from headrace.model.streams import failed_stream
 from headrace.session import Session
 from headrace.session.outcome import Listing, Message
 from headrace.testing.clock import VirtualClock
@@ -151,8 +153,8 @@ def test_functions_get_detections_or_arguments_in_order_of_coupling_and_priority
 
 def failed(session: Session, rule: str) -> list[dict[str, Any]]:
     """What a rule has failed to do: a second session of the checkpoint would see it as well."""
-    files = sorted((session.directory / "sources" / f"{rule}.failed").glob("*.arrow"))
-    return pl.concat([pl.read_ipc(file) for file in files]).to_dicts() if files else []
+    spool = stream_spool(failed_stream(rule), session.directory)
+    return [row for file in spool.files() for row in spool.read(file).to_dicts()]
 
 
 def test_an_action_that_fails_is_tried_again_and_then_kept_with_its_key(session: Session) -> None:

@@ -18,8 +18,7 @@ import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import FAILED
-from headrace.connectors import spool
-from headrace.connectors.memory import memory_directory
+from headrace.connectors.spool import stream_spool
 from headrace.driver.rules.firing import Failure, Firing, failure, key_of
 from headrace.driver.rules.functions import Limited, load_function, post
 from headrace.engine.statistics import RuleStatistics, Statistics
@@ -118,10 +117,8 @@ class Outbox:
         """Keep what could not be done in <rule>.failed."""
         if failures:
             frame = pl.DataFrame(failures, schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
-            spool.append(
-                memory_directory(failed_stream(rule), self._checkpoint),
-                frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))),
-            )
+            spool = stream_spool(failed_stream(rule), self._checkpoint)
+            spool.append(frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))))
             self._statistics.rules.setdefault(rule, RuleStatistics()).failed += len(failures)
 
     def _begin(self) -> None:

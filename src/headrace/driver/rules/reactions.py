@@ -14,8 +14,7 @@ import polars as pl
 
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
-from headrace.connectors import spool
-from headrace.connectors.memory import memory_directory
+from headrace.connectors.spool import stream_spool
 from headrace.driver.rules.firing import Firing, failure, fire, in_order
 from headrace.driver.rules.outbox import Outbox
 from headrace.engine.statistics import RuleStatistics, Statistics
@@ -88,10 +87,7 @@ class Reactions:
                     if rows.height and action.event in read:
                         found.setdefault(action.event, []).append(rows)
         for event, frames in found.items():
-            directory = memory_directory(event, self._directory)
-            rows = pl.concat(frames)
-            spool.put(directory, batch, 0, rows)
-            spool.commit(directory, batch, [rows.height])
+            stream_spool(event, self._directory).put(batch, pl.concat(frames))
         self.raised = frozenset(found)
 
     def _raised(self, firing: Firing, number: int, action: RaiseEvent, ended: bool) -> pl.DataFrame:

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
-from headrace.connectors import spool
-from headrace.connectors.spark import spool_directory
+from headrace.connectors.spool import stream_spool
 from headrace.errors import SourceFault
 from headrace.model.types import Type
 
@@ -44,14 +43,12 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
             f"stream {stream.name}: Spark cannot read format {kind!r}: {error}",
             hint="check the options, and that the jar is there",
         ) from error
-    target = spool_directory(stream.name, directory)
+    spool = stream_spool(stream.name, directory)
 
     def leave(rows: DataFrame, batch: int) -> None:
         table = pl.from_arrow(rows.toArrow())
         assert isinstance(table, pl.DataFrame)
-        if table.height:
-            spool.put(target, batch, 0, table)
-            spool.commit(target, batch, [table.height])
+        spool.put(batch, table)
 
     return (
         chosen.writeStream.foreachBatch(leave)
