@@ -140,36 +140,48 @@ class Catalog:
             self._relations[key] = definition
 
     def remove(self, name: str, kind: str | None = None, *, span: Span | None = None) -> Definition:
-        """Forget a definition that no query reads; `kind` (stream, table, query, aggregate) must fit if given."""
-        wanted = None if kind is None else kind.lower()
+        """Forget a definition that no query reads; `kind` (stream, table, query, aggregate ...) must fit if given."""
+        definition = self._of_kind(name, None if kind is None else kind.lower(), span)
+        readers = self._readers_of(definition)
+        if readers:
+            raise NameFault(
+                f"{_kind(definition)} {definition.name!r} cannot be dropped: it is read by {', '.join(readers)}",
+                span=span,
+                hint=self._first(readers[0]),
+            )
+        del self._shelf(definition)[name.lower()]
+        return definition
+
+    def _of_kind(self, name: str, kind: str | None, span: Span | None) -> Definition:
+        """Return the definition of this name and kind; without a kind the stream, table or query."""
         shelves: dict[str | None, Mapping[str, Definition]] = {
             "aggregate": self._aggregates,
             "rule": self._rules,
             "sink": self._sinks,
         }
-        found = shelves.get(wanted, self._relations).get(name.lower())
-        if found is None or (wanted is not None and _kind(found) != wanted):
-            known = [each.name for each in self if wanted is None or _kind(each) == wanted]
+        definition = shelves.get(kind, self._relations).get(name.lower())
+        if definition is None or (kind is not None and _kind(definition) != kind):
+            known = [other.name for other in self if kind is None or _kind(other) == kind]
             raise NameFault(
-                f"no {wanted or 'definition'} {name!r}",
+                f"{kind or 'definition'} {name!r} does not exist",
                 span=span,
-                hint=did_you_mean(name, known, otherwise=_other_kind(found)),
+                hint=did_you_mean(name, known, otherwise=_other_kind(definition)),
             )
-        match found:
-            case Aggregate():
-                readers = self.callers(name)
-            case Sink():
-                readers = [rule.name for rule in self.rules() if found.name in rule.parts]
-            case Rule():
-                failed = failed_stream(found.name.lower())
-                readers = [query.name for query in self.queries() if failed in references(query.text).relations]
-                readers += [rule.name for rule in self.rules() if rule.event.lower() == failed]
-            case _:
-                readers = self.readers(name) + [rule.name for rule in self.rules() if found.name in rule.turns]
-        if readers:
-            raise NameFault(f"{found.name!r} is read by {', '.join(readers)}", span=span, hint=self._first(readers[0]))
-        del self._shelf(found)[name.lower()]
-        return found
+        return definition
+
+    def _readers_of(self, definition: Definition) -> list[str]:
+        """Return the queries and rules that could not run without a definition."""
+        match definition:
+            case Aggregate(name=name):
+                return self.callers(name)
+            case Sink(name=name):
+                return [rule.name for rule in self.rules() if name in rule.parts]
+            case Rule(name=name):
+                failed = failed_stream(name.lower())
+                queries = [query.name for query in self.queries() if failed in references(query.text).relations]
+                return queries + [rule.name for rule in self.rules() if rule.event.lower() == failed]
+            case Stream(name=name) | Table(name=name) | Query(name=name):
+                return self.readers(name) + [rule.name for rule in self.rules() if name in rule.turns]
 
     def _first(self, reader: str) -> str:
         return f"first DROP {'RULE' if self.has_rule(reader) else 'QUERY'} {reader}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from headrace.errors import InternalError
 from headrace.model.events.event import primitives
@@ -26,7 +27,7 @@ def check(node: Node) -> None:
     unique, inputs of a union have equal schemas, and the two sides of a join key have equal types.
     """
     for part in walk(node):
-        for fault in _faults(part):
+        for fault in chain(_faults(part), _name_faults(part)):
             raise InternalError(f"{fault}, in plan node: {describe(part)}")
 
 
@@ -37,8 +38,7 @@ def _faults(node: Node) -> Iterator[str]:
         case nodes.Filter(input=below, predicate=predicate):
             yield from _predicate_faults(predicate, below.schema)
         case nodes.Project(input=below, columns=columns):
-            for _, expr in columns:
-                yield from _faults_of(expr, below.schema)
+            yield from _faults_of([expr for _, expr in columns], below.schema)
         case nodes.Union(inputs=united) | nodes.Pace(inputs=united):
             if any(other.schema != united[0].schema for other in united[1:]):
                 yield "inputs of a union differ in schema"
@@ -49,24 +49,30 @@ def _faults(node: Node) -> Iterator[str]:
         case nodes.SequenceJoin():
             yield from _join_faults(node)
         case nodes.Impute(input=below, value=value, keys=keys):
-            for expr in (value, *keys):
-                yield from _faults_of(expr, below.schema)
+            yield from _faults_of([value, *keys], below.schema)
         case nodes.Suppress(input=below, by=by, rule=rule):
-            for expr in (*by, *((rule.action,) if isinstance(rule, Standing) else ())):
-                yield from _faults_of(expr, below.schema)
+            yield from _faults_of([*by, rule.action] if isinstance(rule, Standing) else by, below.schema)
         case nodes.TableJoin():
             yield from _table_join_faults(node)
         case nodes.Detect():
             yield from _detect_faults(node)
-        case nodes.Aggregate(input=below, window=window, keys=keys, calls=calls):
-            arguments = tuple(call.arg for call in calls if call.arg is not None)
-            for expr in (*(expr for _, expr in keys), *arguments, *window_expressions(window)):
-                yield from _faults_of(expr, below.schema)
-            if isinstance(window, While):
-                yield from _predicate_faults(window.predicate, below.schema)
+        case nodes.Aggregate():
+            yield from _aggregate_faults(node)
+
+
+def _name_faults(node: Node) -> Iterator[str]:
     names = node.schema.names
     if len(set(names)) != len(names):
         yield f"column names are not unique: {', '.join(names)}"
+
+
+def _aggregate_faults(node: nodes.Aggregate) -> Iterator[str]:
+    schema = node.input.schema
+    groups = [expr for _, expr in node.keys]
+    arguments = [call.arg for call in node.calls if call.arg is not None]
+    yield from _faults_of([*groups, *arguments, *window_expressions(node.window)], schema)
+    if isinstance(node.window, While):
+        yield from _predicate_faults(node.window.predicate, schema)
 
 
 def _join_faults(join: nodes.Join | nodes.SequenceJoin) -> Iterator[str]:
@@ -74,8 +80,8 @@ def _join_faults(join: nodes.Join | nodes.SequenceJoin) -> Iterator[str]:
         yield "there must be one name for each column of the right input"
         return  # without it there is no schema to go on with
     for mine, theirs in join.keys:
-        yield from _faults_of(mine, join.left.schema)
-        yield from _faults_of(theirs, join.right.schema)
+        yield from _faults_of([mine], join.left.schema)
+        yield from _faults_of([theirs], join.right.schema)
         if mine.type is not theirs.type:
             yield f"a key joins {mine.type.value} with {theirs.type.value}"
     if join.residual is not None:
@@ -87,7 +93,7 @@ def _table_join_faults(join: nodes.TableJoin) -> Iterator[str]:
         yield "there must be one name for each column of the table"
         return
     for expr, column in join.keys:
-        yield from _faults_of(expr, join.input.schema)
+        yield from _faults_of([expr], join.input.schema)
         field = join.table_schema.find(column)
         if field is None:
             yield f"table {join.table} has no column {column!r}"
@@ -99,8 +105,7 @@ def _table_join_faults(join: nodes.TableJoin) -> Iterator[str]:
 
 def _detect_faults(node: nodes.Detect) -> Iterator[str]:
     for part, keys in zip(node.parts, node.keys, strict=True):
-        for key in keys:
-            yield from _faults_of(key, part.schema)
+        yield from _faults_of(keys, part.schema)
     for keys in zip(*node.keys, strict=True):
         if len({key.type for key in keys}) > 1:
             yield f"a key joins {' with '.join(sorted({key.type.value for key in keys}))}"
@@ -119,18 +124,17 @@ def _detect_faults(node: nodes.Detect) -> Iterator[str]:
 
 
 def _extent_faults(extent: Extent | None, schema: Schema) -> Iterator[str]:
-    for expr in () if extent is None else extent.by:
-        yield from _faults_of(expr, schema)
+    yield from _faults_of(() if extent is None else extent.by, schema)
 
 
 def _predicate_faults(predicate: Expr, schema: Schema) -> Iterator[str]:
-    yield from _faults_of(predicate, schema)
+    yield from _faults_of([predicate], schema)
     if predicate.type is not Type.BOOLEAN:
         yield f"the predicate is {predicate.type.value}, not BOOLEAN"
 
 
-def _faults_of(expr: Expr, schema: Schema) -> Iterator[str]:
-    for part in parts(expr):
+def _faults_of(exprs: Iterable[Expr], schema: Schema) -> Iterator[str]:
+    for part in (part for expr in exprs for part in parts(expr)):
         if isinstance(part, Column):
             yield from _column_faults(part, schema)
         elif isinstance(part, Call):

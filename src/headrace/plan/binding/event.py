@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -111,25 +113,35 @@ def _lasting(event: Event, sources: Sequence[Name], catalog: Catalog) -> Event:
     return rebuild(event, change)
 
 
+#: An expression over the columns of one part, with the name of the part.
+_Member: TypeAlias = tuple[str, Expr]
+
+
 def _keys(names: Sequence[str], terms: Sequence[Expr]) -> tuple[tuple[tuple[Expr, ...], ...], tuple[Expr, ...]]:
-    """The keys of each part, if equalities link all of them, and the other conditions."""
-    classes: list[list[tuple[str, Expr]]] = []
-    for _, (left, right) in _equalities(terms):
-        met = [each for each in classes if left in each or right in each]
-        classes = [each for each in classes if each not in met]
-        classes.append(list(dict.fromkeys([member for each in met for member in each] + [left, right])))
-    whole = [each for each in classes if {name for name, _ in each} == set(names)]
-    chosen = [{name: next(expr for other, expr in each if other == name) for name in names} for each in whole]
+    """Return the keys of each part, which equalities must link with all the others, and the remaining conditions."""
+    equalities = dict(_equalities(terms))
+    keys = [dict(reversed(linked)) for linked in _linked(equalities.values()) if set(dict(linked)) == set(names)]
     used = {
-        term for term, (left, right) in _equalities(terms)
-        if any(key.get(left[0]) == left[1] and key.get(right[0]) == right[1] for key in chosen)
-    }  # fmt: skip
-    keys = tuple(tuple(own_names(key[name]) for key in chosen) for name in names)
-    return keys, tuple(term for term in terms if term not in used)
+        term
+        for term, ((left, left_expr), (right, right_expr)) in equalities.items()
+        if any(key.get(left) == left_expr and key.get(right) == right_expr for key in keys)
+    }
+    by_part = tuple(tuple(own_names(key[name]) for key in keys) for name in names)
+    return by_part, tuple(term for term in terms if term not in used)
 
 
-def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[tuple[str, Expr], tuple[str, Expr]]]]:
-    """The conditions that say that an expression over one part equals one over another."""
+def _linked(pairs: Iterable[tuple[_Member, _Member]]) -> list[list[_Member]]:
+    """Divide expressions into classes of those that the pairs say to be equal; members in the order of the pairs."""
+    classes: list[list[_Member]] = []
+    for left, right in pairs:
+        touched = [members for members in classes if left in members or right in members]
+        classes = [members for members in classes if members not in touched]
+        classes.append(list(dict.fromkeys([*chain.from_iterable(touched), left, right])))
+    return classes
+
+
+def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[_Member, _Member]]]:
+    """Find the conditions by which an expression over one part equals one over another."""
     for term in terms:
         if isinstance(term, Call) and term.function == "=" and all(len(_named(arg)) == 1 for arg in term.args):
             left, right = ((_named(arg).pop(), arg) for arg in term.args)

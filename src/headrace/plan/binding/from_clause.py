@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlglot import exp
 
@@ -68,6 +68,33 @@ class _Step:
     names: tuple[str, ...]
     following: FollowingClause | None
     manner: MannerClause | None
+
+
+class _Equality(NamedTuple):
+    """A condition `left = right` of a join, an expression over each of its inputs; `term` is the whole condition."""
+
+    left: Expr
+    right: Expr
+    term: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """The conditions that a join tests: those that compare its two inputs for equality, and the residual."""
+
+    equalities: tuple[_Equality, ...]
+    residual: tuple[Expr, ...]
+
+    @classmethod
+    def of(cls, terms: tuple[Expr, ...], left: frozenset[str], right: frozenset[str]) -> _Conditions:
+        pairs = [(sides(term, left, right), term) for term in terms]
+        equalities = tuple(_Equality(*pair, term) for pair, term in pairs if pair is not None)
+        return cls(equalities, tuple(term for pair, term in pairs if pair is None and term != TRUE))
+
+    def keys(self, step: _Step) -> tuple[tuple[Expr, Expr], ...]:
+        """Return the equalities with the right side over the item's own column names."""
+        own = _own_names(step)
+        return tuple((left, substitute(right, own)) for left, right, _ in self.equalities)
 
 
 def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Source:
@@ -137,46 +164,40 @@ class _Tree:
     def join(
         self, step: _Step, on: tuple[Expr, ...], where: tuple[Expr, ...]
     ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        """Join one more item by all conditions that can be tested now; returns those that cannot."""
+        """Join one more item by all conditions that can be tested now; return the ones that cannot."""
         left, right = frozenset(self.node.schema.names), frozenset(step.names)
-        ready = [term for term in on if columns(term) <= left | right]
-        later = tuple(term for term in on if term not in ready)
-        joining = [term for term in where if sides(term, left, right) is not None]
-        pairs = [(pair, term) for term in (*ready, *joining) if (pair := sides(term, left, right)) is not None]
-        residual = [term for term in ready if sides(term, left, right) is None and term != TRUE]
-        if step.manner is not None:
-            _check_manner(step, step.manner)
+        ready = tuple(term for term in on if columns(term) <= left | right)
+        joining = tuple(term for term in where if sides(term, left, right) is not None)
+        conditions = _Conditions.of((*ready, *joining), left, right)
+        _check_step(step)
         if isinstance(step.item.source, Table):
-            if step.following is not None:
-                raise NotSupported(
-                    "nothing arrives in a stored table, so it follows nothing",
-                    span=step.following.span,
-                    hint="leave FOLLOWING out",
-                )
-            self._table_join(step, step.item.source, pairs, residual)
+            self._table_join(step, step.item.source, conditions)
         elif step.following is not None:
-            self._follow(step, step.following, pairs, residual)
+            self._follow(step, step.following, conditions)
         else:
-            own = _own_names(step)
-            keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
-            node, window = self._input(step.item)
-            manner = "plain" if step.manner is None else step.manner.manner
-            if step.manner is not None and any(
-                each is not None and each.rows is not None for each in (self._extent, window)
-            ):
-                word = step.manner.manner.upper()
-                raise NotSupported(
-                    f"{_article(word)} JOIN has windows in time", span=step.manner.span, hint="use [RANGE ...]"
-                )
-            self.node = nodes.Join(
-                self.node, node, step.kind, keys, conjunction(tuple(residual)), self._extent, window, step.names, manner
-            )
-            self._extent = None
-        return later, tuple(term for term in where if term not in joining)
+            self._window_join(step, conditions)
+        return tuple(term for term in on if term not in ready), tuple(term for term in where if term not in joining)
 
-    def _table_join(
-        self, step: _Step, table: Table, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]
-    ) -> None:
+    def _window_join(self, step: _Step, conditions: _Conditions) -> None:
+        node, window = self._input(step.item)
+        manner = step.manner
+        if manner is not None and any(side is not None and side.rows is not None for side in (self._extent, window)):
+            word = manner.manner.upper()
+            raise NotSupported(f"{_article(word)} JOIN has windows in time", span=manner.span, hint="use [RANGE ...]")
+        self.node = nodes.Join(
+            self.node,
+            node,
+            step.kind,
+            conditions.keys(step),
+            conjunction(conditions.residual),
+            self._extent,
+            window,
+            step.names,
+            "plain" if manner is None else manner.manner,
+        )
+        self._extent = None
+
+    def _table_join(self, step: _Step, table: Table, conditions: _Conditions) -> None:
         kind: Literal["inner", "left"]
         match step.kind:
             case "inner" | "left":
@@ -187,45 +208,51 @@ class _Tree:
                     "rows of a stored table cannot wait for tuples that may come", span=step.item.span, hint=hint
                 )
         keys: list[tuple[Expr, str]] = []
+        residual = list(conditions.residual)
         own = {name: field.name for name, field in zip(step.names, table.schema, strict=True)}
-        for (one, other), term in pairs:
-            # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes NULL and finds no row.
-            bare = (
-                other.arg if isinstance(other, Cast) and other.type.is_integer and other.arg.type.is_integer else other
-            )
+        for left, right, term in conditions.equalities:
+            # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes
+            # NULL and finds no row.
+            widened = isinstance(right, Cast) and right.type.is_integer and right.arg.type.is_integer
+            bare = right.arg if isinstance(right, Cast) and widened else right
             if isinstance(bare, Column):
-                keys.append((one if one.type is bare.type else narrowed(one, bare.type), own[bare.name]))
+                keys.append((left if left.type is bare.type else narrowed(left, bare.type), own[bare.name]))
             else:
                 residual.append(term)
         self.node = nodes.TableJoin(
             self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names
         )
 
-    def _follow(
-        self, step: _Step, following: FollowingClause, pairs: list[tuple[tuple[Expr, Expr], Expr]], residual: list[Expr]
-    ) -> None:
-        """A sequence; a condition on one side alone says which of its tuples take part, so it is a filter of that side."""
+    def _follow(self, step: _Step, following: FollowingClause, conditions: _Conditions) -> None:
+        """Make a sequence join; a condition on one side alone selects tuples of that side, so it is a filter there."""
         if step.kind != "inner":
             raise NotSupported("a sequence has no outer join", span=following.span, hint="write JOIN")
         if step.item.clause is not None:
             hint = "leave the window out; to aggregate the pairs, put the join into a sub-query"
             raise NotSupported("who follows does not wait, so it has no window", span=step.item.clause.span, hint=hint)
-        left, right, own = frozenset(self.node.schema.names), frozenset(step.names), _own_names(step)
-        of_left = tuple(term for term in residual if columns(term) <= left)
-        of_right = tuple(term for term in residual if columns(term) <= right and term not in of_left)
-        of_both = tuple(term for term in residual if term not in (*of_left, *of_right))
-        if self._extent is None and (following.mode == "chronicle" or not pairs or of_both):
-            # only if the newest tuple of each key always is the one that is taken may all others be forgotten
+        left, right = frozenset(self.node.schema.names), frozenset(step.names)
+        of_left = tuple(term for term in conditions.residual if columns(term) <= left)
+        of_right = tuple(term for term in conditions.residual if columns(term) <= right and term not in of_left)
+        of_both = tuple(term for term in conditions.residual if term not in (*of_left, *of_right))
+        if self._extent is None and (following.mode == "chronicle" or not conditions.equalities or of_both):
+            # All but the newest tuple of each key may be forgotten only if the newest is always the one that is taken.
             name = self._first.names[0]
             raise UnboundedStateFault(
                 f"the sequence would have to remember all of {name}", span=self._first.span, hint=WINDOW_HINT
             )
         first = _filtered(self.node, of_left)
+        own = _own_names(step)
         second = _filtered(self._input(step.item)[0], tuple(substitute(term, own) for term in of_right))
-        keys = tuple((one, substitute(other, own)) for (one, other), _ in pairs)
         span = None if self._extent is None else self._extent.span
         self.node = nodes.SequenceJoin(
-            first, second, following.mode, following.inclusive, keys, conjunction(of_both), span, step.names
+            first,
+            second,
+            following.mode,
+            following.inclusive,
+            conditions.keys(step),
+            conjunction(of_both),
+            span,
+            step.names,
         )
         self._extent = None
 
@@ -264,6 +291,17 @@ def _kind(join: exp.Join) -> nodes.JoinKind:
             return "full"
         case _:
             return "inner"
+
+
+def _check_step(step: _Step) -> None:
+    if step.manner is not None:
+        _check_manner(step, step.manner)
+    if step.following is not None and isinstance(step.item.source, Table):
+        raise NotSupported(
+            "nothing arrives in a stored table, so it follows nothing",
+            span=step.following.span,
+            hint="leave FOLLOWING out",
+        )
 
 
 def _check_manner(step: _Step, clause: MannerClause) -> None:

@@ -56,22 +56,26 @@ def joined_window(clauses: Sequence[WindowClause]) -> Window:
     """The window over which an aggregate of a join works: the largest RANGE, sliding if one of them slides."""
     ranges = [clause for clause in clauses if isinstance(clause, RangeClause)]
     if ranges:
-        size = max(clause.size for clause in ranges)
-        if any(clause.per_tuple for clause in ranges) and all(clause.slide is None for clause in ranges):
-            return Sliding(size)
-        return Range(size, min((clause.slide for clause in ranges if clause.slide is not None), default=size))
+        return _largest_range(ranges)
     for clause in clauses:
         if isinstance(clause, LandmarkClause | UnboundedClause) and clause.slide is not None:
             return Landmark(clause.start if isinstance(clause, LandmarkClause) else None, clause.slide)
-    if all(isinstance(clause, NowClause) for clause in clauses):
+    kinds = {type(clause) for clause in clauses}
+    if kinds == {NowClause}:
         return Range(1, 1)
-    if any(isinstance(clause, UnboundedClause) for clause in clauses) and not any(
-        isinstance(clause, RowsClause) for clause in clauses
-    ):
+    if UnboundedClause in kinds and RowsClause not in kinds:
         return Sliding(None)
     raise NotSupported(
         "an aggregate over a join needs a RANGE window", span=clauses[0].span, hint=_SUBQUERY.format("RANGE 1 MINUTE")
     )
+
+
+def _largest_range(ranges: Sequence[RangeClause]) -> Window:
+    size = max(clause.size for clause in ranges)
+    slides = [clause.slide for clause in ranges if clause.slide is not None]
+    if not slides and any(clause.per_tuple for clause in ranges):
+        return Sliding(size)
+    return Range(size, min(slides, default=size))
 
 
 def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) -> Extent:
