@@ -57,6 +57,6 @@ def test_what_is_not_found_as_planted_ends_with_an_error(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("item", APPLICATIONS, ids=lambda item: item.name)
 def test_each_page_shows_the_script_as_it_is(item: example.Application) -> None:
     page = (checkout() / "docs" / "applications" / f"{item.name}.md").read_text()
-    blocks = [block.split("```")[0].strip() for block in page.split("```sql\n")[1:]]
+    blocks = [block.split("```")[0].strip() for block in page.split("```sql excerpt\n")[1:]]
     assert blocks
     assert [block for block in blocks if block not in item.script] == []

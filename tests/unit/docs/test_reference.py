@@ -1,0 +1,72 @@
+"""The reference is complete: every function, aggregate, connector and option has its row, every example its page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.test import checkout
+from headrace.connectors import SINKS, SOURCES, console, socket
+from headrace.connectors.files import sink as files_sink
+from headrace.connectors.files import source as files
+from headrace.connectors.generator import source as generator
+from headrace.errors import HeadraceError
+from headrace.language.parser import parse
+from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
+from headrace.plan.binding.function import ALIASES
+from headrace.session import Session
+
+ROOT = checkout()
+REFERENCE = ROOT / "docs" / "reference"
+SCRIPTS = sorted((ROOT / "examples").glob("*.sql"))
+
+
+def test_every_function_has_a_row() -> None:
+    text = page("functions").replace("\\|", "|")
+    assert [name for name in FUNCTIONS if f"| `{name}` |" not in text] == []
+    assert [name for name in AGGREGATES if f"| `{name}` |" not in page("aggregates")] == []
+
+
+def test_every_other_name_of_a_function_is_listed() -> None:
+    text = page("functions") + page("aggregates")
+    assert [name for name in ALIASES if f"`{name}`" not in text] == []
+
+
+def test_every_option_of_a_connector_has_a_row() -> None:
+    text = page("connectors")
+    options = {*console.OPTIONS, *files.OPTIONS, *files_sink.OPTIONS, *generator.OPTIONS, *socket.OPTIONS, "mode"}
+    assert [name for name in sorted(options) if not re.search(rf"^\| (`\w+`, )?`{name}`", text, re.MULTILINE)] == []
+    assert [kind for kind in {*SOURCES, *SINKS} if f"| `{kind}` |" not in text] == []
+
+
+def test_every_error_has_a_row() -> None:
+    codes = {error.code for error in errors_of(HeadraceError) if not error.code.endswith("00")}
+    assert [code for code in sorted(codes) if f"| {code} |" not in page("statements")] == []
+
+
+def test_the_readme_shows_the_first_example() -> None:
+    first = (ROOT / "examples" / "first.sql").read_text()
+    shown = first[first.index("CREATE") :].strip()
+    assert shown in (ROOT / "README.md").read_text()
+
+
+def test_the_tutorial_shows_the_example_of_overload() -> None:
+    script = (ROOT / "examples" / "overload.sql").read_text()
+    shown = script[script.index("CREATE") : script.index("-- Which share")].strip()
+    assert shown in (ROOT / "docs" / "tutorial.md").read_text()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_examples_make_plans(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert len(parse(script.read_text())) >= 2
+    with Session(host="local") as session:
+        assert "output of query" in session.explain(script.read_text())
+
+
+def page(name: str) -> str:
+    return (REFERENCE / f"{name}.md").read_text()
+
+
+def errors_of(error: type[HeadraceError]) -> list[type[HeadraceError]]:
+    return [error, *(below for subclass in error.__subclasses__() for below in errors_of(subclass))]
