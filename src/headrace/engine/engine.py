@@ -7,7 +7,7 @@ of the dispatch table. Depth first is the default: what was produced goes on tow
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,6 +20,8 @@ from headrace.engine.dispatch.strategies import Dispatch
 from headrace.engine.feedback.desires import Desires, leading_to, results_now
 from headrace.engine.feedback.guards import Guards
 from headrace.engine.network import Network
+from headrace.engine.observed import Backlog, Observed
+from headrace.engine.remembered import Remembered
 from headrace.engine.scheduling.master import Scheduled, Share, Turns
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.units import assumed_cost, costs_with_all_behind
@@ -34,6 +36,7 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
+from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
@@ -100,8 +103,14 @@ class Engine:
         self._turns = Turns()
         self.use(graph)
 
-    def use(self, graph: Graph) -> None:
-        """Change to another graph between steps; vertices of both keep their state and unread input, the others start empty or finish and go."""
+    def use(self, graph: Graph, facts: Mapping[VertexId, Facts] | None = None) -> None:
+        """Change to another graph between steps.
+
+        Vertices of both graphs keep their state and unread input, new ones start empty, the others finish their input and go.
+        `facts` are those about the vertices of other graphs from which this one gets its input; None: those given before.
+        """
+        if facts is not None:
+            self.guards.use_facts(facts)
         kept = {vertex.id for vertex in graph}
         self._turns, self.scheduled = self.turns, None  # units of another graph
         self.shedders.active = False  # what goes is not shed: nobody would know any more on whose behalf
@@ -144,6 +153,15 @@ class Engine:
         """How many rules were looked at."""
         return self._cycle.tests
 
+    def runs(self, vertex: VertexId) -> bool:
+        """Return whether the graph has a vertex."""
+        return vertex in self.operators
+
+    def use_strategies(self, strategy: str, own: Mapping[VertexId, str], cut: Collection[VertexId] = ()) -> None:
+        """Select by a strategy, and by those in `own` where these vertices are; cut all arcs into the vertices of `cut`."""
+        self.dispatch.use_strategies(strategy, own)
+        self.dispatch.use_breaks(cut)
+
     def use_shedders(self, shedders: Mapping[Arc, ShedAt]) -> None:
         """Drop a share of what comes to these arcs and to no others; what is stored there stays."""
         self.shedders.use(shedders)
@@ -151,8 +169,17 @@ class Engine:
             self.network.shedding = set(shedders)
             self._connect()
 
-    def use_costs(self, costs: Mapping[VertexId, Cost]) -> None:
-        """Charge executions by these costs, and where there is none by what is assumed of the kind of operator."""
+    def use_responses(self, respond: Respond) -> None:
+        """Let operators respond to feedback by this table."""
+        self.guards.answer = respond
+
+    def use_costs(self, costs: Mapping[VertexId, Cost], urgent: frozenset[VertexId] | None = None) -> None:
+        """Charge executions by these costs, and where there is none by what is assumed of the kind of operator.
+
+        No budget holds up `urgent` vertices (None: those named before).
+        """
+        if urgent is not None:
+            self.urgent = urgent
         self.costs = {vertex.id: costs.get(vertex.id) or assumed_cost(vertex) for vertex in self.graph}
         self._costs_with_all_behind = costs_with_all_behind(self.graph, self.costs, self.ends)
 
@@ -166,31 +193,51 @@ class Engine:
             self.scheduled.use(shares, fairness)
 
     @property
+    def is_scheduled(self) -> bool:
+        """Whether schedulers choose who runs, so that all input should be there before they do."""
+        return self.scheduled is not None
+
+    @property
     def turns(self) -> Turns:
         """What schedulers remember."""
         return self._turns if self.scheduled is None else self.scheduled.turns
 
-    @turns.setter
-    def turns(self, turns: Turns) -> None:
-        self._turns = turns
+    def remembered(self) -> Remembered:
+        """Return all that a restart must find again besides `state`."""
+        return Remembered(
+            ends={name: bound for name in self.ends if (bound := self.bounds[name]) > BEGIN},
+            owed=dict(self._promises.owed),
+            guards=self.guards.in_force(),
+            desires=self.desires.in_force(),
+            shedders=self.shedders.remembered(),
+            turns=self.turns,
+        )
+
+    def resume(self, remembered: Remembered) -> None:
+        """Continue from what `remembered` returned, after `restore`; the graph, costs and schedulers are in use already."""
+        self.bounds |= {name: bound for name, bound in remembered.ends.items() if name in self.bounds}
+        self.guards.restore(remembered.guards)
+        self.shedders.restore(remembered.shedders)
+        self._promises.owed |= {name: bound for name, bound in remembered.owed.items() if name in self.operators}
+        self._turns = remembered.turns
         if self.scheduled is not None:
-            self.scheduled.turns = turns
+            self.scheduled.turns = remembered.turns
+        self.desires.restore(remembered.desires)
 
-    @property
-    def owed(self) -> Mapping[VertexId, int]:
-        """Promises of merging vertices that are still to follow what is on its way."""
-        return self._promises.owed
-
-    def restore_owed(self, owed: Mapping[VertexId, int]) -> None:
-        """Continue with promises that were kept."""
-        self._promises.owed |= {name: bound for name, bound in owed.items() if name in self.operators}
+    def begin(self, time: int | None, *seed: object) -> None:
+        """Begin a micro-batch: what enters arrives at this time (None: as before), and shedders draw by this seed."""
+        if time is not None:
+            self.time = time
+        self.shedders.begin(*seed)
 
     def push(self, source: VertexId, element: Element) -> None:
-        """Let an element enter at a source vertex."""
+        """Let an element enter at a source vertex; desired tuples overtake others that wait there."""
         if self.ets is not None and isinstance(element, Page) and len(element):
             self.ets.saw(source, int(element.rows[TS][-1]))
         self.network.arrival = self.time
         self._emit(source, (element,))
+        if isinstance(element, Page):
+            self.desires.hurry(source)
 
     def run(self, budget: float | None = None) -> float | None:
         """Work until no operator can execute, or what was done is worth a budget (nanoseconds of estimated service); returns what is left of it.
@@ -224,8 +271,8 @@ class Engine:
                 done = self._execute(visit)
                 self._cycle.executed(visit, done.tuples, is_data=done.kind == "page")
 
-    def unread(self) -> tuple[int, dict[VertexId, int]]:
-        """How many tuples wait though they could be taken, a promise that alone could be taken as one; and for each end, since when."""
+    def backlog(self) -> Backlog:
+        """Return the work that could be done now; a bound that no tuple accompanies counts as one tuple."""
         count, since = 0, dict[VertexId, int]()
         able = {name for name in {reader for reader, _ in self.network.ready} if self._cycle.runnable(name)}
         for arc in self.network.ready:
@@ -234,7 +281,7 @@ class Engine:
                 oldest = self.network.oldest(arc)
                 for end in self._ends_behind[arc[0]]:
                     since[end] = min(oldest, since.get(end, oldest))
-        return count or int(any(map(self._cycle.runnable, self.network.registers))), since
+        return Backlog(count or int(any(map(self._cycle.runnable, self.network.registers))), since)
 
     def step(self, budget: float | None = None) -> Step | None:
         """Choose and execute one operator, of a page on as much as fits a budget; None if there is nothing to do."""
@@ -283,6 +330,16 @@ class Engine:
     def waits(self) -> Iterator[tuple[tuple[VertexId, ...], int]]:
         """What would release something that is held now: sources, and the bound that all of them must reach."""
         return waits(self.network, self._sources, self.operators)
+
+    def waits_for_time(self, source: VertexId) -> bool:
+        """Return whether anything fed by a source holds tuples back, or sends to an exchange, behind which something may."""
+        return any(
+            isinstance(self.network.vertices[name].spec, Exchange)
+            or self.operators[name].held() > 0
+            or self.network.blocked(name)
+            for name, sources in self._sources.items()
+            if source in sources
+        )
 
     def ask(self, source: VertexId) -> bool:
         """Ask a silent source for a bound and send it on; False if it has none that is new."""
@@ -335,13 +392,20 @@ class Engine:
         self._unread = Unread()
         self.network.use(Graph(), [], set())
 
-    def observe(self) -> dict[VertexId, VertexStatistics]:
-        """Counts since the last call, with what is queued and held now."""
-        seen, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}
-        for name, counts in seen.items():
+    def observe(self) -> Observed:
+        """Return what was counted since the last call, with what is queued and held now."""
+        vertices, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}
+        for name, counts in vertices.items():
             counts.held, counts.late = self.operators[name].held(), self.operators[name].late()
             counts.queued = self.network.queued(name) if name not in self.ends else 0
-        return seen
+        return Observed(
+            vertices=vertices,
+            bounds={name: self.bounds[name] for name in self.ends},
+            guards=self.guards.in_force(),
+            ended=self.guards.take_ended(),
+            purged=self.guards.take_purged(),
+            shed=self.shedders.take_counts(),
+        )
 
     def _connect(self) -> None:
         self.network.use(self.graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)

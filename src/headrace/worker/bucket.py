@@ -1,12 +1,12 @@
-"""One bucket's share of a micro-batch: restore, take commands, pages and bounds, work to quiescence, save what changed.
+"""One bucket's share of a micro-batch: restore, apply commands, process pages and bounds, save what changed.
 
-The state store is the truth. A bucket that is kept in memory after a micro-batch may be used again only if the store's version is the one it wrote.
+The state store is authoritative. A bucket that stays in memory after a micro-batch may be used again only if the store's version is the one it wrote.
 """
 
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -22,15 +22,15 @@ from headrace.commands.command import (
     UseCosts,
     UseRelays,
     UseShedders,
-    decode_command,
 )
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, facts_in, placement_of, spread_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
 from headrace.engine.bounds.ets import BatchEts
-from headrace.engine.bounds.wakeup import upstream_sources
+from headrace.engine.dispatch.in_force import cut_in, strategies_in
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import Guard
+from headrace.engine.observed import NO_BACKLOG
 from headrace.engine.scheduling.in_force import fairness_of, shares_of, urgent_in
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
@@ -43,8 +43,9 @@ from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
+from headrace.worker.inbox import Inbox
 from headrace.worker.saved_state import Extra, SavedState, Store
-from headrace.worker.wire import Control, GuardSeen, Kind, Report, Row, Stage, Wait, decode_control, encode
+from headrace.worker.wire import GuardSeen, Kind, Report, Row, Stage, Wait, encode
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
@@ -53,23 +54,21 @@ _GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, s
 
 
 class Bucket:
-    """The engine of one bucket and what of it has been saved."""
+    """The engine of one bucket and the record of what has been saved of it."""
 
     def __init__(self, number: int, cache: ChunkCache | None = None) -> None:
         self.number = number
-        self._saved = SavedState(number, cache)
         self.running = Running()
         self._ets = BatchEts()
         self.engine = Engine(Graph(), ets=self._ets, registers=True, folds=True)
         self.bounds: dict[str, int] = {}  # of streams
-        self._receives: dict[VertexId, Receive] = {}
-        self._behind: dict[VertexId, list[VertexId]] = {}  # what is fed by each Receive
-        self._exchanges: set[VertexId] = set()
-        self._placement = Placement(Graph(), Graph())
-        self._closed: frozenset[VertexId] = frozenset()  # no tuple enters here any more
         self.time = BEGIN
-        self.restored = False
-        self._limited = False  # by a budget, in the last micro-batch
+        self.restored = False  # since the last micro-batch
+        self._saved = SavedState(number, cache)
+        self._placement = Placement(Graph(), Graph())
+        self._receives: dict[VertexId, Receive] = {}
+        self._exchanges: dict[VertexId, VertexId] = {}  # by origin
+        self._closed: frozenset[VertexId] = frozenset()  # entrances at which no further tuple comes
 
     @staticmethod
     def restore(number: int, store: Store, cache: ChunkCache | None = None) -> Bucket:
@@ -82,13 +81,8 @@ class Bucket:
         bucket._deploy(placement, facts)
         state, extra = bucket._saved.load(store)
         bucket.bounds, bucket.time = extra.bounds, extra.time
-        bucket.engine.bounds.update({name: bound for name, bound in extra.ends.items() if name in bucket.engine.bounds})
         bucket.engine.restore(state)
-        bucket.engine.guards.restore(extra.guards)
-        bucket.engine.shedders.restore(extra.shedders)
-        bucket.engine.restore_owed(extra.owed)
-        bucket.engine.turns = extra.turns
-        bucket.engine.desires.restore(extra.desires)
+        bucket.engine.resume(extra.engine)
         return bucket
 
     @property
@@ -97,61 +91,30 @@ class Bucket:
         return self._saved.version
 
     def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
-        """Do one micro-batch and save; returns what goes to the driver. `stage` may take pages of an end off our hands and return a note of where."""
+        """Process one micro-batch and save what changed; returns the rows for the driver.
+
+        `stage` may write the pages of an end to a file and return a note of the place instead.
+        """
         began = clock.perf_counter_ns()
-        ordered = sorted(rows, key=lambda row: (row.kind, row.part))
-        controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
-        self.engine.shedders.begin("bucket", self.number, version)
-        commands = self._command(controls)
-        self._advance_bounds(controls)
-        budget = next((control.budget for control in controls if control.budget is not None), None)
-        chooses = (
-            budget is not None or self.engine.scheduled is not None
-        )  # among all that has come, so all must be there first
-        for row in ordered:
-            if row.kind is Kind.PAGE and row.name in self.engine.operators:
-                self.engine.push(row.name, Page.decode(row.payload))
-                self.engine.desires.hurry(row.name)
-                if not chooses:
-                    self.engine.run()
-        for name, bound in self._reached(self.bounds):
-            self.engine.push(name, Punctuation(bound))
-        for name in self._closed & self._receives.keys():
-            self.engine.push(name, Punctuation(END))
-        left = self.engine.run(budget)
-        is_done = (
-            budget is None or self.engine.urgent or not self.engine.unread()[0]
-        )  # what must be quick is, whatever waits
-        asked = self._ask(controls, left) if is_done else 0
-        self._limited = budget is not None
+        inbox = Inbox.of(rows)
+        self.engine.begin(inbox.time, "bucket", self.number, version)
+        commands = inbox.commands()
+        self._command(commands)
+        self._advance(inbox)
+        asked = self._work(inbox)
         for command in commands:
             if isinstance(command, SendFeedback) and command.feedback.intent is Intent.DEMANDED:
-                self._tell(command)
+                self._feed_back(command)
         self._save(version, store, queries_changed=bool(commands) or self.version is None)
-        out = [row for row in ordered if row.kind is Kind.STAGED]
         results = self.engine.take_results()
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
-        for name, pages in results.items():
-            staged = stage(self.number, name, pages) if stage is not None else None
-            if staged is not None:
-                out.append(staged)
-            else:
-                out += [
-                    Row(self.number, Kind.RESULT, name, index, len(page), page.encode())
-                    for index, page in enumerate(pages)
-                ]
-        for name, pages in self.engine.take_partials().items():
-            out += [
-                Row(self.number, Kind.PARTIAL, name, index, len(page), page.encode())
-                for index, page in enumerate(pages)
-            ]
-        report = self._report(controls, asked, noticed, clock.perf_counter_ns() - began)
-        out.append(Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report)))
+        out = [*inbox.staged, *self._results(results, stage), *self._partials()]
+        report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
         self.restored = False
-        return out
+        return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
 
     def close(self) -> None:
-        """Let go of all state; operators and their parts refer to each other, so some stays until Python collects garbage."""
+        """Release all state; operators and their parts refer to each other, so some stays until Python collects garbage."""
         self._saved.close()
         self.engine.close()
 
@@ -160,15 +123,13 @@ class Bucket:
         """The size of the large chunks."""
         return self._saved.stored_bytes
 
-    def _command(self, controls: list[Control]) -> list[Command]:
-        """Take the commands of a micro-batch; what readers demand now is met at its end."""
-        commands = [decode_command(data) for control in controls for data in control.commands]
+    def _command(self, commands: Sequence[Command]) -> None:
+        """Apply the commands of a micro-batch; `run` meets demands at its end."""
         moved: dict[VertexId, VertexId] = {}
         for command in commands:
             before, self.running = self.running, self.running.after(command)
-            if not set(before.deferrals) <= set(
-                self.running.deferrals
-            ):  # what was put off is done before anything else changes
+            if not set(before.deferrals) <= set(self.running.deferrals):
+                # work that is deferred no longer is done before anything else changes
                 undeferred = msgspec.structs.replace(before, deferrals=self.running.deferrals)
                 self._deploy(placement_of(undeferred), facts_in(undeferred))
             if isinstance(command, StopQuery):
@@ -179,84 +140,90 @@ class Bucket:
         elif not all(isinstance(command, SendFeedback | UseRelays) for command in commands):
             self._shed()
             self._schedule()
-        # what others may share goes on for them; the stint that is to end has the same state for itself
+        # the vertices that others share go on for them; the stint that is to end starts from the same state
         self.engine.restore({new: state[old] for old, new in moved.items() if old in state})
         for command in commands:
-            if isinstance(command, SendFeedback) and command in self.running.feedback:  # what is ignored, is so by all
-                self._tell(command)
-        return commands
+            # feedback beyond the limit is not in force, so every bucket ignores the same
+            if isinstance(command, SendFeedback) and command in self.running.feedback:
+                self._feed_back(command)
 
-    def _tell(self, told: SendFeedback) -> None:
+    def _feed_back(self, command: SendFeedback) -> None:
+        """Give feedback on a query's output to the engine, and what follows from it to exchanges."""
         for query in self.running.queries:
-            if query.query == told.query and query.output in self.engine.operators:
-                self.engine.feedback(query.output, told.feedback)
-        if told.feedback.intent is Intent.ASSUMED and self._exchanges:
-            origins = {exchange_of(name): name for name in self._exchanges}
-            for origin, wanted in spread_in(self.running, facts_in(self.running)).unneeded:
-                if origin in origins:
-                    self.engine.feedback(origins[origin], Feedback(Intent.ASSUMED, wanted))
+            if query.query == command.query and self.engine.runs(query.output):
+                self.engine.feedback(query.output, command.feedback)
+        if command.feedback.intent is Intent.ASSUMED and self._exchanges:
+            for origin, pattern in spread_in(self.running, facts_in(self.running)).unneeded:
+                if origin in self._exchanges:
+                    self.engine.feedback(self._exchanges[origin], Feedback(Intent.ASSUMED, pattern))
 
     def _deploy(self, placement: Placement, facts: Mapping[VertexId, Facts]) -> None:
         """Run the queries in force, each by the strategy it was given."""
-        self.engine.guards.use_facts(facts)
-        self.engine.use(placement.keyed)
+        self.engine.use(placement.keyed, facts)
+        self._placement = placement
         self._schedule()
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
-        self._exchanges = {vertex.id for vertex in placement.keyed if isinstance(vertex.spec, Exchange)}
+        self._exchanges = {
+            origin: vertex.id
+            for vertex in placement.keyed
+            if isinstance(vertex.spec, Exchange) and (origin := exchange_of(vertex.id)) is not None
+        }
         self._closed = closed_in(self.running)
         received = {stream for spec in self._receives.values() for stream in spec.streams}
-        # an exchange that comes again, with a query that does, begins anew
+        # an exchange that is added again, with its query, starts from the beginning
         self.bounds = {
             stream: bound
             for stream, bound in self.bounds.items()
             if stream in received or not is_exchange_stream(stream)
         }
-        self._behind = {name: [] for name in self._receives}
-        for behind, sources in upstream_sources(placement.keyed).items():
-            for name in sources:
-                self._behind[name].append(behind)
-        strategies = {query: chosen.name for query, chosen in self.running.strategies.items()}
-        whole = strategies.pop(None, "dfs")
-        own: dict[VertexId, str] = {}
-        for query, strategy in strategies.items():
-            own |= dict.fromkeys(self.running.own(query), strategy)
-        self.engine.dispatch.use_strategies(whole, own)
-        cut: set[VertexId] = set()
-        for query, breaks in sorted(self.running.breaks.items(), key=lambda item: item[0] is not None):
-            vertices = self.running.own(query)
-            cut = cut | vertices if breaks.where == "everywhere" else cut - vertices
-        self.engine.dispatch.use_breaks(cut)
-        self.engine.guards.answer = REACHES[self.running.reach]
-        self._placement = placement
+        self.engine.use_strategies(*strategies_in(self.running), cut_in(self.running))
+        self.engine.use_responses(REACHES[self.running.reach])
         self._shed()
 
     def _shed(self) -> None:
-        """Drop what is to be dropped from now on."""
+        """Use the shedders in force."""
         self.engine.use_shedders(place_shedders(self._placement, shedders_in(self.running)).keyed)
 
     def _schedule(self) -> None:
-        """Let those run first whom the schedulers in force choose, by what executions are said to cost."""
-        self.engine.use_costs(self.running.costs)
-        self.engine.urgent = urgent_in(self.running)
+        """Use the schedulers in force, with the estimated costs of executions."""
+        self.engine.use_costs(self.running.costs, urgent_in(self.running))
         self.engine.use_schedulers(shares_of(self.running, self.engine.graph), fairness_of(self.running))
 
-    def _advance_bounds(self, controls: list[Control]) -> None:
-        for control in controls:
-            if control.time is not None:
-                self.time = self.engine.time = control.time
+    def _advance(self, inbox: Inbox) -> None:
+        """Take over the time of the micro-batch and the bounds of streams."""
+        self.time = self.time if inbox.time is None else inbox.time
+        for control in inbox.controls:
             for stream, bound in control.bounds.items():
                 self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
 
+    def _work(self, inbox: Inbox) -> int:
+        """Push pages and bounds through the engine, as far as the budget allows; returns how many bounds were asked for."""
+        # schedulers and a budget choose among all the input, so it must be there first
+        at_once = inbox.budget is None and not self.engine.is_scheduled
+        for row in inbox.pages:
+            if row.name in self._receives:
+                self.engine.push(row.name, Page.decode(row.payload))
+                if at_once:
+                    self.engine.run()
+        for name, bound in self._reached(self.bounds):
+            self.engine.push(name, Punctuation(bound))
+        for name in self._receives:
+            if name in self._closed:
+                self.engine.push(name, Punctuation(END))
+        rest = self.engine.run(inbox.budget)
+        # urgent vertices have finished whatever the budget, so they may ask although others have a backlog
+        is_done = inbox.budget is None or self.engine.urgent or not self.engine.backlog().tuples
+        return self._ask(inbox.clocks(), rest) if is_done else 0
+
     def _reached(self, bounds: Mapping[str, int]) -> Iterator[tuple[VertexId, int]]:
-        """How far each Receive has come if its streams have come to these bounds."""
+        """Yield the bound of each Receive, given those of streams."""
         for name, spec in self._receives.items():
             bound = min((bounds.get(stream, BEGIN) for stream in spec.streams), default=BEGIN)
             if bound > BEGIN:
                 yield name, bound
 
-    def _ask(self, controls: list[Control], budget: float | None) -> int:
-        """Where tuples are held, ask the streams that are silent how far the clock has brought them; returns how many said something new."""
-        clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
+    def _ask(self, clocks: Mapping[str, int], budget: float | None) -> int:
+        """Where tuples are held back, use the bounds that silent streams have by the clock; returns how many were new."""
         if not clocks:
             return 0
         before = self.engine.asked
@@ -266,20 +233,32 @@ class Bucket:
         }
         self._ets.bounds = dict(self._reached(reached))
         for name in self._ets.bounds:
-            if any(self._waits_for_time(behind) for behind in self._behind[name]):
+            if self.engine.waits_for_time(name):
                 self.engine.ask(name)
         self.engine.run(budget)
         self._ets.bounds = {}  # the tuples of the next micro-batch come first
         return self.engine.asked - before
 
-    def _waits_for_time(self, vertex: VertexId) -> bool:
-        """Whether a vertex holds tuples, or those behind an exchange may: they hear of time through it alone."""
-        return (
-            vertex in self._exchanges or self.engine.operators[vertex].held() > 0 or self.engine.network.blocked(vertex)
-        )
+    def _results(self, results: Mapping[VertexId, Sequence[Page]], stage: Stage | None) -> Iterator[Row]:
+        """Yield the results of each end, or a note of where they are staged."""
+        for name, pages in results.items():
+            staged = stage(self.number, name, pages) if stage is not None else None
+            if staged is not None:
+                yield staged
+            else:
+                yield from self._rows(Kind.RESULT, name, pages)
+
+    def _partials(self) -> Iterator[Row]:
+        """Yield the results that readers demanded before they are final."""
+        for name, pages in self.engine.take_partials().items():
+            yield from self._rows(Kind.PARTIAL, name, pages)
+
+    def _rows(self, kind: Kind, name: VertexId, pages: Sequence[Page]) -> Iterator[Row]:
+        for index, page in enumerate(pages):
+            yield Row(self.number, kind, name, index, len(page), page.encode())
 
     def _waits(self) -> list[Wait]:
-        """What waits for time: for each set of streams the least bound that would let something go on."""
+        """Return what waits for time: for each set of streams the least bound that would release something."""
         least: dict[tuple[str, ...], int] = {}
         for sources, bound in self.engine.waits():
             streams = tuple(sorted({stream for name in sources for stream in self._receives[name].streams}))
@@ -290,14 +269,13 @@ class Bucket:
             if query.stint is not None and query.stint.end < END
         ]
 
-    def _come(self, controls: list[Control]) -> dict[str, int]:
-        """How far the streams have come, for queries that stop at a time; one that never had a tuple has come as far as the clock."""
+    def _timed_streams(self, clocks: Mapping[str, int]) -> dict[str, int]:
+        """Return the bounds of the streams of queries that stop at a time; a stream without tuples goes by the clock."""
         timed = [
             query
             for query in self.running.known
             if query.activation.schedule is not None or (query.stint is not None and query.stint.end < END)
         ]
-        clocks = {stream: bound for control in controls for stream, bound in control.clocks.items()}
         return {
             stream.name: max(self.bounds.get(stream.name, self.time - stream.skew), clocks.get(stream.name, BEGIN))
             for query in timed
@@ -305,48 +283,42 @@ class Bucket:
         }
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
-        ends = {name: bound for name in self.engine.ends if (bound := self.engine.bounds[name]) > BEGIN}
-        engine = self.engine
-        kept = engine.shedders.remembered(), dict(engine.owed), engine.turns, engine.desires.in_force()
-        extra = Extra(self.bounds, self.time, ends, engine.guards.in_force(), *kept)
+        extra = Extra(bounds=self.bounds, time=self.time, engine=self.engine.remembered())
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
         self._saved.save(version, store, self.engine.state(), extra, others)
 
-    def _report(self, controls: list[Control], asked: int, noticed: list[VertexId], busy_ns: int) -> Report:
-        vertices = self.engine.observe()
-        sizes = self._saved.sizes()
-        unread, waiting = self.engine.unread() if self._limited else (0, {})
-        for name, seen in vertices.items():
-            seen.state_bytes = sizes.get(name, 0)
+    def _report(self, inbox: Inbox, asked: int, noticed: list[VertexId], busy_ns: int) -> Report:
+        """Return what the driver must know of this micro-batch, and pass on what the ingest tasks counted."""
+        observed, sizes = self.engine.observe(), self._saved.sizes()
+        backlog = self.engine.backlog() if inbox.budget is not None else NO_BACKLOG
+        for name, statistics in observed.vertices.items():
+            statistics.state_bytes = sizes.get(name, 0)
+        controls = inbox.controls
         return Report(
             bucket=self.number,
             time=self.time,
-            arrived={name: came for control in controls for name, came in control.arrived.items()},
-            bounds={name: self.engine.bounds[name] for name in self.engine.ends},
-            vertices=vertices,
+            arrived=inbox.arrived(),
+            bounds=observed.bounds,
+            vertices=observed.vertices,
             streams=[control.streams for control in controls if control.streams is not None],
             ingest=[control.ingest for control in controls if control.ingest is not None],
             waits=self._waits(),
             asked=asked,
-            guards=[_seen(guard) for guard in self.engine.guards.in_force()],
-            ended=[_seen(guard) for guard in self.engine.guards.take_ended()],
+            guards=list(map(_guard_seen, observed.guards)),
+            ended=list(map(_guard_seen, observed.ended)),
             screened=[control.guards for control in controls if control.guards is not None],
-            purged=self.engine.guards.take_purged(),
+            purged=observed.purged,
             noticed=noticed,
-            reached=self._come(controls),
-            relays=[
-                Relay(guard.reader, guard.port, guard.pattern, guard.until)
-                for guard in self.engine.guards.in_force()
-                if guard.kind == "group"
-            ],
+            reached=self._timed_streams(inbox.clocks()),
+            relays=_relays(observed.guards),
             state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
             ingest_ns=[control.busy_ns for control in controls if control.busy_ns],
-            shed=[*self.engine.shedders.take_counts(), *(seen for control in controls for seen in control.shed or ())],
-            unread=unread,
-            waiting=waiting,
+            shed=[*observed.shed, *(shed for control in controls for shed in control.shed or ())],
+            unread=backlog.tuples,
+            waiting=backlog.since,
         )
 
 
@@ -358,7 +330,7 @@ def _graph_stays(command: Command) -> bool:
 
 
 def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId, VertexId]:
-    """Which vertices go on under another name in a stint that was shared and is now to end."""
+    """Return which vertices go on under another name in a stint that was shared and is now to end."""
     old = next(
         (query for query in before.queries if (query.query, query.number) == (command.query, command.number)), None
     )
@@ -370,12 +342,17 @@ def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId
     return {} if old is None or new is None else counterparts(old.graph, new.graph)
 
 
-def _seen(guard: Guard) -> GuardSeen:
+def _guard_seen(guard: Guard) -> GuardSeen:
     return GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved)
+
+
+def _relays(guards: Iterable[Guard]) -> list[Relay]:
+    """Return what the operators of this bucket found that they do not need."""
+    return [Relay(guard.reader, guard.port, guard.pattern, guard.until) for guard in guards if guard.kind == "group"]
 
 
 @lru_cache(maxsize=4)
 def _known(queries: bytes) -> tuple[Running, Placement, dict[VertexId, Facts]]:
-    """Saved queries, where they run and what is known of them; a worker restores buckets of the same deployment again and again."""
+    """Return the saved queries, their placement and the facts about them; a worker restores many buckets of one deployment."""
     running = _running.decode(queries)
     return running, placement_of(running), facts_in(running)

@@ -21,6 +21,7 @@ from headrace.commands.running_graph import closed_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
 from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
 from headrace.engine.engine import Engine
+from headrace.engine.observed import Observed
 from headrace.engine.shedding.shedders import Shedders, ShedSeen
 from headrace.engine.statistics import StreamStatistics
 from headrace.graph.graph import Graph, Vertex
@@ -127,7 +128,8 @@ class Ingest:
                 if seen.oldest is not None:
                     seen.punctual = seen.oldest >= work.since - stream.skew
         yield from outbox.flush()
-        base, counted, shed = task.base, self.engine.observe(), self._shed()
+        base, observed = task.base, self.engine.observe()
+        shed, guards = self._shed(observed), None if self.screen is None else self.screen.report(observed)
         for index, bucket in enumerate(self.buckets):
             first = index == 0
             told = Control(
@@ -136,18 +138,18 @@ class Ingest:
                 base.clocks if base else {},
                 base.commands if base else [],
                 counts if first else None,
-                counted if first else None,
+                observed.vertices if first else None,
                 base.budget if base else None,
-                self.screen.report() if first and self.screen is not None else None,
+                guards if first else None,
                 arrived=base.arrived if base else {},
                 busy_ns=clock.perf_counter_ns() - began if first else 0,
                 shed=shed if first else None,
             )
             yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
 
-    def _shed(self) -> list[ShedSeen] | None:
+    def _shed(self, observed: Observed) -> list[ShedSeen] | None:
         """What was dropped on arcs and on routes, the latter by the arc behind the cut."""
-        counts = [*self.engine.shedders.take_counts()]
+        counts = [*observed.shed]
         for seen in self.shedders.take_counts():
             setting = self.shedders.settings[seen.reader, seen.port]
             counts.append(ShedSeen(setting.reader, setting.port, seen.seen, seen.dropped))

@@ -9,6 +9,7 @@ from headrace.commands.running_graph import facts_in, spread_in
 from headrace.engine.bounds.wakeup import upstream_sources
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import guards_of
+from headrace.engine.observed import Observed
 from headrace.model.time import BEGIN
 from headrace.operators.specs import Scan
 from headrace.worker.wire import GuardSeen
@@ -34,13 +35,10 @@ class Screen:
             bound = min((floors.get(stream, BEGIN) for stream in self._streams[guards.origin(arc)]), default=BEGIN)
             guards.expire(arc, bound)
 
-    def report(self) -> list[GuardSeen]:
-        """What each guard dropped since the last report."""
+    def report(self, observed: Observed) -> list[GuardSeen]:
+        """Return what each guard dropped since the last report."""
         seen = []
-        for guards, ended in (
-            (self._engine.guards.in_force(), False),
-            (self._engine.guards.take_ended(), True),
-        ):
+        for guards, ended in ((observed.guards, False), (observed.ended, True)):
             for guard in guards:
                 seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved, ended))
                 guard.saved = 0

@@ -12,10 +12,7 @@ import msgspec
 import polars as pl
 from msgspec import Struct
 
-from headrace.engine.feedback.desires import Desire
-from headrace.engine.feedback.guards import Guard
-from headrace.engine.scheduling.master import Turns
-from headrace.engine.shedding.shedders import Remembered
+from headrace.engine.remembered import Remembered
 from headrace.graph.graph import VertexId
 from headrace.operators.operator import State
 from headrace.worker.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
@@ -40,20 +37,12 @@ class Store(Protocol):
         ...
 
 
-class Extra(Struct):
-    """What is saved of a bucket besides its operators' state.
+class Extra(Struct, frozen=True, kw_only=True):
+    """What is saved of a bucket besides its operators' state."""
 
-    `bounds` are those of streams, `ends` what the ends of the graph have promised: operators do not promise again what they did before.
-    """
-
-    bounds: dict[str, int]
+    bounds: dict[str, int]  # of streams
     time: int
-    ends: dict[str, int]
-    guards: list[Guard]
-    shedders: list[Remembered] = []
-    owed: dict[str, int] = {}  # promises of merging operators that follow what is on its way
-    turns: Turns = Turns()
-    desires: list[Desire] = []
+    engine: Remembered
 
 
 class Manifest(Struct):

@@ -53,9 +53,9 @@ class Desires:
 
     def hurry(self, source: VertexId) -> None:
         """Let desired tuples that wait behind a source overtake the others, where order is free."""
-        desired = [
-            feedback.pattern for feedback in self._guards.relayed.get(source, ()) if feedback.intent is Intent.DESIRED
-        ]
+        if source not in self._guards.relayed:
+            return
+        desired = [feedback.pattern for feedback in self._guards.relayed[source] if feedback.intent is Intent.DESIRED]
         if desired:
             arcs = arcs_of(self._graph, source, self._taps)
             move_forward(self._graph, self._network, [(arc, pattern) for pattern in desired for arc in arcs])

@@ -33,8 +33,8 @@ class ShedSeen(Struct, frozen=True, array_like=True):
     dropped: int
 
 
-class Remembered(Struct, frozen=True, array_like=True):
-    """What the shedder of an arc must know to go on."""
+class ShedderMemory(Struct, frozen=True, array_like=True):
+    """The memory of the shedder of an arc."""
 
     reader: str
     port: int
@@ -108,20 +108,20 @@ class Shedders:
         counts, self._counts = self._counts, {}
         return [ShedSeen(*arc, *count) for arc, count in counts.items()]
 
-    def remembered(self) -> list[Remembered]:
+    def remembered(self) -> list[ShedderMemory]:
         """What must survive a restart."""
         return [
-            Remembered(*arc, shedder.memory())
+            ShedderMemory(*arc, shedder.memory())
             for arc, shedder in self._shedders.items()
             if isinstance(shedder, SemanticShedder)
         ]
 
-    def restore(self, remembered: Iterable[Remembered]) -> None:
+    def restore(self, remembered: Iterable[ShedderMemory]) -> None:
         """Go on with what was remembered."""
-        for one in remembered:
-            setting = self.settings.get((one.reader, one.port))
+        for kept in remembered:
+            setting = self.settings.get((kept.reader, kept.port))
             if setting is not None and setting.shedding.attribute is not None:
-                self._shedders[one.reader, one.port] = SemanticShedder(setting.shedding, setting.share, one.memory)
+                self._shedders[kept.reader, kept.port] = SemanticShedder(setting.shedding, setting.share, kept.memory)
 
     def _drawn(self, arc: Arc) -> np.random.Generator:
         found = self._draws.get(arc)

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from headrace.engine.engine import Engine
-from headrace.engine.feedback.desires import Desire
 from headrace.engine.feedback.guards import MAX_GUARDS, Guard, guards_of
+from headrace.engine.remembered import Remembered
 from headrace.graph.feedback import facts_of, spread, spread_all, stamped, supportable, tap_of
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import place
@@ -340,13 +340,11 @@ def test_what_is_wanted_first_survives_a_restart_and_another_graph() -> None:
     engine.feedback("out", assumed((G, equal(9))))
     engine.feedback("out", Feedback(Intent.DESIRED, pattern((G, equal(2)))))
     again = Engine(graph)
-    again.guards.restore(engine.guards.in_force())
-    again.desires.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.desires.in_force()), type=list[Desire]))
+    again.resume(msgspec.msgpack.decode(msgspec.msgpack.encode(engine.remembered()), type=Remembered))
     again.use(Graph((*graph.vertices, Vertex("d", specs.Distinct((G,), 5), ("u",)), out("d", "other"))))
     again.use(graph)
     assert again.guards.relayed == engine.guards.relayed
     again.push("s", page((1, 0, 1), (2, 0, 2), (9, 0, 2)))
-    again.desires.hurry("s")
     assert results(again) == [(2, 0), (1, 0)]
 
 

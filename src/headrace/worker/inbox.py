@@ -1,0 +1,48 @@
+"""The rows that a bucket receives in a micro-batch, by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headrace.commands.command import Command, decode_command
+from headrace.worker.wire import Control, Kind, Row, decode_control
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """What the ingest tasks of a micro-batch sent to a bucket: a control each, pages, and notes of staged results."""
+
+    controls: Sequence[Control]
+    pages: Sequence[Row]
+    staged: Sequence[Row]
+
+    @staticmethod
+    def of(rows: Iterable[Row]) -> Inbox:
+        """Sort rows by kind, those of a kind by the task that sent them."""
+        ordered = sorted(rows, key=lambda row: (row.kind, row.part))
+        controls = [decode_control(row.payload) for row in ordered if row.kind is Kind.CONTROL]
+        pages = [row for row in ordered if row.kind is Kind.PAGE]
+        return Inbox(controls, pages, [row for row in ordered if row.kind is Kind.STAGED])
+
+    @property
+    def time(self) -> int | None:
+        """The time of the micro-batch; None if the first task says nothing of it."""
+        return next((control.time for control in self.controls if control.time is not None), None)
+
+    @property
+    def budget(self) -> int | None:
+        """Nanoseconds of estimated service that the bucket may spend; None: no limit."""
+        return next((control.budget for control in self.controls if control.budget is not None), None)
+
+    def commands(self) -> list[Command]:
+        """Return the commands that take effect with this micro-batch."""
+        return [decode_command(data) for control in self.controls for data in control.commands]
+
+    def clocks(self) -> dict[str, int]:
+        """Return the bounds that silent streams have reached by the clock."""
+        return {stream: bound for control in self.controls for stream, bound in control.clocks.items()}
+
+    def arrived(self) -> dict[str, int]:
+        """Return when the oldest tuple of each stream can have come."""
+        return {stream: time for control in self.controls for stream, time in control.arrived.items()}
