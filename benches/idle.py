@@ -6,6 +6,7 @@ is the usual advice. And what does a deployment cost in which nothing happens?
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from benches.parts import flink, resting
@@ -26,7 +27,7 @@ def main(quick: bool = False) -> dict[str, Any]:
         "notes": [],
     }
     has_flink = flink.find_python() is not None
-    start = flink.start if has_flink else None
+    start: Callable[..., Any] | None = flink.start if has_flink else None
     watch(punctual(2.0), 20.0)  # counts for nothing: the JVM compiles what ours and Spark's run; Flink has its own
     for case in CASES:
         _add(watch(case, 60.0 if quick else 120.0, start), figures)

@@ -148,7 +148,7 @@ def _figures(states: list[list[float]], batch_ms: list[float], watch: Watch, *, 
         statistics.median(batch_ms[-quarter - 3 : -3] or batch_ms),
     )
     state, largest = max(map(sum, states)), max(max(each, default=0.0) for each in states)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"case": "state", "ours": state, "peers": {}, "unit": "MB"},
         {
             "case": "state of the largest bucket",

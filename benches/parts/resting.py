@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +90,17 @@ def _folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def _is_past(batches: Callable[[], int], before: int) -> bool:
+    return batches() > before
+
+
 def _measure(root: Path, batches: Callable[[], int], seconds: float) -> Rest:
     """Let some tuples through, so that all that starts has started, and then nothing."""
     for number in range(3):
         before = batches()
         for name in _STREAMS:
             put(root / name, str(number), time.time())
-        until(lambda before=before: batches() > before)
+        until(partial(_is_past, batches, before))
     return _watch(batches, seconds)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.errors import SinkFault, SourceFault
 from headrace.session import Session
-from headrace.testing.watching import until
+from headrace.testing.watching import local_host, until
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 BEGIN_MS = int(START.replace(tzinfo=dt.UTC).timestamp() * 1000)
@@ -120,7 +120,7 @@ def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp
     with Session(tmp_path / "checkpoint", host="local", limit=300) as session:
         session.execute(statements(topics.address, "whole", tmp_path / "out", sink, another))
         session.execute("CREATE QUERY wrong AS SELECT * FROM probes.bad INTO MEMORY")
-        while session.deployment.step():
+        while local_host(session).step():
             pass
         topics.grow("whole", 6)
         topics.send("whole", readings(30, 40))
@@ -183,7 +183,7 @@ def test_a_topic_that_is_not_there_is_a_fault_with_a_hint(topics, tmp_path):
     with Session(tmp_path / "checkpoint", host="local") as session:
         session.execute(statements(topics.address, "nowhere", tmp_path / "out"))
         with pytest.raises(SourceFault, match="there is no topic 'nowhere'"):
-            session.deployment.step()
+            local_host(session).step()
 
 
 def test_a_broker_that_does_not_answer_is_a_fault_in_bounded_time(tmp_path):
@@ -192,7 +192,7 @@ def test_a_broker_that_does_not_answer_is_a_fault_in_bounded_time(tmp_path):
         session.execute("""CREATE STREAM s (n INT) FROM KAFKA (bootstrap '127.0.0.1:1', topic 't', format 'json', timeout '500 ms');
             CREATE QUERY q AS SELECT n FROM s INTO MEMORY""")
         with pytest.raises(SourceFault, match=r"topic 't' at 127\.0\.0\.1:1") as caught:
-            session.deployment.step()
+            local_host(session).step()
         assert "is a broker running there" in str(caught.value.hint)
 
 

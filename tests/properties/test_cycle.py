@@ -157,9 +157,9 @@ def test_any_selection_gives_the_same_tuples_in_order(
     assert not (engine.network.ready if mode != "literal" else [name for name in inner if engine.network.queued(name)])
     found = engine.take_results()
     wanted = expected(graph, histories)
-    for end, rows in wanted.items():
+    for end, counts in wanted.items():
         came = [row for page in found.get(end, []) for row in page.rows.select(TS, "x").rows()]
         assert [ts for ts, _ in came] == sorted(ts for ts, _ in came)
-        assert Counter(came) == rows
+        assert Counter(came) == counts
     if ets is None:
         assert all(engine.bounds[end] == END for end in wanted)

@@ -269,10 +269,10 @@ def check(
     until = END if ends_by_itself(event) else UNTIL
     found = results(spec, script(tuples, ports), until, restart=len(tuples))
     expected: Counter[Any] = Counter()
-    for key in {row[2] for row in tuples} if keyed else {0}:
-        if key is None:
+    for value in {row[2] for row in tuples} if keyed else {0}:
+        if value is None:
             continue  # NULL equals nothing
-        mine = {part.name: rows_of(tuples, part.port, key if keyed else None) for part in primitives(event)}
+        mine = {part.name: rows_of(tuples, part.port, value if keyed else None) for part in primitives(event)}
         every = detections(event, context, mine, terms, until=until)
         expected += Counter(visible(one, names) for one in every)
     assert found == expected

@@ -39,7 +39,7 @@ SIDES = {
     "r": Domain(Schema.of(k=Type.INT, r=Type.INT), ((0, 0), (0, 1), (1, 1))),
 }
 A, B, LAST = Primitive("a", 0), Primitive("b", 1), Primitive("c", 0)
-EVENTS = {
+EVENTS: dict[str, Event] = {
     "sequence": Sequence(A, B),
     "sequence within": Within(Sequence(A, B), 2),
     "and": And(A, B),

@@ -122,8 +122,8 @@ def test_a_named_event_within_another_is_what_it_is_written_out_and_what_the_ora
         name: [Row(at * SECOND, {"at": at * SECOND, "k": k, f"{name}v": v}) for at, k, v in rows[name]]
         for name in "abc"
     }
-    for plan, found, same in zip(plans, named, written, strict=True):
-        actual = as_multiset(Row(0, {name: _micros(value) for name, value in row.items()}) for row in found)
+    for plan, delivered, same in zip(plans, named, written, strict=True):
+        actual = as_multiset(Row(0, {name: _micros(value) for name, value in row.items()}) for row in delivered)
         assert actual
         assert actual == as_multiset(Row(0, {name: _micros(value) for name, value in row.items()}) for row in same)
         assert actual == as_multiset(Row(0, row.values) for row in answer(plan, streams))

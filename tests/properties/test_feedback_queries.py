@@ -40,8 +40,10 @@ from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, str
 from headrace.testing.streams import page
 
 CATALOG = Catalog()
-for definition in (*STREAMS, *TABLES):
-    CATALOG.add(definition)
+for stream in STREAMS:
+    CATALOG.add(stream)
+for table in TABLES:
+    CATALOG.add(table)
 STORED = {
     table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES
 }

@@ -16,7 +16,8 @@ from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.schema import Field
 from headrace.model.time import DAY
 from headrace.model.types import Type
-from headrace.operators.expressions.evaluate import KERNELS, evaluate
+from headrace.operators.expressions.evaluate import evaluate
+from headrace.operators.expressions.kernels import KERNELS
 from headrace.testing.oracle.expressions import value_of
 from headrace.testing.oracle.functions import SCALARS
 from headrace.testing.oracle.values import plain_value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
@@ -49,7 +50,8 @@ VALUES = {
     Type.BOOLEAN: st.none() | st.booleans(),
 }
 
-CONSTANTS = {
+KINDS: tuple[JoinKind, ...] = ("inner", "left", "right", "full")
+CONSTANTS: dict[Type, st.SearchStrategy[Any]] = {
     Type.INT: st.integers(0, 1),
     Type.BIGINT: st.integers(0, 4),
     Type.STRING: st.sampled_from(["x", "y "]),
@@ -262,15 +264,14 @@ def _joins(draw: st.DrawFn, left: Node, right: Node, fresh: Iterator[str], kind:
     types = sorted(
         {field.type for field in left.schema} & {field.type for field in right.schema}, key=lambda type_: type_.value
     )
-    keys = ()
+    keys: tuple[tuple[Column, Column], ...] = ()
     if types and draw(st.integers(0, 2)) == 0:
         type_ = draw(st.sampled_from(types))
         keys = ((_column(draw, left, type_), _column(draw, right, type_)),)
-    extents = tuple(draw(_extents(side)) for side in (left, right))
+    drawn = draw(st.sampled_from(KINDS)) if kind is None else kind
+    extents = draw(_extents(left)), draw(_extents(right))
     names = tuple(next(fresh) for _ in right.schema)
-    bare = Join(
-        left, right, kind or draw(st.sampled_from(["inner", "left", "right", "full"])), keys, None, *extents, names
-    )
+    bare = Join(left, right, drawn, keys, None, extents[0], extents[1], names)
     return replace(bare, residual=draw(st.none() | st.none() | conditions(bare.schema)))
 
 
@@ -306,7 +307,7 @@ def histories(draw: st.DrawFn, schema: Schema) -> list[Row]:
     ]
 
 
-TABLE_ROWS = [{"k": 0, "v": "x"}, {"k": 1, "v": None}, {"k": 1, "v": "y "}]
+TABLE_ROWS: list[dict[str, Any]] = [{"k": 0, "v": "x"}, {"k": 1, "v": None}, {"k": 1, "v": "y "}]
 
 
 def assert_every_step_answers_alike(plan: Node, s: list[Row], t: list[Row]) -> None:

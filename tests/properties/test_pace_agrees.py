@@ -67,7 +67,7 @@ def run(plan: Node, arrived) -> Counter[tuple[object, ...]]:
     scans = {vertex.id: vertex.spec for vertex in graph if isinstance(vertex.spec, Scan)}
     histories = rows_of(arrived)
     for _, name, row in sorted(
-        ((row.seq, name, row) for name, rows in histories.items() for row in rows), key=lambda entry: entry[0]
+        ((row.seq, name, row) for name, rows in histories.items() for row in rows), key=lambda entry: entry[0] or 0
     ):
         frame = pl.DataFrame(
             [{**row.values, TS: row.ts}],

@@ -52,7 +52,8 @@ def test_strategies_agree_with_the_oracle(data, text, histories, size, strategy)
     for stream in STREAMS:
         rows = histories[stream.name]
         pages = [page(stream.schema, rows[start : start + size]) for start in range(0, len(rows), size)]
-        for element in (*pages, Punctuation(END)):
+        elements: list[Element] = [*pages, Punctuation(END)]
+        for element in elements:
             for vertex in graph:
                 if isinstance(vertex.spec, Scan) and vertex.spec.stream == stream.name:
                     engine.push(vertex.id, narrowed(element, vertex.spec))

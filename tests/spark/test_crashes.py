@@ -16,6 +16,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_stream
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateQuery, CreateStream
+from headrace.model.schema import Schema
 from headrace.plan.binding.binder import bind
 from headrace.testing.oracle.oracle import Row, answer
 from headrace.testing.oracle.rows import rounded
@@ -72,7 +73,7 @@ def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
     answers = {}
     for statement in parse(script):
         if isinstance(statement, CreateStream):
-            stream = define_stream(statement, statement.columns)
+            stream = define_stream(statement, statement.columns or Schema(()))
             catalog.add(stream)
             rows = plain(frames[stream.name].to_dicts())
             histories[stream.name] = [Row(row["at"], row) for row in rows]

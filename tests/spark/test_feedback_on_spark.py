@@ -1,6 +1,7 @@
 """Feedback from outside to a deployment on Spark, through the command log to buckets, ingest and source readers, and over a restart."""
 
 import datetime as dt
+from functools import partial
 
 import polars as pl
 import pytest
@@ -68,6 +69,10 @@ def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_pa
     assert results.filter(pl.col("segment") == 3)["n"].to_list() == [10] * 12, "what is needed is whole, each once"
 
 
+def is_past(session, batch):
+    return session.statistics().batch > batch
+
+
 def test_guards_of_hundreds_of_assumptions_do_not_add_up(spark, tmp_path):
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute("""
@@ -82,7 +87,7 @@ def test_guards_of_hundreds_of_assumptions_do_not_add_up(spark, tmp_path):
             if number % 8 == 7:  # the others come together
                 before = session.statistics().batch
                 session.push("detectors", rows)
-                until(lambda seen=before: session.statistics().batch > seen)
+                until(partial(is_past, session, before))
                 most = max(most, sum(row[2] != "ended" for row in session.execute("SHOW FEEDBACK")[0].rows))
             else:
                 session.push("detectors", rows)

@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import time
+from functools import partial
 
 import polars as pl
 import pytest
@@ -27,6 +28,10 @@ def bids(first, count):
 def read(session, stream="bids"):
     counts = session.statistics().streams.get(stream)
     return counts.tuples if counts else 0
+
+
+def has_read(session, count):
+    return read(session) == count
 
 
 def vertices(session, kind):
@@ -79,7 +84,7 @@ def test_switching_the_strategy_of_a_running_deployment_loses_no_rows(spark, tmp
             session.execute(
                 f"ALTER SYSTEM SET ets = '{ets}'; ALTER QUERY counts SET breaks = '{'none' if number % 2 else 'everywhere'}'"
             )
-            until(lambda number=number: read(session) == (number + 1) * 15)
+            until(partial(has_read, session, (number + 1) * 15))
         session.drain(60)
         counted = sorted((row["window_end"], row["auction"], row["n"]) for row in session.results("counts"))
         assert counted == [(START + dt.timedelta(seconds=10 * (w + 1)), a, n) for w in range(6) for a, n in _thirds(w)]

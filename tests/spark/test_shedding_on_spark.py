@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -101,10 +102,13 @@ def test_killed_at_random_moments_it_tells_of_each_loss_once(tmp_path):
     def committed():
         return len(list((checkpoint / "spark" / "commits").glob("[0-9]*")))
 
+    def has_ended_or_committed(process, batches):
+        return process.poll() is not None or committed() >= batches
+
     for _ in range(2):
         process, wanted = start(), committed() + chance.randint(2, 4)
         try:
-            until(lambda process=process, wanted=wanted: process.poll() is not None or committed() >= wanted, 120)
+            until(partial(has_ended_or_committed, process, wanted), 120)
             time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
         finally:
             os.killpg(process.pid, signal.SIGKILL)

@@ -60,14 +60,15 @@ class ScriptedSource:
         share = max(1, -(-(last - first) // max(1, parallel)))
         return [[cut, min(cut + share, last)] for cut in range(first, last, share)]
 
-    def read(self, split: Split) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
         first, last = split
         for position, left in self._failures.items():
             if first <= position < last and left:
                 self._failures[position] = left - 1
                 raise SourceFault(f"record {position} cannot be read", hint="the script says so")
         held = self._rows[first:last]
-        rows = pl.DataFrame([column(field, [row.get(field.name) for row in held]) for field in self._schema])
+        fields = [field for field in self._schema if columns is None or field.name in columns]
+        rows = pl.DataFrame([column(field, [row.get(field.name) for row in held]) for field in fields])
         yield Chunk(rows, pl.Series("seq", range(first, last), dtype=pl.Int64))
 
     def finished(self, offset: Offset) -> bool:

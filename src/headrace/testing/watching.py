@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 
 
@@ -30,6 +31,12 @@ def until(
         else:
             assert not session.wait(0.05), "the session has ended"
     return number
+
+
+def local_host(session: Session) -> LocalDeployment:
+    """Return the deployment of a session that runs in this process, whose micro-batches a test runs by hand."""
+    assert isinstance(session.deployment, LocalDeployment)
+    return session.deployment
 
 
 def delivered(folder: Path) -> pl.DataFrame:

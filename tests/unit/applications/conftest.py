@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,8 @@ def postgres() -> Iterator[str]:
 @contextmanager
 def _running(folder: Path) -> Iterator[str]:
     """A new server on loopback that keeps everything in a folder."""
-    programs, cluster, log, account = SERVER / "bin", folder / "cluster", folder / "log", {}
+    programs, cluster, log = SERVER / "bin", folder / "cluster", folder / "log"
+    account: dict[str, Any] = {}
     password = folder / "password"  # others on this machine reach the port too
     password.write_text(secrets.token_hex(16))
     if os.geteuid() == 0:  # PostgreSQL refuses to be root, and nobody else may be able to enter the checkout

@@ -23,7 +23,7 @@ def invoke(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
 
 
 @pytest.fixture
-def write(tmp_path: Path):  # type: ignore[no-untyped-def]
+def write(tmp_path: Path):
     def write_file(text: str) -> str:
         file = tmp_path / "queries.sql"
         file.write_text(text)
@@ -54,7 +54,7 @@ def test_the_version_is_told() -> None:
 
 
 @pytest.mark.parametrize("command", [("run",), ("explain",)])
-def test_bad_sql_ends_with_code_2_and_a_caret(command: tuple[str, ...], write) -> None:  # type: ignore[no-untyped-def]
+def test_bad_sql_ends_with_code_2_and_a_caret(command: tuple[str, ...], write) -> None:
     code, output = invoke(*command, write(STREAM + "CREATE QUERY x AS SELEKT item FROM bids;\n"))
     assert code == 2
     assert "SyntaxFault" in output
@@ -75,26 +75,26 @@ def test_explain_wants_a_file_or_a_query() -> None:
     assert "-e" in output
 
 
-def test_explain_shows_each_query_as_text(write) -> None:  # type: ignore[no-untyped-def]
+def test_explain_shows_each_query_as_text(write) -> None:
     code, output = invoke("explain", write(STREAM + QUERY))
     assert code == 0, output
     assert "dear" in output
     assert "bids" in output
 
 
-def test_explain_shows_each_query_as_json(write) -> None:  # type: ignore[no-untyped-def]
+def test_explain_shows_each_query_as_json(write) -> None:
     code, output = invoke("explain", write(STREAM + QUERY), "--json")
     assert code == 0, output
     assert list(json.loads(output)) == ["dear"]
 
 
-def test_explain_takes_a_query_over_the_streams_of_a_file(write) -> None:  # type: ignore[no-untyped-def]
+def test_explain_takes_a_query_over_the_streams_of_a_file(write) -> None:
     code, output = invoke("explain", write(STREAM + QUERY), "-e", "SELECT item FROM bids", "--json")
     assert code == 0, output
     assert list(json.loads(output)) == ["query"]
 
 
-def test_an_unknown_column_is_pointed_at_in_the_file(write) -> None:  # type: ignore[no-untyped-def]
+def test_an_unknown_column_is_pointed_at_in_the_file(write) -> None:
     code, output = invoke("explain", write(STREAM + "CREATE QUERY x AS SELECT colour FROM bids INTO MEMORY;\n"))
     assert code == 2
     assert "2 | CREATE QUERY x AS SELECT colour FROM bids INTO MEMORY;" in output
@@ -206,7 +206,7 @@ def test_a_file_runs_once_on_the_local_host(tmp_path: Path) -> None:
     assert rows == ["1", "1"]
 
 
-def test_a_file_without_queries_says_so(write) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_without_queries_says_so(write) -> None:
     code, output = invoke("run", write(STREAM), "--host", "local")
     assert code == 0
     assert "no query to run" in output

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headrace.applications.application import Check
+from headrace.applications.application import Application, Check
 from headrace.applications.table import APPLICATIONS
 from headrace.cli import example
 from headrace.cli.main import app
@@ -55,7 +55,7 @@ def test_what_is_not_found_as_planted_ends_with_an_error(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("item", APPLICATIONS, ids=lambda item: item.name)
-def test_each_page_shows_the_script_as_it_is(item: example.Application) -> None:
+def test_each_page_shows_the_script_as_it_is(item: Application) -> None:
     page = (checkout() / "docs" / "applications" / f"{item.name}.md").read_text()
     blocks = [block.split("```")[0].strip() for block in page.split("```sql excerpt\n")[1:]]
     assert blocks

@@ -19,7 +19,7 @@ TICKS = "CREATE QUERY some WITH (throughput '1000/s' BEST EFFORT) AS SELECT n FR
 
 
 @pytest.fixture
-def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
     monkeypatch.setenv("PYTHONPATH", "")
 
@@ -34,14 +34,14 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     return run
 
 
-def test_promises_that_hold_end_with_code_0(plan) -> None:  # type: ignore[no-untyped-def]
+def test_promises_that_hold_end_with_code_0(plan) -> None:
     code, output = plan(STREAMS + QUERY, "--rate", "bids=2000/s")
     assert code == 0, output
     assert "dear: latency at most 200 ms MUST: holds" in output
     assert "bids 2,000/s" in output
 
 
-def test_a_broken_promise_that_must_hold_ends_with_code_3_and_what_to_do(plan) -> None:  # type: ignore[no-untyped-def]
+def test_a_broken_promise_that_must_hold_ends_with_code_3_and_what_to_do(plan) -> None:
     code, output = plan(STREAMS + QUERY, "--rate", "bids=2000/s", "--service", "filter=1ms")
     assert code == 4, output
     assert "BROKEN" in output
@@ -51,19 +51,19 @@ def test_a_broken_promise_that_must_hold_ends_with_code_3_and_what_to_do(plan) -
     assert code == 0, output
 
 
-def test_a_broken_wish_is_told_but_ends_with_code_0(plan) -> None:  # type: ignore[no-untyped-def]
+def test_a_broken_wish_is_told_but_ends_with_code_0(plan) -> None:
     code, output = plan(STREAMS + TICKS)
     assert code == 0, output
     assert "some: throughput at least 1,000/s BEST EFFORT: BROKEN, 600/s is predicted" in output
 
 
-def test_the_overhead_of_a_micro_batch_counts(plan) -> None:  # type: ignore[no-untyped-def]
+def test_the_overhead_of_a_micro_batch_counts(plan) -> None:
     code, output = plan(STREAMS + QUERY, "--rate", "bids=2000/s", "--overhead", "2s")
     assert code == 4
     assert "neither a faster processor nor shedding would help" in output
 
 
-def test_selectivities_and_groups_can_be_stated(plan, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_selectivities_and_groups_can_be_stated(plan, tmp_path: Path) -> None:
     query = "CREATE QUERY n AS SELECT item, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY item INTO MEMORY;"
     out = tmp_path / "plan.json"
     code, output = plan(
@@ -76,7 +76,7 @@ def test_selectivities_and_groups_can_be_stated(plan, tmp_path: Path) -> None:  
     assert operators["paneaggregate"]["rate"] == pytest.approx(7)
 
 
-def test_a_forecast_is_written_as_json(plan, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_forecast_is_written_as_json(plan, tmp_path: Path) -> None:
     code, _ = plan(STREAMS + QUERY + TICKS, "--rate", "bids=2000/s", "--json", str(tmp_path / "plan.json"))
     assert code == 0
     found = json.loads((tmp_path / "plan.json").read_text())
@@ -102,13 +102,13 @@ def test_a_forecast_is_written_as_json(plan, tmp_path: Path) -> None:  # type: i
         (("--rate", "bids=5/s", "--selectivity", "filter=-1"), "not negative"),
     ],
 )
-def test_what_is_missing_or_misspelt_is_told(plan, options: tuple[str, ...], said: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_missing_or_misspelt_is_told(plan, options: tuple[str, ...], said: str) -> None:
     code, output = plan(STREAMS + QUERY, *options)
     assert code == 2
     assert said in output
 
 
-def test_bad_sql_has_a_caret(plan) -> None:  # type: ignore[no-untyped-def]
+def test_bad_sql_has_a_caret(plan) -> None:
     code, output = plan(STREAMS + "CREATE QUERY q WITH (latency '5 apples') AS SELECT item FROM bids;")
     assert code == 2
     assert "^^^" in output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -80,12 +81,14 @@ def memory_script() -> str:
 def test_many_moves_save_most_of_the_work_and_guards_stay_few() -> None:
     picture = demo.SpeedMap(Viewport(every=6, lead=2))
     windows: dict[dt.datetime, list[int]] = {}
+
+    def keep(batch: int, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            windows.setdefault(row["window_end"], []).append(row["segment"])
+
     with Session(host="local", buckets=2) as session:
         session.execute(memory_script())
-        session.subscribe(
-            "speed_map",
-            lambda batch, rows: [windows.setdefault(row["window_end"], []).append(row["segment"]) for row in rows],
-        )
+        session.subscribe("speed_map", keep)
         session.subscribe("speed_map", picture.take_speeds)
         assert picture.viewport is not None
         picture.display = display = Display(picture.viewport, session.execute)

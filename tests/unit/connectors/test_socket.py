@@ -3,6 +3,7 @@ import pickle
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,10 @@ def test_a_peer_that_is_not_there_does_not_block(server: Server, tmp_path: Path)
     source.close()
 
 
+def is_past(start: Any, offset: Any) -> bool:
+    return offset is not None and offset != start
+
+
 def test_old_segments_are_deleted_and_positions_go_on(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +127,7 @@ def test_old_segments_are_deleted_and_positions_go_on(
     end: Any = None
     for number in range(3):
         server.serve(lines(number, number + 1))
-        end = wait_for(source, lambda offset, start=end: offset is not None and offset != start, start=end)
+        end = wait_for(source, partial(is_past, end), start=end)
     source.close()
     spool = tmp_path / "sources" / "s"
     assert len(list(spool.iterdir())) == 3

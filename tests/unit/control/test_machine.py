@@ -49,4 +49,5 @@ def test_there_is_no_room_in_less_than_the_fixed_part() -> None:
 def test_a_stage_takes_as_long_as_its_longest_task_or_all_on_all_cores(
     stages: list[list[float]], busy: float, span: float
 ) -> None:
-    assert work_of(stages, 2) == Work(pytest.approx(busy), pytest.approx(span))
+    work = work_of(stages, 2)
+    assert (work.busy, work.span) == pytest.approx((busy, span))

@@ -35,7 +35,7 @@ class Cycles:
         """A selection that drops the tuples of these names."""
         keep: Expr = TRUE
         if drop:
-            members = (Column("x", Type.STRING), *(Value(x, Type.STRING) for x in drop))
+            members: tuple[Expr, ...] = (Column("x", Type.STRING), *(Value(x, Type.STRING) for x in drop))
             keep = Call("not", (Call("in", members, Type.BOOLEAN),), Type.BOOLEAN)
         return Vertex(name, Filter(keep), (origin,))
 

@@ -72,7 +72,7 @@ def test_where_nothing_else_differs_vertices_are_numbered() -> None:
 
 
 def test_no_name_is_long_and_all_are_unique() -> None:
-    lots = [Call("+", (PRICE, Literal(number, Type.INT)), Type.INT) for number in range(50)]
+    lots: list[Expr] = [Call("+", (PRICE, Literal(number, Type.INT)), Type.INT) for number in range(50)]
     origin = scan("a_stream_with_a_name_that_is_longer_than_any_name_should_be_in_a_table")
     projects = [
         vertex(

@@ -8,6 +8,7 @@ from headrace.errors import NameFault, QueryError
 from headrace.model.time import MILLISECOND, SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
+from headrace.testing.watching import local_host
 
 BEGIN = 1_767_225_600 * SECOND
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -24,7 +25,7 @@ class Watched:
     def __init__(self, script):
         self.clock = VirtualClock(BEGIN)
         self.session = Session(host="local")
-        self.session.deployment.clock = self.clock
+        local_host(self.session).clock = self.clock
         self.session.execute(STREAMS + script)
         self.ran = []
 
@@ -34,7 +35,7 @@ class Watched:
 
     def until(self, second):
         while self.clock.now() < BEGIN + second * SECOND:
-            if self.session.deployment.step():
+            if local_host(self.session).step():
                 self.ran.append((self.clock.now() - BEGIN) / SECOND)
             self.clock.advance(50 * MILLISECOND)
 

@@ -11,6 +11,7 @@ from headrace.graph.feedback import facts_of
 from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
+from headrace.testing.watching import local_host
 
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 AVERAGES = """CREATE QUERY speeds AS SELECT segment, avg(speed) AS speed, count(*) AS n, window_end
@@ -32,7 +33,7 @@ def session():
 
 def push(session, seconds, segments=range(9)):
     session.push("detectors", [reading(second, segment) for second in seconds for segment in segments])
-    while session.deployment.step():
+    while local_host(session).step():
         pass
 
 
@@ -203,7 +204,7 @@ def test_row_groups_that_nobody_needs_are_not_read_and_time_goes_on(tmp_path):
             ]  # a group of rows for each segment
             frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "segment": pl.Int32, "speed": pl.Float64})
             frame.write_parquet(data / f"{number}.parquet", row_group_size=10, statistics=True)
-            while session.deployment.step():
+            while local_host(session).step():
                 pass
 
         for number in range(3):
@@ -233,7 +234,7 @@ def test_a_micro_batch_of_which_most_is_left_out_reads_further(tmp_path, assumed
         frame = pl.DataFrame(rows, schema={"at": pl.Datetime("us"), "segment": pl.Int32, "speed": pl.Float64})
         frame.write_parquet(tmp_path / "0.parquet", row_group_size=50, statistics=True)
         steps = 0
-        while session.deployment.step():
+        while local_host(session).step():
             steps += 1
         session.drain()
         assert steps == batches, (
@@ -263,7 +264,7 @@ def test_what_is_desired_comes_first(session):
 def test_groups_that_operators_find_reach_the_ingest_by_the_command_log(buckets):
     clock = VirtualClock(0)
     with Session(host="local", buckets=buckets) as session:
-        session.deployment.clock = clock
+        local_host(session).clock = clock
         session.execute("CREATE STREAM bids (at TIMESTAMP, auction INT) TIMESTAMP BY at FROM MEMORY")
         session.execute(
             "CREATE QUERY counts AS SELECT auction, count(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY auction INTO MEMORY"
@@ -274,12 +275,12 @@ def test_groups_that_operators_find_reach_the_ingest_by_the_command_log(buckets)
             session.push(
                 "bids", [{"at": EPOCH + dt.timedelta(seconds=second), "auction": auction} for auction in auctions]
             )
-            session.deployment.step()
+            local_host(session).step()
             clock.advance(SECOND)
         assert session._running().relays, "the driver has told the ingest"
         before = aggregated(session)
         session.push("bids", [{"at": EPOCH + dt.timedelta(seconds=40), "auction": auction} for auction in (1, 1, 1, 9)])
-        session.deployment.step()
+        local_host(session).step()
         assert aggregated(session) - before == 1, "only the auction that is still needed is aggregated"
         session.drain()
         assert session.results("counts") == [{"auction": 9, "n": 1}]
@@ -336,7 +337,7 @@ def test_histories_of_an_event_that_nobody_needs_are_not_sent_and_the_others_are
             for name, step in (("a", 0), ("b", 0.5)):
                 rows = [(EPOCH + dt.timedelta(seconds=second + step), key) for second in seconds for key in range(4)]
                 session.push(name, [{"at": at, "k": key, f"{name}v": at.second} for at, key in rows])
-            while session.deployment.step():
+            while local_host(session).step():
                 pass
 
         happen(range(10))

@@ -6,6 +6,7 @@ from headrace.hosts.local import LocalDeployment
 from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
+from headrace.testing.watching import local_host
 
 SCRIPT = """
 CREATE STREAM fast (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
@@ -25,7 +26,7 @@ def run(until, slow, *, step=0.1):
     clock = VirtualClock(micros(0))
     session = Session(host="local")
     assert isinstance(session.deployment, LocalDeployment)
-    session.deployment.clock = clock
+    local_host(session).clock = clock
     session.execute(SCRIPT)
     seen = {}
     waiting = sorted(slow)
@@ -36,7 +37,7 @@ def run(until, slow, *, step=0.1):
             session.push("fast", [{"at": EPOCH + dt.timedelta(seconds=now), "v": tick}])
         while waiting and waiting[0][0] <= now:
             session.push("slow", [{"at": EPOCH + dt.timedelta(seconds=waiting.pop(0)[1]), "v": 1}])
-        session.deployment.step()
+        local_host(session).step()
         for row in session.results("counts"):
             seen.setdefault((row["window_end"] - EPOCH).total_seconds(), (now, row["n"]))
     return seen, session
@@ -61,12 +62,12 @@ def test_a_tuple_that_comes_later_than_its_skew_is_late_and_kept_aside():
 def test_old_data_is_read_by_its_own_time_however_slowly():
     clock = VirtualClock(micros(1_000_000))
     session = Session(host="local")
-    session.deployment.clock = clock
+    local_host(session).clock = clock
     session.execute(SCRIPT)
     for second in range(30):
         for stream in ("fast", "slow"):
             session.push(stream, [{"at": EPOCH + dt.timedelta(seconds=second), "v": 1}])
-        session.deployment.step()
+        local_host(session).step()
         clock.advance(60 * SECOND)
     session.drain()
     assert sum(row["n"] for row in session.results("counts")) == 60

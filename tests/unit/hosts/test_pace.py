@@ -9,6 +9,7 @@ import pytest
 from headrace.errors import NameFault, NotSupported
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
+from headrace.testing.watching import local_host
 
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 
@@ -26,7 +27,7 @@ def session(request):
 
 def push(session, stream, *rows):
     session.push(stream, [{"at": EPOCH + dt.timedelta(seconds=second), "k": k} for second, k in rows])
-    while session.deployment.step():
+    while local_host(session).step():
         pass
 
 
@@ -162,7 +163,7 @@ def asked(monkeypatch):
     """The detectors whose archive was asked."""
     keys = []
     module = types.ModuleType("paced_archive")
-    module.usual = lambda key: keys.append(key) or 50.0
+    monkeypatch.setattr(module, "usual", lambda key: keys.append(key) or 50.0, raising=False)
     monkeypatch.setitem(sys.modules, "paced_archive", module)
     return keys
 
@@ -181,7 +182,7 @@ def test_what_will_be_too_late_is_not_imputed(asked):
                 "readings",
                 [{"at": EPOCH + dt.timedelta(seconds=second), "k": k, "speed": speed} for second, k, speed in rows],
             )
-            while session.deployment.step():
+            while local_host(session).step():
                 pass
 
         read((0, 0, 30.0), (1, 1, None), (2, 2, None))

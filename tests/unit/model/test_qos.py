@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.model.option import Option
 from headrace.model.qos import Curve, Promise, Qos, Shedding, Strictness, format_qos, parse_rate, parse_size, qos_of
 from headrace.model.time import MINUTE, SECOND
 
-ALL = {
+ALL: dict[str, Option] = {
     "latency": "500 ms",
     "latency.class": "MUST",
     "memory": "64 MB",

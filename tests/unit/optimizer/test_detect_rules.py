@@ -7,6 +7,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from headrace.catalog.definitions import Query
 from headrace.graph.lower import lower
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateEvent, Detection
@@ -61,9 +62,13 @@ def bound(session: Session, text: str) -> Detect:
     (statement,) = parse(f"CREATE EVENT e AS {text}")
     assert isinstance(statement, CreateEvent)
     assert isinstance(statement.body, Detection)
-    return bind_event(
-        statement.body, session.catalog, lambda name: plan_query(session.catalog.find(name), session.catalog)
-    )  # type: ignore[arg-type]
+
+    def plan_of(name: str) -> Node:
+        query = session.catalog.find(name)
+        assert isinstance(query, Query)
+        return plan_query(query, session.catalog)
+
+    return bind_event(statement.body, session.catalog, plan_of)
 
 
 def detection(plan: Node) -> Detect:

@@ -8,6 +8,7 @@ import pytest
 
 from headrace.errors import NameFault
 from headrace.session import Listing, Message, Session, Started
+from headrace.testing.watching import local_host
 
 FILE = """
 CREATE STREAM bids (at TIMESTAMP, item INT, price DOUBLE) TIMESTAMP BY at SKEW 2 SECONDS FROM MEMORY;
@@ -97,7 +98,7 @@ def test_running_the_same_file_again_changes_nothing(reopened: bool) -> None:
     with open_session() as session:
         session.execute(FILE)
         journal = session.journal.path.read_bytes()
-        commands = session.deployment.intake.deployments.count()
+        commands = local_host(session).intake.deployments.count()
         if not reopened:
             again = session.execute(FILE)
     if reopened:
@@ -107,7 +108,7 @@ def test_running_the_same_file_again_changes_nothing(reopened: bool) -> None:
     assert texts
     assert all(text.endswith("is there already") for text in texts)
     assert session.journal.path.read_bytes() == journal
-    assert session.deployment.intake.deployments.count() == commands
+    assert local_host(session).intake.deployments.count() == commands
 
 
 def test_a_changed_definition_under_the_same_name_is_refused_whole() -> None:
@@ -176,9 +177,9 @@ def test_the_columns_of_what_is_read_must_stay(text: str) -> None:
 def test_a_view_runs_only_where_it_is_read() -> None:
     with open_session() as session:
         session.execute(FILE.split("CREATE QUERY")[0])
-        assert session.deployment.intake.deployments.count() == 0
+        assert local_host(session).intake.deployments.count() == 0
         session.execute("SELECT item FROM dear INTO MEMORY; SELECT price FROM dear INTO MEMORY")
-        assert session.deployment.intake.deployments.count() == 2
-        running = session.deployment.intake.deployments.at(2)
+        assert local_host(session).intake.deployments.count() == 2
+        running = local_host(session).intake.deployments.at(2)
         filters = [vertex for vertex in running.placement.ingest.vertices if vertex.id.startswith("filter")]
         assert len(filters) == 1  # both read the same branch

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from msgspec import Struct
 
 from headrace.model.page import Page, Punctuation
 from headrace.model.schema import TS
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, Spec
 from headrace.testing.contract import check_operator, cut
 from headrace.testing.streams import stream_from_text
 
@@ -66,18 +65,14 @@ class Sorter(Operator):
         return self.held_rows[TS].min() + (9 if self.fault == "is due too late" else 1)
 
 
-class Sort(Struct, frozen=True, tag="sort"):
+class Sort(Spec, frozen=True, tag="sort"):
     fault: str = ""
 
     def build(self):
         return Sorter(self.fault)
 
-    @property
-    def is_stateless(self):
-        return False
-
-    def partition_by(self, port):
-        return ()
+    def describe(self, inputs=()):
+        return "sort"
 
 
 def test_a_good_operator_passes_and_gives_its_results():

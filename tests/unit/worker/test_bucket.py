@@ -2,6 +2,9 @@
 
 import datetime as dt
 import shutil
+from contextlib import ExitStack
+from functools import partial
+from unittest.mock import patch
 
 import pytest
 
@@ -18,19 +21,22 @@ CREATE QUERY counts AS SELECT k, count(*) AS n, last(v) AS v FROM a [RANGE 30 SE
 """
 
 
+def counted_save(save, writes, version, changed, removed):
+    taken = list(changed)
+    writes.append(len(taken))
+    save(version, taken, removed)
+
+
 def run(*, forgetful, lose_cache=False):
     """Many small micro-batches; returns the results and how many values the stores wrote in each."""
-    with Session(host="local", buckets=2) as session:
+    with Session(host="local", buckets=2) as session, ExitStack() as patches:
         deployment = session.deployment
         assert isinstance(deployment, LocalDeployment)
         deployment.forgetful = forgetful
         writes = []
         for store in deployment.stores.values():
-            save = store.save
-            store.save = lambda version, changed, removed, save=save: (
-                writes.append(len(taken := list(changed))),
-                save(version, taken, removed),
-            )
+            save = patch.object(store, "save", partial(counted_save, store.save, writes))
+            patches.enter_context(save)
         session.execute(SCRIPT)
         for i in range(36):
             at = START + dt.timedelta(seconds=2 * i)

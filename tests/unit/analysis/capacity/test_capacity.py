@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -110,8 +111,8 @@ trees = st.recursive(
 )
 
 
-def named(tree: object, names: list[str]) -> Path:
-    capacity, selectivity, children = tree  # type: ignore[misc]
+def named(tree: Any, names: list[str]) -> Path:
+    capacity, selectivity, children = tree
     names.append(f"o{len(names)}")
     return Path((Stage(names[-1], capacity, selectivity),), tuple(named(child, names) for child in children))
 

@@ -160,6 +160,6 @@ def test_conditions_are_tried_until_one_decides() -> None:
     [lambda: queues.deterministic(2, 1), lambda: queues.exponential(1, 1), lambda: JoinQueue((1, 1), (1, 1)).solve()],
 )
 def test_too_much_load_waits_without_end(make: object) -> None:
-    queue = make()  # type: ignore[operator]
+    queue = make()
     assert math.isinf(queue.wait)
     assert math.isinf(queue.number)

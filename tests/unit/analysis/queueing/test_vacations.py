@@ -52,7 +52,7 @@ def test_3_4_gated_waits_longer_by_a_known_time_when_no_visit_finds_nothing(
 @settings(deadline=None)
 def test_3_4_rounds_are_consistent(rho: float, setup: float, vacation: float) -> None:
     for discipline in ("gated", "exhaustive"):
-        queue = vacation_queue(rho, constant(1), constant(setup), exponential(vacation), discipline)  # type: ignore[arg-type]
+        queue = vacation_queue(rho, constant(1), constant(setup), exponential(vacation), discipline)
         assert queue.served == pytest.approx(rho * queue.round)
         assert queue.busy == pytest.approx(queue.served)
         assert queue.round == pytest.approx(queue.busy + (1 - queue.empty) * setup + vacation)

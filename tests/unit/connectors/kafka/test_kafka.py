@@ -27,6 +27,7 @@ from headrace.connectors.kinds import check_sink, check_source
 from headrace.errors import HostFault, NameFault, QueryError, SourceFault, TypeFault
 from headrace.extras import install_command
 from headrace.model.expressions.expression import Column
+from headrace.model.option import Option
 from headrace.model.patterns.match import Between, at_least, at_most, equal, less, more, unequal
 from headrace.model.patterns.pattern import STAMP, Pattern, pattern
 from headrace.model.schema import Field, Schema
@@ -77,7 +78,7 @@ class FakeTopic:
 def make(
     there: FakeTopic, *, timing: Timing = Timing.EXTERNAL, skew: int = 0, schema: Schema = SCHEMA, **options: str
 ) -> KafkaSource:
-    chosen = {"bootstrap": "here:9092", "topic": "t", "format": "json", **options}
+    chosen: dict[str, Option] = {"bootstrap": "here:9092", "topic": "t", "format": "json", **options}
     stream = Stream(
         "probes", schema, Connector("KAFKA", chosen), timing, "at" if timing is Timing.EXTERNAL else None, skew
     )
@@ -407,7 +408,13 @@ def test_without_the_client_the_statement_says_what_to_install(monkeypatch: pyte
 def test_further_options_go_to_the_client() -> None:
     found: list[Place] = []
     topic = keyed(1)
-    options = {"bootstrap": "h:1", "topic": "t", "format": "json", "security.protocol": "SSL", "timeout": "2 s"}
+    options: dict[str, Option] = {
+        "bootstrap": "h:1",
+        "topic": "t",
+        "format": "json",
+        "security.protocol": "SSL",
+        "timeout": "2 s",
+    }
     stream = Stream("s", SCHEMA, Connector("KAFKA", options), Timing.INTERNAL)
     KafkaSource(stream, Path(), connect=lambda there: found.append(there) or topic).latest(None, now=0, limit=1)
     assert found[0].timeout == 2.0
@@ -431,7 +438,8 @@ def test_wrong_options_of_a_sink_are_refused(options: dict[str, str], fault: typ
 
 
 def test_both_ends_say_which_options_must_be_given() -> None:
-    for options, missing in (({"topic": "t"}, "bootstrap"), ({"bootstrap": "h:1"}, "topic")):
+    cases: tuple[tuple[dict[str, Option], str], ...] = (({"topic": "t"}, "bootstrap"), ({"bootstrap": "h:1"}, "topic"))
+    for options, missing in cases:
         with pytest.raises(QueryError, match=f"KAFKA needs the option '{missing}'"):
             check_sink("q", Connector("KAFKA", options), SCHEMA)
         with pytest.raises(QueryError, match=f"KAFKA needs the option '{missing}'"):

@@ -9,7 +9,7 @@ from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers import SCHEDULERS, scheduler_named
 from headrace.engine.scheduling.schedulers.fairness import Eligibility, Fairness
 from headrace.engine.scheduling.schedulers.round_robin import RoundRobin, WeightedRoundRobin
-from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, Turn
+from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, Turn, UnitKind
 from headrace.engine.scheduling.schedulers.threshold import Threshold
 from headrace.engine.scheduling.units import Part, Standing, units_of
 from headrace.errors import NameFault
@@ -24,7 +24,8 @@ def test_every_scheduler_keeps_the_contract(name: str) -> None:
 
 def test_the_contract_finds_a_scheduler_that_starves_somebody_whatever_the_guard() -> None:
     class Stubborn:
-        kinds, gated = ("path",), True  # takes all that is there, and is asked again only when it is done
+        kinds: tuple[UnitKind, ...] = ("path",)
+        gated = True  # takes all that is there, and is asked again only when it is done
 
         def choose(self, candidates, turn):
             return Choice(candidates[0].unit, Turn(last=turn.last + 1))  # forgets when the oldest had a turn

@@ -164,8 +164,8 @@ def test_weights_of_those_that_stay_count_for_those_that_went(share: float, seed
         counts.append(kept[WEIGHT].sum())
         sums.append((kept["x"] * kept[WEIGHT]).sum())
     spread = share / (1 - share)
-    assert np.mean(counts) == pytest.approx(200, abs=5 * math.sqrt(200 * spread / draws))
-    assert np.mean(sums) == pytest.approx(
+    assert np.mean(np.array(counts, float)) == pytest.approx(200, abs=5 * math.sqrt(200 * spread / draws))
+    assert np.mean(np.array(sums, float)) == pytest.approx(
         19900, abs=5 * math.sqrt(float((np.arange(200.0) ** 2).sum()) * spread / draws)
     )
 

@@ -26,7 +26,7 @@ def test_a_split_inside_the_engine_is_told_as_well() -> None:
 
 def test_random_service_has_the_mean_that_is_asked_for() -> None:
     for service in ("uniform", "exponential"):
-        one = draw(service, 1.39, 3)  # type: ignore[arg-type]
+        one = draw(service, 1.39, 3)
         assert one is not None
         drawn = [one() for _ in range(4000)]
         assert sum(drawn) / len(drawn) == pytest.approx(139, rel=0.05)

@@ -8,16 +8,17 @@ import polars as pl
 import pytest
 
 from headrace.control.observation import QueryObservation
+from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.engine.shedding.random import RandomShedder
 from headrace.experiments.experiment import Trial
-from headrace.experiments.qos import error_tolerance, shed_values, shedder_designs, strategy_choice, three_streams
+from headrace.experiments.qos import error_tolerance, shed_values, shedder_designs, strategy_choice
 from headrace.experiments.qos.strategy_choice import CASES, CHOSEN, simulate
 from headrace.experiments.qos.three_streams import Watched, feed, network
 from headrace.experiments.qos.workload import utilisation
 from headrace.experiments.sample import Sample
 from headrace.model.qos import Strictness
 from headrace.model.schema import TS
-from headrace.testing.simulation.stations import Seen
+from headrace.testing.simulation.stations import Processor, Seen
 
 SMALL = strategy_choice.Size(0.2, 0.1)
 
@@ -78,7 +79,7 @@ def test_shedders_are_added_one_by_one_and_end_in_reverse() -> None:
     plan = network(error_tolerance.RATES, error_tolerance.LOAD)
     relief = error_tolerance.Relief(plan, 0.2)
     relief._current = "path-capacity"
-    processor = three_streams.Processor(plan, feed(plan, (1,), 0.1, 1), three_streams.SCHEDULERS["path-capacity"])
+    processor = Processor(plan, feed(plan, (1,), 0.1, 1), SCHEDULERS["path-capacity"])
     counts = []
     for latency in (2.0, 2.0, 2.0, 2.0, 0.5, 0.5):
         relief(processor, 1.0, QueryObservation("q", latency, 0.0))
@@ -117,7 +118,9 @@ def test_a_tiny_run_of_values_gives_the_table_and_wrong_errors_are_not_confirmed
     outcome = shed_values.report(shed_values.Size(1, 2), Trial("quick", 1))
     assert msgspec.json.encode(outcome)
     bad = Sample((0.5,))
-    kinds = {(kind, tolerance): bad for kind in shed_values.KINDS for tolerance in shed_values.TOLERANCES}
+    kinds: dict[tuple[str, float], Sample] = {
+        (kind, tolerance): bad for kind in shed_values.KINDS for tolerance in shed_values.TOLERANCES
+    }
     found = list(shed_values._findings(dict.fromkeys(shed_values.TOLERANCES, bad), kinds, kinds))
     assert {finding.verdict for finding in found} == {"not confirmed"}
 

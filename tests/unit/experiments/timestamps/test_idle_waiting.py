@@ -9,6 +9,7 @@ from headrace.experiments.timestamps.idle_waiting_cases import (
     NONE,
     REGISTERS,
     Case,
+    Measured,
     measure,
     peak_shrinks,
 )
@@ -49,11 +50,12 @@ def test_latencies_are_the_simulators(case: Case, microseconds: float) -> None:
 
 
 def test_verdicts_come_from_our_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = idle_waiting.measure
     swapped = {NONE: DEMAND, DEMAND: NONE}  # as if bounds on demand made everything wait
-    monkeypatch.setattr(
-        idle_waiting, "measure", lambda case, seconds, seeds: real(swapped.get(case, case), seconds, seeds)
-    )
+
+    def measure_swapped(case: Case, seconds: float, seeds: range) -> Measured:
+        return measure(swapped.get(case, case), seconds, seeds)
+
+    monkeypatch.setattr(idle_waiting, "measure", measure_swapped)
     outcome = idle_waiting.report(Size(1, 30, 2, 100, 0.5), Trial("quick"))
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     for claimed in ("A to C", "A: idle share", "A: peak queue", "B: best latency to C's"):

@@ -414,6 +414,7 @@ def test_nothing_is_kept_longer_than_it_can_be_used() -> None:
     operator = spec(Within(AperiodicStar(A, B, C), 10), Mode.UNRESTRICTED, key="car").build()
     for ts in range(0, 10_000, 100):
         for port, page in pages(f"a1@{ts}/{ts} b1@{ts + 1}/{ts} c1@{ts + 2}/{ts}"):
+            assert isinstance(page, Page)
             list(operator.on_page(port, page))
         for port in range(3):
             list(operator.on_punctuation(port, Punctuation(ts + 50)))

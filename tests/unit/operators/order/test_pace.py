@@ -128,7 +128,7 @@ def timely(
     clock = VirtualClock()
     engine = Engine(graph)
     if share is None:
-        engine.operators["pace"].speaks = False  # type: ignore[misc]
+        engine.operators["pace"].speaks = False
     arrivals = [
         Arrival(i * period // 2, "clean" if i % 2 == 0 else "dirty", page((i * period // 2, i))) for i in range(count)
     ]

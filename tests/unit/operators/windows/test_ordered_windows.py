@@ -149,7 +149,8 @@ def naive_while(windows: Any, rows: list[Row], window: While) -> Counter[Any]:
 @st.composite
 def histories(draw: Any) -> list[Any]:
     """Pages in timestamp order, punctuations that hold, and restarts."""
-    ts, items = draw(st.integers(-20, 5)), []
+    ts = draw(st.integers(-20, 5))
+    items: list[list[dict[str, Any]] | None] = []
     seq = 0
     for _ in range(draw(st.integers(1, 6))):
         page = []

@@ -106,6 +106,7 @@ def test_a_micro_batch_writes_little_beside_what_is_new(windows: Any) -> None:
         for page in partial.on_page(
             0, windows.page([{"ts": i, "seq": 0, "k": batch * 10 + i, "v": None} for i in range(10)])
         ):
+            assert isinstance(page, Page)
             list(panes.on_page(0, page))
         for chunk in panes.state().values():
             if id(chunk) not in seen:
@@ -121,8 +122,10 @@ def test_a_long_silence_between_crowded_windows_costs_nothing(windows: Any) -> N
     spec, operator = PartialAggregate(window, windows.keys, COUNT), PaneAggregate(window, windows.keys, COUNT).build()
     rows = [{"ts": ts, "seq": 0, "k": k, "v": None} for ts in (0, 10**15) for k in range(60)]
     for page in spec.build().on_page(0, windows.page(rows)):
+        assert isinstance(page, Page)
         list(operator.on_page(0, page))
     result, _ = operator.on_punctuation(0, Punctuation(10**15 + 2))
+    assert isinstance(result, Page)
     assert result.rows["n"].unique().to_list() == [1]
     assert len(result) == 60 * (10_000 + 2)
 
@@ -170,7 +173,8 @@ def naive_landmark(windows: Any, rows: list[Row], window: Landmark) -> Counter[A
 @st.composite
 def histories(draw: Any) -> list[list[Row] | int | None]:
     """Pages, punctuations that hold, and restarts."""
-    bound, items, seq = draw(st.integers(-20, 5)), [], 0
+    bound, seq = draw(st.integers(-20, 5)), 0
+    items: list[list[dict[str, Any]] | None] = []
     for _ in range(draw(st.integers(1, 5))):
         for _ in range(draw(st.integers(0, 3))):
             values = st.tuples(

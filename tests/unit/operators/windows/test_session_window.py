@@ -107,7 +107,8 @@ def naive(windows: Any, rows: list[Row], gap: int, grouped: bool) -> Counter[Any
 @st.composite
 def histories(draw: Any) -> list[Any]:
     """Pages, punctuations that hold, and restarts."""
-    bound, items, seq = draw(st.integers(-20, 5)), [], 0
+    bound, seq = draw(st.integers(-20, 5)), 0
+    items: list[list[dict[str, Any]] | None] = []
     for _ in range(draw(st.integers(1, 6))):
         for _ in range(draw(st.integers(0, 3))):
             values = st.tuples(

@@ -77,14 +77,14 @@ def test_without_shedding_weights_change_no_result(session: Session) -> None:
 def test_queries_that_scale_weigh_their_scans_and_others_do_not(session: Session, name: str) -> None:
     session.execute(f"CREATE QUERY q WITH (error 0.5) AS {SELECTS[name]} INTO MEMORY")
     session.execute(f"CREATE QUERY s WITH (error 0.5, shed LARGEST v) AS {SELECTS[name]} INTO MEMORY")
-    assert "__weight" in session.execute("EXPLAIN q")[0].text  # type: ignore[union-attr]
-    assert "__weight" not in session.execute("EXPLAIN s")[0].text  # type: ignore[union-attr]
+    assert "__weight" in session.execute("EXPLAIN q")[0].text
+    assert "__weight" not in session.execute("EXPLAIN s")[0].text
 
 
 @pytest.mark.parametrize("name", ["distinct", "rows", "an outer join"])
 def test_where_scaling_would_be_biased_nothing_is_weighed(session: Session, name: str) -> None:
     session.execute(f"CREATE QUERY q WITH (error 0.5) AS {SELECTS[name]} INTO MEMORY")
-    assert "__weight" not in session.execute("EXPLAIN q")[0].text  # type: ignore[union-attr]
+    assert "__weight" not in session.execute("EXPLAIN q")[0].text
 
 
 def test_counts_sums_and_means_over_shed_input_are_right_in_the_mean(session: Session) -> None:

@@ -7,6 +7,7 @@ import math
 import sys
 import types
 from collections import Counter
+from typing import Any
 
 import duckdb
 import pytest
@@ -272,7 +273,12 @@ def test_table_join(kind, expected):
     plan = TableJoin(
         Scan("s", NUMBERS), "t", table, kind, ((col("v"), "id"),), call("<>", col("name", S), lit("z")), ("id", "name")
     )
-    entries = [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}, {"id": 2, "name": "z"}, {"id": None, "name": "w"}]
+    entries: list[dict[str, Any]] = [
+        {"id": 1, "name": "x"},
+        {"id": 1, "name": "y"},
+        {"id": 2, "name": "z"},
+        {"id": None, "name": "w"},
+    ]
     found = answer(plan, {"s": rows((1, "a", 1), (2, "a", 2), (3, "a", None))}, {"t": entries})
     assert [(row.ts, row.values["name"]) for row in found] == expected
 

@@ -26,8 +26,10 @@ from headrace.testing.strategies.queries import (
 from headrace.testing.strategies.values import aggregate_calls, expressions, histories, predicates, schemas, windows
 
 CATALOG = Catalog()
-for definition in (*STREAMS, *TABLES):
-    CATALOG.add(definition)
+for stream in STREAMS:
+    CATALOG.add(stream)
+for table in TABLES:
+    CATALOG.add(table)
 
 
 def plan_of(text: str) -> Node:
@@ -46,7 +48,7 @@ def test_generated_queries_parse_bind_and_have_an_answer(text, streams):
 
 def test_statements_create_the_streams():
     found = [
-        define_stream(statement, statement.columns)
+        define_stream(statement, statement.columns or Schema(()))
         for statement in parse(stream_statements())
         if isinstance(statement, CreateStream)
     ]
