@@ -7,97 +7,47 @@ from pathlib import Path
 import pytest
 
 from headrace.commands.command import Set
-from headrace.commands.running import Running
 from headrace.commands.settings import Scheduler
-from headrace.commands.shedders_in_force import shedders_in
-from headrace.control.controller import Controller, Pace
 from headrace.control.policies.budget import LEAST_NS
 from headrace.driver.intake import Deployments
-from headrace.engine.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
-from headrace.model.time import SECOND
+from headrace.engine.statistics import VertexStatistics
 from headrace.session import Session
-from headrace.worker.wire import Report
+from headrace.testing.simulation.micro_batches import Machine, SimulatedDeployment
 
 SCRIPT = """
     CREATE STREAM bids (at TIMESTAMP, auction BIGINT, price DOUBLE) TIMESTAMP BY at FROM MEMORY;
     CREATE QUERY dear {promise} AS SELECT auction, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY auction INTO MEMORY;
 """
 MUST = "WITH (force, latency '2 s' MUST, error 0.35)"
-FIXED, SERVICE, CORES = 0.2, 20e-6, 2
+FIXED, SERVICE, CORES = Machine().fixed, Machine().service, Machine().cores
 
 
-class Simulated:
-    """A deployment in numbers: what a round reads came since the last one began, and each tuple that is not shed costs the same."""
-
-    def __init__(self, running: Running, directory: Path) -> None:
-        self.running, self.controller = running, Controller(directory)
-        self.seen = Statistics(queries={query.query: QueryStatistics() for query in running.queries})
-        self.now, self.planned = 0, 0
-        self.pace: Pace | None = None
-        self.latencies: list[float] = []
-        self.shares: list[float] = []
-
-    def run(self, rate: float, seconds: float) -> None:
-        """Let tuples come at a rate; records the worst latency of each round and the share that was shed in it."""
-        end = self.now + round(seconds * SECOND)
-        while self.now < end:
-            begun, self.planned = self.planned, self.now
-            came = round(rate * (self.planned - begun) / SECOND)
-            (share,) = [one.share for one in shedders_in(self.running).values()] or [0.0]
-            taken = round(came * (1 - share))
-            busy = taken * SERVICE
-            self.now = self.planned + round((FIXED + busy / CORES) * SECOND)
-            self._count(came, taken, busy)
-            latency = (self.now - begun) / SECOND
-            for query in self.seen.queries.values():
-                query.latency_ms = latency * 1e3
-            self.latencies.append(latency)
-            self.shares.append(share)
-            guidance = self.controller.after(self.seen, self._reports(busy), self.running, self.now, CORES)
-            self.pace = guidance.pace
-            for command in guidance.commands:
-                self.running = self.running.after(command)
-
-    def _count(self, came: int, taken: int, busy: float) -> None:
-        self.seen.streams.setdefault("bids", StreamStatistics()).tuples += came
-        for vertex in {vertex.id for query in self.running.queries for vertex in query.graph}:
-            counts = self.seen.vertices.setdefault(vertex, VertexStatistics())
-            counts.tuples_in += came if vertex.startswith("scan") else taken
-            counts.tuples_out += came if vertex.startswith("scan") else taken
-            if vertex.startswith("filter"):
-                counts.busy_ns += round(busy * 1e9)
-
-    def _reports(self, busy: float) -> list[Report]:
-        each = VertexStatistics(busy_ns=round(busy / CORES * 1e9))
-        return [Report(bucket=number, time=self.planned, vertices={"filter": each}) for number in range(CORES)]
-
-
-def simulated(directory: Path, promise: str) -> Simulated:
+def simulated(directory: Path, promise: str) -> SimulatedDeployment:
     with Session(directory, host="local") as session:
         session.execute(SCRIPT.format(promise=promise))
     deployments = Deployments(directory)
-    return Simulated(deployments.at(deployments.count()).running, directory)
+    return SimulatedDeployment(deployments.at(deployments.count()).running, directory)
 
 
 @pytest.mark.parametrize("overload", [1.2, 1.35])
 def test_what_must_hold_holds_in_an_overload_and_nothing_is_shed_after_it(tmp_path: Path, overload: float) -> None:
     capacity = (1 - FIXED / 0.84) * CORES / SERVICE  # in rounds that are short enough
     run = simulated(tmp_path, MUST)
-    run.run(0.5 * capacity, 20)
+    run.run({"bids": 0.5 * capacity}, 20)
     assert not any(run.shares)
     before = len(run.latencies)
-    run.run(overload * capacity, 60)
+    run.run({"bids": overload * capacity}, 60)
     settled = list(range(before, len(run.latencies)))[12:]
     assert max(run.latencies[at] for at in settled) <= 2.0
     assert 0.0 < max(run.shares) <= 0.35
-    run.run(0.5 * capacity, 30)
+    run.run({"bids": 0.5 * capacity}, 30)
     assert run.shares[-1] == 0.0
     assert {decision.query for decision in run.controller.decisions.all()} >= {"dear"}
 
 
 def test_no_more_is_shed_than_may_be_lost_and_that_it_is_not_enough_is_said(tmp_path: Path) -> None:
     run = simulated(tmp_path, "WITH (force, latency '2 s' MUST, error 0.1)")
-    run.run(2.0 * CORES / SERVICE, 10)
+    run.run({"bids": 2.0 * CORES / SERVICE}, 10)
     assert max(run.shares) <= 0.1
     assert any("missing" in decision.reason for decision in run.controller.decisions.all())
 
@@ -107,7 +57,7 @@ def test_no_more_is_shed_than_may_be_lost_and_that_it_is_not_enough_is_said(tmp_
 )
 def test_without_a_must_and_an_error_nothing_is_shed(tmp_path: Path, promise: str) -> None:
     run = simulated(tmp_path, promise)
-    run.run(1.5 * CORES / SERVICE, 10)
+    run.run({"bids": 1.5 * CORES / SERVICE}, 10)
     assert not any(run.shares)
 
 
@@ -117,8 +67,8 @@ def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp
         if pinned:
             run.running = run.running.after(Set(None, Scheduler("fifo")))
         (vertex,) = (vertex.id for vertex in run.running.queries[0].graph if vertex.id.startswith("paneaggregate"))
-        run.seen.vertices[vertex] = VertexStatistics(state_bytes=5000)
-        run.run(0.1 * CORES / SERVICE, 5)
+        run.statistics.vertices[vertex] = VertexStatistics(state_bytes=5000)
+        run.run({"bids": 0.1 * CORES / SERVICE}, 5)
         chosen = {query: choice.name for query, choice in run.running.schedulers.items()}
         assert chosen == ({None: "fifo"} if pinned else {"dear": "segment"})
         assert run.running.costs
@@ -132,10 +82,10 @@ def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_
     with Session(tmp_path, host="local") as session:
         session.execute(SCRIPT.format(promise="WITH (force, latency '1 s' MUST)") + lazy)
     deployments = Deployments(tmp_path)
-    run = Simulated(deployments.at(deployments.count()).running, tmp_path)
+    run = SimulatedDeployment(deployments.at(deployments.count()).running, tmp_path)
     if scheduler is not None:
         run.running = run.running.after(Set(None, Scheduler(scheduler)))
-    run.run(0.3 * CORES / SERVICE, 10)
+    run.run({"bids": 0.3 * CORES / SERVICE}, 10)
     assert run.pace is not None
     assert (run.pace.budget or 0) > LEAST_NS
     assert {choice.name for choice in run.running.schedulers.values()} == {scheduler or "edf"}

@@ -22,6 +22,8 @@ from headrace.plan.check import check
 from headrace.plan.explain import explain
 from headrace.session import Listing, Message, Session, Started
 from headrace.testing.clock import VirtualClock
+from headrace.testing.golden.load import decide
+from headrace.testing.golden.order import schedule
 from headrace.testing.golden.rows import parse_rows, print_rows, print_value, schema_of
 from headrace.testing.golden.script import Case, cases, commands_of, write_script
 from headrace.testing.oracle.rows import Row, rows_of
@@ -123,6 +125,11 @@ class _Runner:
             case "graph":
                 running = Deployments(self.session.directory).newest()
                 self.lines += with_short_ids(explain_graph(whole_of(running))).splitlines()
+            case "schedule":
+                self.lines += schedule(self.session, rest)
+                self.results.clear()
+            case "decide":
+                self.lines += with_short_ids("\n".join(decide(self.session, rest))).splitlines()
             case "register":
                 self.session.register(rest, _do_nothing)
             case "#":
@@ -139,7 +146,8 @@ class _Runner:
                 case Started(query=query):
                     self.watch(query)
                 case Listing(columns=columns, rows=rows):
-                    self.lines += [" ".join(columns), *(" ".join(map(print_value, row)) for row in rows)]
+                    shown = [" ".join(columns), *(" ".join(map(print_value, row)) for row in rows)]
+                    self.lines += with_short_ids("\n".join(shown)).splitlines()
                 case Message():
                     pass  # scripts do not print that something was created
 

@@ -18,7 +18,7 @@ A line that begins with a blank continues the command above it. The first word o
     optimize SELECT ...   print the plan, the optimizer rules that changed it, and the optimized plan
     explain SELECT ...    print the optimized plan, and which vertices run in the ingest and in the buckets
     graph                 print the vertices of all running queries, and where they run
-    schedule ...          print in which order the operators run (`schedule`)
+    schedule ...          process what was fed, and print in which order the operators run (`order`)
     decide ...            print what the controller decides when a simulated machine gets this load (`load`)
     # text                a comment; `# local` marks a case that needs the local host
 

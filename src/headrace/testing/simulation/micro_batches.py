@@ -1,0 +1,86 @@
+"""A deployment in numbers: micro-batches that take longer the more work they have, and the controller that reacts to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.commands.running import Running
+from headrace.commands.running_graph import whole_of
+from headrace.commands.shedders_in_force import shedders_in
+from headrace.control.controller import Controller, Pace
+from headrace.engine.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.model.time import SECOND
+from headrace.operators.specs import Scan
+from headrace.worker.wire import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Seconds that a micro-batch takes without tuples, seconds that each tuple adds on one core, and the number of cores."""
+
+    fixed: float = 0.2
+    service: float = 20e-6
+    cores: int = 2
+
+
+class SimulatedDeployment:
+    """Queries on a machine in numbers.
+
+    A micro-batch reads what arrived since the last one began. Every tuple that is not shed costs the same, at the
+    operators that read a stream.
+    """
+
+    def __init__(self, running: Running, directory: Path, machine: Machine | None = None) -> None:
+        self.running, self.controller, self.machine = running, Controller(directory), machine or Machine()
+        self.statistics = Statistics(queries={query.query: QueryStatistics() for query in running.queries})
+        self.now, self.planned = 0, 0
+        self.pace: Pace | None = None
+        self.latencies: list[float] = []  # worst latency of each micro-batch, in seconds
+        self.shares: list[float] = []  # share of the tuples that was shed in each micro-batch
+
+    def run(self, rates: Mapping[str, float], seconds: float) -> None:
+        """Let tuples of streams arrive at these rates (per second) for a time."""
+        end = self.now + round(seconds * SECOND)
+        while self.now < end:
+            begun, self.planned = self.planned, self.now
+            arrived = {name: round(rate * (self.planned - begun) / SECOND) for name, rate in rates.items()}
+            share = max((shedder.share for shedder in shedders_in(self.running).values()), default=0.0)
+            kept = {name: round(count * (1 - share)) for name, count in arrived.items()}
+            busy = sum(kept.values()) * self.machine.service
+            self.now = self.planned + round((self.machine.fixed + busy / self.machine.cores) * SECOND)
+            self._count(arrived, kept)
+            latency = (self.now - begun) / SECOND
+            for query in self.statistics.queries.values():
+                query.latency_ms = latency * 1e3
+            self.latencies.append(latency)
+            self.shares.append(share)
+            self._control(busy)
+
+    def _count(self, arrived: Mapping[str, int], kept: Mapping[str, int]) -> None:
+        """Add what the operators did to the statistics; those that read a stream do all the work."""
+        graph = whole_of(self.running)
+        streams = {vertex.id: vertex.spec.stream for vertex in graph if isinstance(vertex.spec, Scan)}
+        for name, count in arrived.items():
+            self.statistics.streams.setdefault(name, StreamStatistics()).tuples += count
+        for vertex in graph:
+            counts = self.statistics.vertices.setdefault(vertex.id, VertexStatistics())
+            tuples = arrived[streams[vertex.id]] if vertex.id in streams else sum(kept.values())
+            counts.tuples_in += tuples
+            counts.tuples_out += tuples
+        for name, count in kept.items():
+            readers = [vertex.id for vertex in graph if any(streams.get(origin) == name for origin in vertex.inputs)]
+            for reader in readers:
+                busy = count * self.machine.service / len(readers)
+                self.statistics.vertices[reader].busy_ns += round(busy * 1e9)
+
+    def _control(self, busy: float) -> None:
+        each = VertexStatistics(busy_ns=round(busy / self.machine.cores * 1e9))
+        reports = [
+            Report(bucket=number, time=self.planned, vertices={"filter": each}) for number in range(self.machine.cores)
+        ]
+        guidance = self.controller.after(self.statistics, reports, self.running, self.now, self.machine.cores)
+        self.pace = guidance.pace
+        for command in guidance.commands:
+            self.running = self.running.after(command)
