@@ -39,6 +39,7 @@ from headrace.model.page import Element, Page, Punctuation, page_of
 from headrace.model.schema import Schema
 from headrace.model.time import END
 from headrace.model.types import Type
+from headrace.operators.capabilities import held_by
 from headrace.operators.events.chain import is_chain
 from headrace.operators.events.detect import Detect
 from headrace.operators.operator import Operator
@@ -285,10 +286,10 @@ def results(spec: Detect, elements: list[tuple[int, Element]], until: int, *, re
     found: Counter[Any] = Counter()
     for place, (port, element) in enumerate([*elements, *((port, Punctuation(END)) for port in range(len(NAMES)))]):
         if place == restart:
-            held, state = operator.held(), operator.state()
+            held, state = held_by(operator), operator.state()
             operator = spec.build()
             operator.restore(state)
-            assert operator.held() == held
+            assert held_by(operator) == held
         for out in (
             operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
         ):

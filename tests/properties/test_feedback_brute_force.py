@@ -11,6 +11,7 @@ from functools import partial
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from headrace.engine.engine import Engine
 from headrace.graph.feedback import Respond, spread
@@ -24,6 +25,7 @@ from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
 from headrace.operators import specs
+from headrace.operators.capabilities import held_by
 from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.tuples.archives import StoredRows
@@ -494,10 +496,10 @@ def held_after(graph: Graph, vertex: str, wanted: Pattern, *pages: tuple[str, Pa
     for source in {vertex.id for vertex in graph if not vertex.inputs}:
         engine.push(source, Punctuation(5))
     engine.run()
-    before = engine.operators[vertex].held()
+    before = held_by(engine.operators[vertex])
     engine.feedback("out", Feedback(Intent.ASSUMED, wanted))
-    assert engine.guards.purged >= before - engine.operators[vertex].held() > 0
-    return before, engine.operators[vertex].held()
+    assert engine.guards.purged >= before - held_by(engine.operators[vertex]) > 0
+    return before, held_by(engine.operators[vertex])
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -787,8 +789,7 @@ def test_a_thrifty_join_gives_up_only_what_can_meet_nobody(kind: str) -> None:
 def test_a_thrifty_join_speaks_to_the_side_that_lags_unless_it_is_preserved(kind: str, spared: set[str]) -> None:
     told = {}
     for ahead, behind in (("s", "r"), ("r", "s")):
-        engine = Engine(joined(join(kind, 1)))
-        engine.operators["join"].speaks = True
+        engine = Engine(joined(replace(join(kind, 1), manner="thrifty")))
         engine.push(ahead, Punctuation(10))
         engine.run()
         told[behind] = engine.guards.relayed.get(behind, [])
@@ -797,8 +798,7 @@ def test_a_thrifty_join_speaks_to_the_side_that_lags_unless_it_is_preserved(kind
 
 
 def test_a_thrifty_join_looks_at_what_it_keeps() -> None:
-    engine = Engine(joined(join("inner", 1)))
-    engine.operators["join"].speaks = True
+    engine = Engine(joined(replace(join("inner", 1), manner="thrifty")))
     types = {"l": pl.Int32, "j": pl.Int32, "case": pl.Int64, TS: pl.Int64, SEQ: pl.Int64}
     rows = pl.DataFrame({"l": [0], "j": [0], "case": [0], TS: [4], SEQ: [0]}, schema=types)
     engine.push("s", Page(rows))

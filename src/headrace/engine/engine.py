@@ -36,6 +36,7 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
+from headrace.operators.capabilities import Speaking, held_by, late_at
 from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
@@ -128,6 +129,8 @@ class Engine:
             del self.operators[gone], self.statistics[gone], self.bounds[gone]
             self._promises.owed.pop(gone, None)
         self.graph = graph
+        self._portions = {vertex.id: vertex.spec.portion for vertex in graph}
+        self._speaking = {name: each for name, each in self.operators.items() if isinstance(each, Speaking)}
         self.ends = {vertex.id for vertex in graph if isinstance(vertex.spec, Output | Exchange)}
         readers = graph.readers()
         self._ends_of = {
@@ -335,7 +338,7 @@ class Engine:
         """Return whether anything fed by a source holds tuples back, or sends to an exchange, behind which something may."""
         return any(
             isinstance(self.network.vertices[name].spec, Exchange)
-            or self.operators[name].held() > 0
+            or held_by(self.operators[name]) > 0
             or self.network.blocked(name)
             for name, sources in self._sources.items()
             if source in sources
@@ -396,7 +399,7 @@ class Engine:
         """Return what was counted since the last call, with what is queued and held now."""
         vertices, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}
         for name, counts in vertices.items():
-            counts.held, counts.late = self.operators[name].held(), self.operators[name].late()
+            counts.held, counts.late = held_by(self.operators[name]), late_at(self.operators[name])
             counts.queued = self.network.queued(name) if name not in self.ends else 0
         return Observed(
             vertices=vertices,
@@ -408,7 +411,8 @@ class Engine:
         )
 
     def _connect(self) -> None:
-        self.network.use(self.graph, [name for name, operator in self.operators.items() if operator.merges], self.ends)
+        vertices = self.graph.by_id()
+        self.network.use(self.graph, [name for name in self.operators if vertices[name].spec.merges_inputs], self.ends)
 
     def _cut(self, visit: Visit, budget: float) -> Visit:
         """Take no more than can go on to the end: the pairs of a join, for one, would else all be stored. What is urgent is not cut."""
@@ -424,7 +428,7 @@ class Engine:
         port, element = (
             (0, None)
             if merges and not self.network.more(name)
-            else self.network.take(name, _least(visit.limit, operator.portion))
+            else self.network.take(name, _least(visit.limit, self._portions[name]))
         )
         bound = BEGIN  # what a dropped tuple would have told those who wait behind
         if (name, port) in self.guards.by_arc and element is not None:
@@ -449,8 +453,8 @@ class Engine:
             what = Names(self.graph)[name]
             raise OperatorFault(f"operator '{what}' failed: {type(error).__name__}: {error}") from error
         seen.busy_ns += time.perf_counter_ns() - began
-        if operator.speaks:
-            self._hear(name, operator.said())
+        if name in self._speaking:
+            self._hear(name, self._speaking[name].said())
         if name in self.guards.watches and isinstance(element, Page):
             self.guards.find_groups(name)
         if merges:

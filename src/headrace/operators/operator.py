@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import polars as pl
 from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
-from headrace.model.patterns.feedback import Feedback
-from headrace.model.patterns.pattern import Pattern
 from headrace.model.time import BEGIN
 
 #: State is immutable chunks of columns by name. A chunk object that is still the same object has not changed, so only
@@ -53,61 +51,34 @@ class Spec(Struct, frozen=True):
         """
         return ()
 
+    @property
+    def merges_inputs(self) -> bool:
+        """True if the engine merges the inputs by timestamp: it holds tuples back until no input can have earlier ones."""
+        return False
+
+    @property
+    def portion(self) -> int | None:
+        """The most tuples of a page to be given to the operator at once; feedback may spare it the rest. None: all."""
+        return None
+
 
 class Operator(ABC):
-    """The running half of a spec.
-
-    An operator that `merges` gets its inputs merged by timestamp: the engine holds tuples back until no input can deliver an earlier one.
-    """
-
-    merges: ClassVar[bool] = False
-    #: Whether `said` is asked after each element; of a join, that it is thrifty.
-    speaks: bool = False
-    #: Of a page it is given at most so many tuples at once, so that what is told meanwhile spares the rest; None: all.
-    portion: int | None = None
+    """The running half of a spec; `operators.capabilities` lists what some operators can do besides."""
 
     @abstractmethod
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         """Take a page of the port's input; return what is ready to go out."""
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
-        """Take a promise; return what it completes, then what can be promised in turn."""
+        """Take a bound; return what it completes, then the bound that holds for the output."""
         return (mark,)
 
     def state(self) -> State:
-        """All that must survive, as immutable chunks."""
+        """Return all that must survive a restart, as immutable chunks."""
         return {}
 
     def restore(self, state: State) -> None:  # noqa: B027  an operator without state has nothing to do
         """Continue from what `state` returned."""
-
-    def held(self) -> int:
-        """Number of tuples kept, for statistics."""
-        return 0
-
-    def late(self) -> int:
-        """How many tuples came too late to be taken, since the last call."""
-        return 0
-
-    def due(self) -> int | None:
-        """The least bound that would complete something now held, such as the end of an open window; None if no bound alone would."""
-        return None
-
-    def purge(self, port: int, wanted: Pattern) -> int:
-        """Forget what is kept of the matching tuples of a port, which nobody needs; returns how many rows went."""
-        return 0
-
-    def said(self) -> Sequence[tuple[int, Feedback]]:
-        """What the operator has to tell those before its ports, since the last call."""
-        return ()
-
-    def settled(self, wanted: Pattern) -> Sequence[Pattern]:
-        """The groups whose results match already, as patterns of the input; asked only where they will match for ever."""
-        return ()
-
-    def partial(self) -> pl.DataFrame | None:
-        """What would come out if the input ended now; changes nothing. None if the operator holds nothing back for later."""
-        return None
 
 
 class Frontier:

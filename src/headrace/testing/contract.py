@@ -17,6 +17,7 @@ from headrace.engine.scheduling.units import Standing
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
+from headrace.operators.capabilities import due_of, held_by
 from headrace.operators.operator import Operator, Spec, State
 from headrace.testing.oracle.rows import Row, rounded, rows_of
 from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
@@ -152,7 +153,7 @@ def _run(operator: Operator, script: Script) -> list[Element]:
     emitted: list[Element] = []
     before: State = dict(operator.state())
     for port, element in script:
-        due = operator.due()
+        due = due_of(operator)
         given = _step(operator, port, element)
         if (
             isinstance(element, Punctuation)
@@ -174,8 +175,8 @@ def _run_with_restart(spec: Spec, script: Script, position: int) -> list[Element
     second = spec.build()
     # through bytes, as a state store would
     second.restore({name: Page.decode(Page(chunk).encode()).rows for name, chunk in first.state().items()})
-    assert second.held() == first.held(), (
-        f"restored after element {position}: holds {second.held()} tuples, not {first.held()}"
+    assert held_by(second) == held_by(first), (
+        f"restored after element {position}: holds {held_by(second)} tuples, not {held_by(first)}"
     )
     return emitted + [out for port, element in script[position:] for out in _step(second, port, element)]
 

@@ -23,6 +23,7 @@ from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.time import END
 from headrace.operators.feedback.response import respond
+from headrace.operators.joins.join import JoinOperator
 
 #: A tuple of a source at a time, its values being any of the domain, or a bound that all sources promise.
 Script: TypeAlias = Sequence[tuple[VertexId, int] | int]
@@ -67,7 +68,9 @@ class Trial:
         for position in range(len(self.script) + 1) if positions is None else positions:
             engine = Engine(self.graph, answer=answer)
             for name in self._speaking:
-                engine.operators[name].speaks = True
+                join = engine.operators[name]
+                assert isinstance(join, JoinOperator)
+                join.speaks = True
             found = _run(engine, self.graph, self.script, self._pages, told, position)
             for end, rows in self._expected.items():
                 yield from _compare(rows, found[end], told.get(end), position)

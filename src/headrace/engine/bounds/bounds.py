@@ -9,6 +9,7 @@ from headrace.engine.network import Network
 from headrace.graph.graph import VertexId
 from headrace.model.page import Element, Punctuation
 from headrace.model.time import BEGIN
+from headrace.operators.capabilities import due_of
 from headrace.operators.operator import Operator
 
 
@@ -81,7 +82,7 @@ class Promises:
         if self._ets is None:
             return False
         sent = False
-        times = [(name, due) for name, operator in operators.items() if (due := operator.due()) is not None]
+        times = [(name, due) for name, operator in operators.items() if (due := due_of(operator)) is not None]
         for name, due in (*times, *guards.items()):
             for source in sources[name]:
                 bound = self._ets(source)

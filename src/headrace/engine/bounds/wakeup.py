@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from headrace.engine.bounds.ets import Ets
 from headrace.engine.network import Network
 from headrace.graph.graph import Graph, VertexId
+from headrace.operators.capabilities import due_of
 from headrace.operators.operator import Operator
 
 
@@ -47,7 +48,7 @@ def waits(
         ]
         yield tuple(dict.fromkeys(source for origin in holding for source in sources[origin])), needed
     for name, operator in operators.items():
-        due = operator.due()
+        due = due_of(operator)
         if due is not None:
             yield sources[name], due
 

@@ -15,6 +15,7 @@ from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.operators import specs
+from headrace.operators.capabilities import preview_of
 from headrace.operators.operator import Operator
 
 
@@ -170,7 +171,7 @@ def results_now(graph: Graph, operators: Mapping[VertexId, Operator], vertex: Ve
     vertices = graph.by_id()
 
     def now(name: VertexId) -> list[Page]:
-        partial = operators[name].partial()
+        partial = preview_of(operators[name])
         if partial is not None:
             return [Page(partial)]
         spec = vertices[name].spec

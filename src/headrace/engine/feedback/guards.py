@@ -21,6 +21,7 @@ from headrace.model.patterns.match import Between
 from headrace.model.patterns.pattern import Pattern, covers, matches
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
+from headrace.operators.capabilities import purge, settled_in
 from headrace.operators.feedback.known_facts import NO_FACTS, Facts, until
 from headrace.operators.feedback.response import respond
 from headrace.operators.feedback.time_columns import Clock
@@ -159,7 +160,7 @@ class Guards:
             if (end := until(pattern, facts)) is None or end > self._bounds[vertex]
         ]
         for pattern in alive:
-            for group in self._operators[vertex].settled(pattern):
+            for group in settled_in(self._operators[vertex], pattern):
                 self._take(((vertex, 0),), group, "group")
         if alive:
             self.watches[vertex] = alive
@@ -235,7 +236,7 @@ class Guards:
             self._put(Guard(*arc, mine, self._end(arc, mine), kind if is_own else "derived", firm))
         for (reader, port), mine in spread.guards:
             if reader in self._operators:
-                self.purged += self._operators[reader].purge(port, mine)
+                self.purged += purge(self._operators[reader], port, mine)
             self._raise_register(reader, port, mine)
         self._note(spread)
         return True

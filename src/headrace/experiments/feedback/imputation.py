@@ -24,7 +24,7 @@ from headrace.model.expressions.expression import Literal as Constant
 from headrace.model.page import Page
 from headrace.model.schema import TS
 from headrace.model.types import Type
-from headrace.operators.order.pace import Pace
+from headrace.operators.order.pace import Pace, PaceOperator
 from headrace.operators.specs import Filter, Output, Project, Scan
 from headrace.testing.clock import VirtualClock
 from headrace.testing.simulation.engine import Arrival, Costs, Simulation
@@ -145,7 +145,9 @@ def impute(
     plan = (graph or split_before)(pace)
     engine = Engine(plan)
     if chosen is None:
-        engine.operators["pace"].speaks = False
+        operator = engine.operators["pace"]
+        assert isinstance(operator, PaceOperator)
+        operator.speaks = False
     if "split" in plan.by_id():
         engine.dispatch.set_break("impute")  # tuples are split while others are looked up
     costs = Costs(of={"impute": round(rho * period)}, drawn={} if service is None else {"impute": service})

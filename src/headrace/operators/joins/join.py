@@ -114,6 +114,8 @@ class JoinOperator(Operator):
 
         What is kept is looked at, not only how far the other side has come: with disorder a silent stretch is no empty one.
         """
+        if not self.speaks:
+            return []
         found, self._wishes = self._wishes, []
         if not self.is_thrifty:
             return found

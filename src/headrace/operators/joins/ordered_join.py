@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import polars as pl
 
@@ -29,14 +28,16 @@ class OrderedJoin(Pairing, frozen=True, tag="ordered_join"):
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return f"{super().describe(inputs)}, by timestamp"
 
+    @property
+    def merges_inputs(self) -> bool:
+        return True
+
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)
 
 
 class _OrderedJoin(JoinOperator):
     """The engine does the waiting. A tuple first drops what is too old for it on the other side, then meets the rest."""
-
-    merges: ClassVar[bool] = True
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
         if len(page):

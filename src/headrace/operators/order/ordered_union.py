@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from headrace.operators.operator import Spec
 from headrace.operators.text import with_inputs
@@ -15,14 +14,12 @@ class OrderedUnion(Spec, frozen=True, tag="ordered_union"):
 
     ports: int
 
-    def build(self) -> OrderedUnionOperator:
-        return OrderedUnionOperator(Union(self.ports))
+    def build(self) -> UnionOperator:
+        return UnionOperator(Union(self.ports))
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return f"{with_inputs('union', inputs, ', ')} by timestamp"
 
-
-class OrderedUnionOperator(UnionOperator):
-    """As `Union`: the engine does the waiting."""
-
-    merges: ClassVar[bool] = True
+    @property
+    def merges_inputs(self) -> bool:
+        return True

@@ -89,7 +89,7 @@ class PaceOperator(Operator):
         return self._promise()
 
     def said(self) -> Sequence[tuple[int, Feedback]]:
-        if not self._late:
+        if not self.speaks or not self._late:
             return ()
         ports, cut = sorted(self._late), self._spec.cut(self._newest)
         self._late.clear()

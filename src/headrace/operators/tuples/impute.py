@@ -32,6 +32,10 @@ class Impute(Spec, frozen=True, tag="impute", omit_defaults=True):
     def is_stateless(self) -> bool:
         return not self.paced
 
+    @property
+    def portion(self) -> int | None:
+        return self.archive.portion
+
     def build(self) -> ImputeOperator:
         return ImputeOperator(self)
 
@@ -46,7 +50,6 @@ class ImputeOperator(Operator):
     def __init__(self, spec: Impute) -> None:
         self._spec = spec
         self._archive = spec.archive.open()
-        self.portion = spec.archive.portion
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         rows, spec = page.rows, self._spec

@@ -24,6 +24,7 @@ from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Range
 from headrace.operators import specs
+from headrace.operators.capabilities import held_by
 from headrace.operators.joins.join import JoinOperator
 
 X, G, V = Column("x", Type.STRING), Column("g", Type.BIGINT), Column("v", Type.INT)
@@ -190,9 +191,9 @@ def test_state_is_purged() -> None:
     engine = Engine(Graph((scan(), *counting(Range(10, 10)), out("a"))))
     engine.push("s", page((1, 0, 1), (1, 0, 2), (2, 0, 3)))
     engine.run()
-    assert engine.operators["a"].held() == 2
+    assert held_by(engine.operators["a"]) == 2
     engine.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
-    assert engine.operators["a"].held() == 1
+    assert held_by(engine.operators["a"]) == 1
     assert engine.guards.purged == 1
     assert engine.guards.relayed == {
         "s": [assumed((G, equal(1)), (STAMP, less(10)))]
@@ -210,7 +211,7 @@ def test_a_join_forgets_and_a_lonely_tuple_that_nobody_needs_holds_up_nothing() 
     engine.push("s", page((1, 0, 1), (2, 0, 9)))
     engine.run()
     engine.feedback("out", assumed((G, equal(1)), (STAMP, less(100))))
-    assert engine.operators["j"].held() == 1
+    assert held_by(engine.operators["j"]) == 1
     engine.push("s", Punctuation(20))
     engine.push("r", Punctuation(20))
     engine.run()
@@ -226,7 +227,7 @@ def test_groups_that_match_for_ever_are_found_while_they_run() -> None:
     engine.push("s", page((1, 0, 3), (3, 0, 3), (3, 0, 4)))
     engine.run()
     assert engine.guards.relayed == {"s": [assumed((G, OneOf((1, 3))), (STAMP, Between(0, 10, open_high=True)))]}
-    assert engine.operators["a"].held() == 1
+    assert held_by(engine.operators["a"]) == 1
     engine.push("s", page((1, 0, 5), (1, 0, 15)))
     engine.push("s", Punctuation(10))
     assert [row[:2] for row in results(engine)] == [(2, 1)]
@@ -384,13 +385,13 @@ def test_rule_4_a_demanded_result_is_partial_and_the_final_one_comes_later(windo
     engine = Engine(Graph((scan(), *counting(window), double, out("d"))))
     engine.push("s", page((1, 0, 1), (1, 0, 2), (2, 0, 3)))
     engine.run()
-    held, bound = engine.operators["a"].held(), engine.bounds["out"]
+    held, bound = held_by(engine.operators["a"]), engine.bounds["out"]
     assert engine.feedback("out", Feedback(Intent.DEMANDED, pattern((Column("k", Type.BIGINT), equal(1)))))
     partial = [row for one in engine.take_partials()["out"] for row in one.visible().rows()]
     assert set(partial) == {(1, 2)}
     assert engine.take_partials() == {}
     assert engine.take_results() == {}
-    assert (engine.operators["a"].held(), engine.bounds["out"]) == (held, bound)
+    assert (held_by(engine.operators["a"]), engine.bounds["out"]) == (held, bound)
     engine.push("s", page((1, 0, 4)))
     engine.push("s", Punctuation(END))
     assert set(results(engine)) == {(1, 3), (2, 1)}

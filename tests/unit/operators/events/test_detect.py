@@ -35,6 +35,7 @@ from headrace.model.page import Page, Punctuation, page_of
 from headrace.model.schema import Schema
 from headrace.model.time import END
 from headrace.model.types import Type
+from headrace.operators.capabilities import due_of, held_by
 from headrace.operators.events.conditions import Parts
 from headrace.operators.events.conditions import Test as Condition
 from headrace.operators.events.detect import Detect
@@ -297,7 +298,7 @@ def test_absence_is_noticed_without_another_tuple() -> None:
             list(
                 operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
             )
-    assert operator.due() == 11
+    assert due_of(operator) == 11
 
 
 def test_times_slides_or_starts_anew() -> None:
@@ -420,7 +421,7 @@ def test_nothing_is_kept_longer_than_it_can_be_used() -> None:
             list(operator.on_punctuation(port, Punctuation(ts + 50)))
     for port in range(3):
         list(operator.on_punctuation(port, Punctuation(END)))
-    assert operator.held() < 10
+    assert held_by(operator) < 10
 
 
 def equals(one: str, other: str) -> Expr:

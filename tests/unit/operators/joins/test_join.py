@@ -18,6 +18,7 @@ from headrace.model.schema import EXPIRY, TS, Field, Schema
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.model.window import Extent
+from headrace.operators.capabilities import held_by
 from headrace.operators.joins import pairing
 from headrace.operators.joins.join import Join
 from headrace.operators.operator import Operator
@@ -135,7 +136,7 @@ def test_null_keys_meet_nobody_and_are_padded_where_preserved() -> None:
     operator = keyed("left").build()
     assert feed(operator, 1, 1, None, "x", 1) == []
     assert feed(operator, 0, 2, None, "x", 7) == [(None, "x", 7, None, None, None, 2)]
-    assert operator.held() == 0
+    assert held_by(operator) == 0
 
 
 def test_lonely_row_comes_out_padded_when_it_dies_and_holds_the_promise_back() -> None:
@@ -169,7 +170,7 @@ def test_row_that_is_dead_on_arrival_is_padded_and_not_stored() -> None:
     operator = keyed("left").build()
     list(operator.on_punctuation(1, Punctuation(100)))
     assert feed(operator, 0, 10, 1, "x", 7) == [(1, "x", 7, None, None, None, 10)]
-    assert operator.held() == 0
+    assert held_by(operator) == 0
 
 
 def test_unbounded_rows_stay_until_the_other_side_ends() -> None:
@@ -180,7 +181,7 @@ def test_unbounded_rows_stay_until_the_other_side_ends() -> None:
     list(operator.on_punctuation(1, Punctuation(END)))
     assert feed(operator, 0, 2, 1, "z", 9) == [(1, "z", 9, 1, "y", 8, 10**15)]
     list(operator.on_punctuation(0, Punctuation(END)))
-    assert operator.held() == 0
+    assert held_by(operator) == 0
 
 
 def test_state_stays_bounded_while_both_sides_move_on() -> None:
@@ -194,7 +195,7 @@ def test_state_stays_bounded_while_both_sides_move_on() -> None:
             )
             list(operator.on_page(port, page))
             list(operator.on_punctuation(port, Punctuation(ts + 10)))
-        most = max(most, operator.held())
+        most = max(most, held_by(operator))
     assert 200 <= most <= 300
 
 
@@ -387,7 +388,7 @@ def test_results_are_those_of_a_nested_loop_over_the_histories(script: Script, r
             assert all(again[name] is before[name] for name in before)
     assert found == expected_rows(script)
     assert promised == END
-    assert operator.held() == 0
+    assert held_by(operator) == 0
     assert set(operator.state()) == {"bounds"}
 
 

@@ -16,6 +16,7 @@ from headrace.model.schema import EXPIRY, TS, Schema
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.model.window import Extent
+from headrace.operators.capabilities import held_by
 from headrace.operators.joins.rows_join import RowsJoin
 from headrace.operators.operator import Operator
 
@@ -99,7 +100,7 @@ def test_replaced_row_comes_out_padded_and_holds_the_promise_back() -> None:
     assert run(operator, (1, 9)) == ([], [])
     assert run(operator, (0, 9)) == ([(10, None, 1)], [8])
     assert run(operator, (1, END)) == ([(20, None, 8)], [9])
-    assert operator.held() == 0
+    assert held_by(operator) == 0
 
 
 def test_row_is_seen_at_its_very_expiry() -> None:
@@ -299,7 +300,7 @@ def test_results_are_those_of_one_tuple_at_a_time_in_total_order(script: Script,
             assert all(again[name] is before[name] for name in before)
     assert found == expected_rows(script)
     assert promised == END
-    assert operator.held() == 0
+    assert held_by(operator) == 0
     assert set(operator.state()) == {"bounds"}
 
 
@@ -309,5 +310,5 @@ def test_window_stays_as_small_as_it_says() -> None:
         for port in (0, 1):
             feed(operator, port, *((ts + i, i) for i in range(10)))
         run(operator, (0, ts + 10), (1, ts + 10))
-        most = max(most, operator.held())
+        most = max(most, held_by(operator))
     assert 3 < most <= 3 + 11

@@ -15,6 +15,7 @@ from headrace.model.page import Element, Page, Punctuation, page_of
 from headrace.model.schema import TS, Schema
 from headrace.model.time import END
 from headrace.model.types import Type
+from headrace.operators.capabilities import held_by
 from headrace.operators.joins import sequence_match
 from headrace.operators.joins.sequence_join import SequenceJoin
 from headrace.operators.joins.sequence_match import earliest_unused, number_rows
@@ -196,7 +197,7 @@ def test_a_right_tuple_without_a_left_one_is_gone() -> None:
     operator = sequence("chronicle").build()
     step(operator, 1, page(1, 2))
     assert step(operator, 0, Punctuation(2)) == ([], [])
-    assert operator.held() == 0
+    assert held_by(operator) == 0
     step(operator, 0, page(0, 3))
     assert step(operator, 0, Punctuation(END)) == ([], [])
 
@@ -206,11 +207,11 @@ def test_recent_by_key_keeps_the_newest_of_each_key_before_what_comes_and_all_la
     for ts in range(1, 10):
         step(operator, 0, page(0, ts, key=ts % 3))
     step(operator, 0, Punctuation(10))
-    assert operator.held() == 9
+    assert held_by(operator) == 9
     step(operator, 1, Punctuation(5))  # 2, 3 and 4 are the newest below; 5 to 9 are later
-    assert operator.held() == 8
+    assert held_by(operator) == 8
     step(operator, 1, Punctuation(10))
-    assert operator.held() == 3
+    assert held_by(operator) == 3
 
 
 def test_chronicle_forgets_what_is_used_and_what_has_expired() -> None:
@@ -218,9 +219,9 @@ def test_chronicle_forgets_what_is_used_and_what_has_expired() -> None:
     step(operator, 0, page(0, *range(1, 9)))
     step(operator, 0, Punctuation(9))
     step(operator, 1, page(1, 5, 6, 7))
-    assert operator.held() == 5
+    assert held_by(operator) == 5
     step(operator, 1, Punctuation(16))
-    assert operator.held() == 3
+    assert held_by(operator) == 3
 
 
 def test_chronicle_uses_up_what_was_taken_and_nothing_else_when_keys_interleave() -> None:
@@ -244,7 +245,7 @@ def test_keys_whose_numbers_collide_are_told_apart(monkeypatch: pytest.MonkeyPat
         step(operator, 0, page(0, 2, key=2))
         step(operator, 0, Punctuation(END))
         step(operator, 1, Punctuation(3))
-        assert operator.held() == 2
+        assert held_by(operator) == 2
         assert step(operator, 1, page(1, 4, key=1))[0] == [(1, 4)]
 
 
@@ -255,7 +256,7 @@ def test_state_and_its_chunks_stay_small() -> None:
         step(operator, 0, Punctuation(ts + 1))
         step(operator, 1, page(1, ts + 1, key=ts % 40))
         step(operator, 1, Punctuation(ts + 2))
-    assert operator.held() == 20
+    assert held_by(operator) == 20
     assert len(operator.state()) <= 8
 
 
@@ -372,5 +373,5 @@ def test_nothing_is_left_when_both_streams_have_ended(script: Script) -> None:
     for port, element in script.elements():
         bounds += step(operator, port, element)[1]
     assert bounds[-1] == END
-    assert operator.held() == 0
+    assert held_by(operator) == 0
     assert set(operator.state()) == {"bounds"}

@@ -20,7 +20,7 @@ from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.operators.feedback.response import Response, respond
-from headrace.operators.order.pace import Pace
+from headrace.operators.order.pace import Pace, PaceOperator
 from headrace.operators.specs import Output, Project, Scan
 from headrace.testing.clock import VirtualClock
 from headrace.testing.contract import check_operator
@@ -128,7 +128,9 @@ def timely(
     clock = VirtualClock()
     engine = Engine(graph)
     if share is None:
-        engine.operators["pace"].speaks = False
+        operator = engine.operators["pace"]
+        assert isinstance(operator, PaceOperator)
+        operator.speaks = False
     arrivals = [
         Arrival(i * period // 2, "clean" if i % 2 == 0 else "dirty", page((i * period // 2, i))) for i in range(count)
     ]

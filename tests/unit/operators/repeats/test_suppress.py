@@ -11,6 +11,7 @@ from headrace.model.schema import TS, Schema
 from headrace.model.suppression import Repeats, Standing, Suppression
 from headrace.model.time import END, MINUTE, SECOND
 from headrace.model.types import Type
+from headrace.operators.capabilities import due_of, held_by
 from headrace.operators.operator import Operator
 from headrace.operators.repeats.suppress import Suppress
 
@@ -51,7 +52,7 @@ def test_vector_2_4_the_eleventh_arrival_fires_and_the_window_is_cleared() -> No
     operator = built(Repeats(10, 2 * 60 * MINUTE))
     assert give(operator, *((i, "a", i, "") for i in range(10))) == []
     assert give(operator, (10, "b", 10, ""), (11, "a", 11, "")) == [(11, "a", 11, 0)]
-    assert operator.held() == 1  # b's
+    assert held_by(operator) == 1  # b's
     assert give(operator, *((i, "a", i, "") for i in range(12, 22))) == []
     assert give(restarted(operator, Repeats(10, 2 * 60 * MINUTE)), (22, "a", 22, "")) == [(22, "a", 22, 12)]
 
@@ -59,15 +60,15 @@ def test_vector_2_4_the_eleventh_arrival_fires_and_the_window_is_cleared() -> No
 def test_of_a_group_no_more_is_kept_than_can_count() -> None:
     operator = built(Repeats(3, 10))
     give(operator, *((i * 100, "a", i, "") for i in range(50)))
-    assert operator.held() <= 3
+    assert held_by(operator) <= 3
     give(operator, (10_000, "a", 0, ""))
-    assert operator.held() == 1
+    assert held_by(operator) == 1
 
 
 def test_vector_2_4_an_alarm_that_is_cleaned_after_four_minutes_stays_silent() -> None:
     operator = built(FIVE)
     assert give(operator, (0, "a", 1, "new"), (4 * MINUTE, "a", 2, "clean")) == []
-    assert operator.due() is None
+    assert due_of(operator) is None
     assert reach(operator, END) == []
 
 
@@ -75,14 +76,14 @@ def test_vector_2_4_an_alarm_fires_after_five_minutes_on_an_idle_stream_and_agai
     operator = built(FIVE)
     give(operator, (0, "a", 1, "new"))
     assert reach(operator, 5 * MINUTE) == []  # a clean might come at this very instant
-    assert operator.due() == 5 * MINUTE + 1
+    assert due_of(operator) == 5 * MINUTE + 1
     operator = restarted(operator, FIVE)
-    assert operator.due() == 5 * MINUTE + 1
+    assert due_of(operator) == 5 * MINUTE + 1
     assert reach(operator, 5 * MINUTE + 1) == [(5 * MINUTE, "a", 1, 1)]
     assert give(operator, (6 * MINUTE, "a", 2, "new")) == []
-    assert operator.due() == 10 * MINUTE + 1
+    assert due_of(operator) == 10 * MINUTE + 1
     assert reach(operator, END) == [(10 * MINUTE, "a", 1, 1)]
-    assert (operator.held(), operator.due()) == (0, None)
+    assert (held_by(operator), due_of(operator)) == (0, None)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Rows, Sliding, While
+from headrace.operators.capabilities import held_by
 from headrace.operators.windows.rows_window import RowsAggregate
 from headrace.operators.windows.sliding import SlidingAggregate
 from headrace.operators.windows.while_window import WhileAggregate
@@ -68,7 +69,7 @@ def test_a_rows_window_counts_tuples_and_gives_complete_windows_only(windows: An
 def test_a_rows_window_keeps_less_than_its_size(windows: Any) -> None:
     operator = RowsAggregate(Rows(4, 1), (), COUNT).build()
     list(operator.on_page(0, tuples_at(windows, *range(100))))
-    assert operator.held() == 3
+    assert held_by(operator) == 3
 
 
 def test_a_while_window_is_stamped_by_the_tuple_that_ends_it(windows: Any) -> None:
@@ -85,9 +86,9 @@ def test_a_while_window_is_stamped_by_the_tuple_that_ends_it(windows: Any) -> No
 def test_rows_beyond_a_sliding_window_are_forgotten_at_a_punctuation(windows: Any) -> None:
     operator = SlidingAggregate(Sliding(10), (), COUNT).build()
     list(operator.on_page(0, tuples_at(windows, 1, 5)))
-    assert operator.held() == 2
+    assert held_by(operator) == 2
     list(operator.on_punctuation(0, Punctuation(12)))
-    assert operator.held() == 1
+    assert held_by(operator) == 1
 
 
 def test_sliding_partitions_by_its_keys_and_the_others_by_the_window(windows: Any) -> None:

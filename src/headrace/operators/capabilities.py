@@ -1,0 +1,143 @@
+"""What a running operator can do beside the four methods of every operator.
+
+An operator has a capability if it has the method; nothing is declared. The functions below give the answer of an
+operator that lacks it. Whether a class has a capability is looked up once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+import polars as pl
+
+from headrace.model.patterns.feedback import Feedback
+from headrace.model.patterns.pattern import Pattern
+from headrace.operators.operator import Operator
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """An operator that keeps tuples."""
+
+    def held(self) -> int:
+        """Return the number of tuples kept, for statistics."""
+        ...
+
+
+@runtime_checkable
+class Punctual(Protocol):
+    """An operator that does not take tuples which come too late."""
+
+    def late(self) -> int:
+        """Return how many tuples came too late since the last call."""
+        ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """An operator that holds results back until a bound completes them."""
+
+    def due(self) -> int | None:
+        """Return the least bound that completes something held now, such as an open window; None if no bound does."""
+        ...
+
+
+@runtime_checkable
+class Purgeable(Protocol):
+    """An operator that can forget part of its state."""
+
+    def purge(self, port: int, pattern: Pattern) -> int:
+        """Forget what is kept of the matching tuples of a port, which no reader needs; return how many rows went."""
+        ...
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """An operator that can say which of its groups are decided before their results are complete."""
+
+    def settled(self, pattern: Pattern) -> Sequence[Pattern]:
+        """Return the groups whose results match already, as patterns of the input.
+
+        The engine asks only where a group that matches once matches for ever.
+        """
+        ...
+
+
+@runtime_checkable
+class Speaking(Protocol):
+    """An operator that gives feedback to the operators before it."""
+
+    def said(self) -> Sequence[tuple[int, Feedback]]:
+        """Return the feedback for each port since the last call; the engine asks after each element."""
+        ...
+
+
+@runtime_checkable
+class Previewing(Protocol):
+    """An operator that can show its results before they are complete."""
+
+    def partial(self) -> pl.DataFrame | None:
+        """Return what would come out if the input ended now, and change nothing; None if nothing is held back."""
+        ...
+
+
+def held_by(operator: Operator) -> int:
+    """Return how many tuples an operator keeps."""
+    return operator.held() if _is_holding(operator) else 0
+
+
+def late_at(operator: Operator) -> int:
+    """Return how many tuples came too late for an operator since the last call."""
+    return operator.late() if _is_punctual(operator) else 0
+
+
+def due_of(operator: Operator) -> int | None:
+    """Return the least bound that would complete something that an operator holds; None if no bound would."""
+    return operator.due() if _is_timed(operator) else None
+
+
+def purge(operator: Operator, port: int, pattern: Pattern) -> int:
+    """Let an operator forget the matching tuples of a port; return how many rows went."""
+    return operator.purge(port, pattern) if _is_purgeable(operator) else 0
+
+
+def settled_in(operator: Operator, pattern: Pattern) -> Sequence[Pattern]:
+    """Return the groups of an operator that match for ever, as patterns of its input."""
+    return operator.settled(pattern) if _is_settling(operator) else ()
+
+
+def preview_of(operator: Operator) -> pl.DataFrame | None:
+    """Return what an operator would emit if its input ended now; None if it holds nothing back."""
+    return operator.partial() if _is_previewing(operator) else None
+
+
+@cache
+def _has(operator: type[Operator], capability: Any) -> bool:
+    """Return whether a class has a capability: checking a protocol takes microseconds, too long for each page."""
+    return issubclass(operator, capability)
+
+
+def _is_holding(operator: Operator) -> TypeGuard[Holding]:
+    return _has(type(operator), Holding)
+
+
+def _is_punctual(operator: Operator) -> TypeGuard[Punctual]:
+    return _has(type(operator), Punctual)
+
+
+def _is_timed(operator: Operator) -> TypeGuard[Timed]:
+    return _has(type(operator), Timed)
+
+
+def _is_purgeable(operator: Operator) -> TypeGuard[Purgeable]:
+    return _has(type(operator), Purgeable)
+
+
+def _is_settling(operator: Operator) -> TypeGuard[Settling]:
+    return _has(type(operator), Settling)
+
+
+def _is_previewing(operator: Operator) -> TypeGuard[Previewing]:
+    return _has(type(operator), Previewing)
