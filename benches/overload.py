@@ -187,7 +187,7 @@ def _add_urgency(
         for query, seen in (("quick", quick), ("lazy", lazy)):
             session.subscribe(query, _taker(seen, begin_us))
         _wait(release(source, phases, begin_us), lazy, phases)
-        decided = [(each.action, each.reason) for each in session.deployment.controller.decisions.all()]
+        decided = [(each.action, each.reason) for each in session.deployment.control.decisions.all()]
         session.drain(REST_S * 2)
         got = {
             query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)}
@@ -332,7 +332,7 @@ def ours(spot: Path, folder: Path, phases: Sequence[Phase], promise: str) -> See
         seen.taken = sum(behind)
         seen.dropped = sum(shed.dropped for shed in statistics_.shed.values())
         seen.notes += [
-            f"decided: {each.action} ({each.reason})" for each in session.deployment.controller.decisions.all()[:4]
+            f"decided: {each.action} ({each.reason})" for each in session.deployment.control.decisions.all()[:4]
         ]
     return seen
 

@@ -75,7 +75,16 @@ class Monitor:
         queries = {query.query: _query(query.query, running, seen, results) for query in running.queries}
         unread = sum(counts.queued for counts in seen.vertices.values())
         return Observation(
-            now, self.machine, rates, dict(self._costs), self._reading, queries, unread, self._usual(rates)
+            time=now,
+            machine=self.machine,
+            rates=rates,
+            costs=dict(self._costs),
+            reading=self._reading,
+            queries=queries,
+            unread=unread,
+            usual=self._usual(rates),
+            buckets=len(reports),
+            is_first=self.looks <= STARTING,
         )
 
     def _batch(self, reports: Sequence[Report], now: int, cores: int) -> None:

@@ -57,3 +57,5 @@ class Observation(Struct, frozen=True):
     queries: Mapping[str, QueryObservation]
     unread: int
     usual: Usual
+    buckets: int
+    is_first: bool  # one of the first micro-batches, which start processes and read what came before

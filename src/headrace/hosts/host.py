@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from headrace.commands.command import Command
-from headrace.control.controller import Controller
+from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 
 
@@ -13,7 +13,7 @@ class Deployment(Protocol):
     """A running set of queries on one checkpoint directory."""
 
     delivery: Delivery
-    controller: Controller
+    control: ControlLoop
     cores: int  # how many tasks run at the same time
 
     def start(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.commands.command import Command
-from headrace.control.controller import Controller
+from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 from headrace.driver.intake import START, Intake, Offset
 from headrace.driver.progress import guide
@@ -65,7 +65,7 @@ class LocalDeployment:
         self.delivery = Delivery(directory, self.clock)
         self.buckets = list(range(buckets))
         self.relaying = Relaying(self.buckets)
-        self.controller = Controller(directory)
+        self.control = ControlLoop(directory)
         self.page = page
         self.forgetful = forgetful
         self.stores = {number: MemoryStore() for number in self.buckets}
@@ -115,14 +115,14 @@ class LocalDeployment:
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
         relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-        guidance = self.controller.after(
+        guidance = self.control.after(
             self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now(), self.cores
         )
         turned = [] if self.ended else switches(self.delivery.reports, deployed.running)
         for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
             self.send(command)
-        if guidance.pace is not None:
-            guide(self.directory, guidance.pace.budget, guidance.pace.limits)
+        if guidance.limits is not None:
+            guide(self.directory, guidance.limits.budget, guidance.limits.streams)
         self.intake.forget(end)
         self.offset = end
         self.batch += 1

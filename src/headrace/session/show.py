@@ -9,7 +9,7 @@ from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Qu
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, whole_of
-from headrace.control.decisions import Decision
+from headrace.control.decision_log import Decided
 from headrace.engine.statistics import RuleStatistics, Statistics, StreamStatistics
 from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
@@ -19,7 +19,7 @@ from headrace.session.stints import state_of
 
 
 def show(
-    what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decision] = ()
+    what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decided] = ()
 ) -> Listing:
     """The definitions of a kind, or the statistics of every vertex."""
     match what:

@@ -175,7 +175,7 @@ class Staging:
                 staged.outcomes.append(lambda: Message(shown))
 
     def _shown(self, statement: Show, staged: Staged) -> Outcome:
-        decided = self._deployment.controller.decisions.all()
+        decided = self._deployment.control.decisions.all()
         return show(
             statement.what,
             staged.catalog,
@@ -210,12 +210,12 @@ class Staging:
 
     def _speed(self) -> float:
         """How many busy seconds pass in a second of a micro-batch: as many as there are cores, until more is known."""
-        seen = self._deployment.controller.seen
+        seen = self._deployment.control.latest
         return float(self._deployment.cores) if seen is None else seen.machine.speed
 
     def _measured(self, staged: Staged) -> Facts:
         """What the deployment's counters say now."""
-        return measured(self._statistics, self._deployment.controller.seen, staged.catalog.streams())
+        return measured(self._statistics, self._deployment.control.latest, staged.catalog.streams())
 
     def _stage_feedback(self, statement: Tell, staged: Staged) -> None:
         """Tell a query what its readers need; a demand is answered with what there is."""

@@ -8,7 +8,8 @@ import pytest
 
 from headrace.commands.command import Set
 from headrace.commands.settings import Scheduler
-from headrace.control.policies.budget import LEAST_NS
+from headrace.control.controller import Memory, control
+from headrace.control.policies.budget import MIN_BUDGET_NS
 from headrace.driver.intake import Deployments
 from headrace.engine.statistics import VertexStatistics
 from headrace.session import Session
@@ -42,14 +43,14 @@ def test_what_must_hold_holds_in_an_overload_and_nothing_is_shed_after_it(tmp_pa
     assert 0.0 < max(run.shares) <= 0.35
     run.run({"bids": 0.5 * capacity}, 30)
     assert run.shares[-1] == 0.0
-    assert {decision.query for decision in run.controller.decisions.all()} >= {"dear"}
+    assert {decision.query for decision in run.control.decisions.all()} >= {"dear"}
 
 
 def test_no_more_is_shed_than_may_be_lost_and_that_it_is_not_enough_is_said(tmp_path: Path) -> None:
     run = simulated(tmp_path, "WITH (force, latency '2 s' MUST, error 0.1)")
     run.run({"bids": 2.0 * CORES / SERVICE}, 10)
     assert max(run.shares) <= 0.1
-    assert any("missing" in decision.reason for decision in run.controller.decisions.all())
+    assert any("missing" in decision.reason for decision in run.control.decisions.all())
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,19 @@ def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_
     if scheduler is not None:
         run.running = run.running.after(Set(None, Scheduler(scheduler)))
     run.run({"bids": 0.3 * CORES / SERVICE}, 10)
-    assert run.pace is not None
-    assert (run.pace.budget or 0) > LEAST_NS
+    assert run.limits is not None
+    assert (run.limits.budget or 0) > MIN_BUDGET_NS
     assert {choice.name for choice in run.running.schedulers.values()} == {scheduler or "edf"}
-    assert any("at a time" in decision.action for decision in run.controller.decisions.all())
+    assert any("at a time" in decision.action for decision in run.control.decisions.all())
+
+
+def test_the_controller_decides_the_same_from_the_same_memory_and_observation(tmp_path: Path) -> None:
+    run = simulated(tmp_path, MUST)
+    run.run({"bids": 1.5 * CORES / SERVICE}, 5)
+    seen = run.control.latest
+    assert seen is not None
+    memory = Memory({"dear": 0})
+    first = control(memory, seen, run.running)
+    assert first.decisions
+    assert control(memory, seen, run.running) == first
+    assert memory == Memory({"dear": 0})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.control.controller import Controller
+from headrace.control import scheduling
 from headrace.control.policies import budget
-from headrace.control.policies.budget import MOST_WAITING, left_unread
+from headrace.control.policies.budget import MAX_WAITING, left_unread
 from headrace.driver.progress import guide, read_progress
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
@@ -35,7 +35,7 @@ def rows(first: int, count: int) -> list[dict[str, Any]]:
 
 
 def test_what_must_be_quick_waits_for_nothing_and_what_may_wait_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Controller, "_tell_costs", lambda controller, seen: [])  # a tuple costs what is assumed
+    monkeypatch.setattr(scheduling, "send_costs", lambda memory, seen: (memory, []))  # a tuple costs what is assumed
     with Session(host="local") as session:
         deployment = session.deployment
         assert isinstance(deployment, LocalDeployment)
@@ -64,15 +64,15 @@ ONE, BOTH = frozenset({"lazy"}), frozenset({"lazy", "quick"})
 
 def test_a_stream_is_left_unread_if_all_who_read_it_may_wait_and_have_enough() -> None:
     readers = {"a": ONE, "b": BOTH}
-    assert left_unread(readers, {"lazy": MOST_WAITING + 1}, ONE, frozenset()) == {"a"}
-    assert left_unread(readers, {"lazy": MOST_WAITING}, ONE, frozenset()) == frozenset()
-    assert left_unread(readers, {"lazy": MOST_WAITING}, ONE, frozenset({"a"})) == {"a"}  # until half of them are gone
-    assert left_unread(readers, {"lazy": MOST_WAITING // 2}, ONE, frozenset({"a"})) == frozenset()
-    assert left_unread(readers, {"lazy": 2 * MOST_WAITING}, frozenset(), frozenset({"a"})) == frozenset()
+    assert left_unread(readers, {"lazy": MAX_WAITING + 1}, ONE, frozenset()) == {"a"}
+    assert left_unread(readers, {"lazy": MAX_WAITING}, ONE, frozenset()) == frozenset()
+    assert left_unread(readers, {"lazy": MAX_WAITING}, ONE, frozenset({"a"})) == {"a"}  # until half of them are gone
+    assert left_unread(readers, {"lazy": MAX_WAITING // 2}, ONE, frozenset({"a"})) == frozenset()
+    assert left_unread(readers, {"lazy": 2 * MAX_WAITING}, frozenset(), frozenset({"a"})) == frozenset()
 
 
 def test_what_may_wait_waits_unread_and_comes_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_WAITING", 200)
+    monkeypatch.setattr(budget, "MAX_WAITING", 200)
     with Session(host="local") as session:
         deployment = session.deployment
         assert isinstance(deployment, LocalDeployment)
@@ -94,7 +94,7 @@ def test_what_may_wait_waits_unread_and_comes_in_the_end(monkeypatch: pytest.Mon
             guide(session.directory, 100 * 700, read_progress(session.directory).limits)
             read.append(session.statistics().streams["asks"].tuples if "asks" in session.statistics().streams else 0)
         assert read[10] == read[12] < 10_000
-        decided = [each.action for each in deployment.controller.decisions.all()]
+        decided = [each.action for each in deployment.control.decisions.all()]
         assert "leave asks unread" in decided
         session.drain()
         assert sum(row["n"] for row in session.results("lazy")) == 10_000

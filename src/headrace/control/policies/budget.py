@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.control.machine import Machine
-from headrace.control.policies.relief import LEAST
+from headrace.control.policies.relief import MIN_MULTIPLE_OF_FIXED
 from headrace.model.qos import Qos, Strictness
 from headrace.model.time import SECOND
 
@@ -16,9 +16,9 @@ MEAN_OF_LONGEST = 0.75
 #: While promises are kept with this share to spare, what may wait gets more again.
 SLACK = 0.1
 #: A bucket may always do so much (nanoseconds), or nothing that waits would ever be done.
-LEAST_NS = 2_000_000
+MIN_BUDGET_NS = 2_000_000
 #: Streams are left unread while more tuples than this wait for those who read them, and are read again when half of them are gone.
-MOST_WAITING = 500_000
+MAX_WAITING = 500_000
 
 
 def is_strict(qos: Qos) -> bool:
@@ -45,9 +45,9 @@ def budget(
     ]
     if not strict or len(classes(qos for qos, _ in promises.values())) < 2:
         return None
-    seconds = max(SHARE_OF_PROMISE * min(strict) / SECOND, LEAST * machine.fixed)
+    seconds = max(SHARE_OF_PROMISE * min(strict) / SECOND, MIN_MULTIPLE_OF_FIXED * machine.fixed)
     room = machine.room(seconds) - committed * seconds
-    return max(LEAST_NS, round(room * (1.0 - pressure) / buckets * 1e9))
+    return max(MIN_BUDGET_NS, round(room * (1.0 - pressure) / buckets * 1e9))
 
 
 def left_unread(
@@ -58,5 +58,5 @@ def left_unread(
         stream
         for stream, queries in readers.items()
         if queries <= may_wait
-        and max(waiting.get(query, 0) for query in queries) > (MOST_WAITING / 2 if stream in before else MOST_WAITING)
+        and max(waiting.get(query, 0) for query in queries) > (MAX_WAITING / 2 if stream in before else MAX_WAITING)
     )

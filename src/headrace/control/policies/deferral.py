@@ -12,7 +12,7 @@ from headrace.graph.graph import VertexId
 from headrace.graph.place import Deferral
 
 #: Less work than this (busy seconds a second) is not worth sending tuples through the shuffle that it might have dropped.
-DEAR = 0.05
+MIN_DEFERRED_WORK = 0.05
 
 
 def deferrals(running: Running, work: Mapping[VertexId, float], may_wait: frozenset[str]) -> tuple[Deferral, ...]:
@@ -28,7 +28,7 @@ def deferrals(running: Running, work: Mapping[VertexId, float], may_wait: frozen
             behind.add(vertex.id)
         elif (
             vertex.id in patient
-            and work.get(vertex.id, 0.0) >= DEAR
+            and work.get(vertex.id, 0.0) >= MIN_DEFERRED_WORK
             and (new := deferral_of(whole, vertex.id)) is not None
         ):
             found.append(new)

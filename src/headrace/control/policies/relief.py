@@ -12,11 +12,11 @@ from headrace.model.time import SECOND
 #: A tuple waits up to a micro-batch until it is read, and one more until its results are there; a little is kept in reserve.
 SHARE_OF_PROMISE = 0.42
 #: A micro-batch is not asked to be shorter than this many times what it takes anyway.
-LEAST = 1.4
+MIN_MULTIPLE_OF_FIXED = 1.4
 #: How the correction follows what is observed: up by so much while a promise is broken, down while it is kept with so much slack.
 RAISE, LOWER, SLACK, MOST = 0.1, 0.03, 0.35, 1.0
 #: Shares are rounded up to this, and changed only if they differ by more: a change costs a part of a micro-batch.
-GRAIN = 0.02
+SHARE_STEP = 0.02
 
 
 class Pressure(Struct, frozen=True):
@@ -36,9 +36,9 @@ def target(promises: Iterable[tuple[Qos, int]], fixed: float) -> float | None:
     strict = [
         qos.latency.curve.at(elapsed) for qos, elapsed in promises if qos.latency is not None and qos.latency.is_must
     ]
-    return max(SHARE_OF_PROMISE * min(strict) / SECOND, LEAST * fixed) if strict else None
+    return max(SHARE_OF_PROMISE * min(strict) / SECOND, MIN_MULTIPLE_OF_FIXED * fixed) if strict else None
 
 
 def rounded(share: float) -> float:
     """A share as it is ordered."""
-    return min(1.0, -(-share // GRAIN) * GRAIN)
+    return min(1.0, -(-share // SHARE_STEP) * SHARE_STEP)

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
-from headrace.control.controller import Controller
+from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 from headrace.driver.intake import Deployments, pause, resume
 from headrace.driver.progress import guide
@@ -79,7 +79,7 @@ class SparkDeployment:
         self.feeders: dict[str, StreamingQuery] = {}
         self.drained = threading.Event()
         self.relaying = Relaying(())
-        self.controller = Controller(self.directory)
+        self.control = ControlLoop(self.directory)
         self.fault: HeadraceError | None = None
         self.told = False  # whether a failure has been raised to whoever uses us
 
@@ -175,14 +175,14 @@ class SparkDeployment:
                 self.drained.set()
             relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
             now = self.delivery.clock.now()
-            guidance = self.controller.after(
+            guidance = self.control.after(
                 self.delivery.statistics, self.delivery.reports, deployed.running, now, self.cores
             )
             turned = [] if done else switches(self.delivery.reports, deployed.running)
             for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
                 self.deployments.log.append(command)
-            if guidance.pace is not None:
-                guide(self.directory, guidance.pace.budget, guidance.pace.limits)
+            if guidance.limits is not None:
+                guide(self.directory, guidance.limits.budget, guidance.limits.streams)
         except HeadraceError as error:
             self.fault = error
             raise

@@ -30,5 +30,5 @@ def decide(session: Session, text: str) -> list[str]:
         deployment.run({stream: float(rate[1])}, parse_time(rate[2]) / SECOND)
     return [
         f"{decision.time / SECOND:.1f}s {decision.query or 'all'}: {decision.action} ({decision.reason})"
-        for decision in deployment.controller.decisions.all()
+        for decision in deployment.control.decisions.all()
     ]

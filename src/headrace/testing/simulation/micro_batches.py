@@ -9,7 +9,8 @@ from pathlib import Path
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.commands.shedders_in_force import shedders_in
-from headrace.control.controller import Controller, Pace
+from headrace.control.limits import WorkLimits
+from headrace.control.loop import ControlLoop
 from headrace.engine.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
 from headrace.model.time import SECOND
 from headrace.operators.specs import Scan
@@ -33,10 +34,10 @@ class SimulatedDeployment:
     """
 
     def __init__(self, running: Running, directory: Path, machine: Machine | None = None) -> None:
-        self.running, self.controller, self.machine = running, Controller(directory), machine or Machine()
+        self.running, self.control, self.machine = running, ControlLoop(directory), machine or Machine()
         self.statistics = Statistics(queries={query.query: QueryStatistics() for query in running.queries})
         self.now, self.planned = 0, 0
-        self.pace: Pace | None = None
+        self.limits: WorkLimits | None = None
         self.latencies: list[float] = []  # worst latency of each micro-batch, in seconds
         self.shares: list[float] = []  # share of the tuples that was shed in each micro-batch
 
@@ -80,7 +81,7 @@ class SimulatedDeployment:
         reports = [
             Report(bucket=number, time=self.planned, vertices={"filter": each}) for number in range(self.machine.cores)
         ]
-        guidance = self.controller.after(self.statistics, reports, self.running, self.now, self.machine.cores)
-        self.pace = guidance.pace
+        guidance = self.control.after(self.statistics, reports, self.running, self.now, self.machine.cores)
+        self.limits = guidance.limits
         for command in guidance.commands:
             self.running = self.running.after(command)

@@ -11,7 +11,7 @@ import pytest
 from headrace.commands.command import UseDeferrals
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of, whole_of
-from headrace.control.policies.deferral import DEAR, deferrals
+from headrace.control.policies.deferral import MIN_DEFERRED_WORK, deferrals
 from headrace.driver.progress import guide
 from headrace.graph.deferral import deferral_of
 from headrace.graph.graph import VertexId
@@ -86,12 +86,15 @@ def test_results_of_their_own_may_be_made_anywhere(folder):
 def test_only_what_is_dear_and_for_nobody_who_must_be_quick(folder):
     running = running_of(folder, NEAR)
     joining = named(running, "tablejoin")
-    work = dict.fromkeys(placement_of(running).ingest.by_id(), 2 * DEAR)
+    work = dict.fromkeys(placement_of(running).ingest.by_id(), 2 * MIN_DEFERRED_WORK)
     (found,) = deferrals(
         running, work, frozenset({"lazy"})
     )  # what the quick query counts is dear as well, and what is behind goes along
     assert found.vertex == joining
-    assert deferrals(running, work | {joining: DEAR / 2, named_partial(running): 0.0}, frozenset({"lazy"})) == ()
+    assert (
+        deferrals(running, work | {joining: MIN_DEFERRED_WORK / 2, named_partial(running): 0.0}, frozenset({"lazy"}))
+        == ()
+    )
     deferred = running.after(UseDeferrals((found,)))
     assert deferrals(deferred, {}, frozenset({"lazy"})) == (found,)  # it stays, whatever it costs now
     assert deferrals(deferred, work, frozenset()) == ()

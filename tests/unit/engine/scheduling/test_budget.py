@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headrace.control.controller import Controller
+from headrace.control import scheduling
 from headrace.driver.progress import guide, read_progress
 from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.hosts.local import LocalDeployment
@@ -34,7 +34,7 @@ def rows(count: int, first: int = 0) -> list[dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def _assumed_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tuple costs what is assumed of its operator, not what is measured."""
-    monkeypatch.setattr(Controller, "_tell_costs", lambda controller, seen: [])
+    monkeypatch.setattr(scheduling, "send_costs", lambda memory, seen: (memory, []))
 
 
 def local(**options: Any) -> tuple[Session, LocalDeployment]:

@@ -1,0 +1,97 @@
+"""How much micro-batches do and read: a work budget, streams that are left unread, and deferred operators.
+
+These let queries that may wait make room for queries with a strict latency promise.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.commands.command import Command, UseDeferrals
+from headrace.commands.running import Running
+from headrace.commands.running_graph import names_in, placement_of
+from headrace.control.decisions import Decision, Defer, EndDeferral, LeaveUnread, SetBudget
+from headrace.control.policies.budget import MEAN_OF_LONGEST, MIN_BUDGET_NS, SLACK, budget, is_strict, left_unread
+from headrace.control.policies.deferral import deferrals
+from headrace.control.policies.relief import Pressure
+from headrace.control.situation import Situation, pressed, reading_work, work_in
+from headrace.engine.scheduling.in_force import urgent_in
+from headrace.model.qos import Strictness
+
+
+class WorkLimits(Struct, frozen=True):
+    """What the next micro-batches may do: nanoseconds of work in each bucket (None: no limit), and tuples to read of some streams."""
+
+    budget: int | None = None
+    streams: dict[str, int] = {}
+
+
+class LimitsMemory(Struct, frozen=True):
+    """The budget in force, the streams that are left unread, and how far micro-batches exceeded what was planned for them."""
+
+    pressure: Pressure = Pressure(slack=SLACK)
+    budget: int | None = None
+    unread: frozenset[str] = frozenset()
+
+    def may_wait(self, running: Running) -> frozenset[str]:
+        """Return the queries that wait for others."""
+        if self.budget is None:
+            return frozenset()
+        return frozenset(query.query for query in running.queries if not is_strict(query.qos))
+
+
+def limit_work(
+    memory: LimitsMemory, situation: Situation, *, costs_known: bool
+) -> tuple[LimitsMemory, list[Decision], WorkLimits | None]:
+    """Choose a budget and the streams to leave unread; None: as before, there is no limit."""
+    pressure = pressed(memory.pressure, situation, (Strictness.MUST, Strictness.BEST_EFFORT), share=MEAN_OF_LONGEST)
+    chosen = _budget(situation, pressure.value)
+    if chosen is not None and not costs_known:
+        chosen = MIN_BUDGET_NS
+    if chosen is None and memory.budget is None:
+        return replace(memory, pressure=pressure), [], None
+    decisions: list[Decision] = [SetBudget(chosen)] if (chosen is None) != (memory.budget is None) else []
+    memory = replace(memory, pressure=pressure, budget=chosen)
+    unread, changes = _leave_unread(memory, situation)
+    memory = replace(memory, unread=unread)
+    return memory, decisions + changes, WorkLimits(chosen, dict.fromkeys(sorted(unread), 0))
+
+
+def defer(memory: LimitsMemory, situation: Situation) -> tuple[list[Command], list[Decision]]:
+    """Move expensive work of the ingest that may wait into the buckets, and back."""
+    running = situation.running
+    if memory.budget is None and not running.deferrals:
+        return [], []
+    ingest = placement_of(running).ingest.by_id()
+    work = {name: seconds for name, seconds in work_in(situation.seen, running).items() if name in ingest}
+    before, after = running.deferrals, deferrals(running, work, memory.may_wait(running))
+    if before == after:
+        return [], []
+    names = names_in(running)
+    begun = [Defer(names[new.vertex], work[new.vertex]) for new in after if new not in before]
+    ended = [EndDeferral(names[old.vertex]) for old in before if old not in after]
+    return [UseDeferrals(after)], [*begun, *ended]
+
+
+def _budget(situation: Situation, pressure: float) -> int | None:
+    seen, running = situation.seen, situation.running
+    work, at_once = work_in(seen, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
+    committed = reading_work(seen, running) + sum(work[name] for name in at_once if name in work)
+    return budget(situation.promises, seen.machine, committed, max(1, seen.buckets), pressure=pressure)
+
+
+def _leave_unread(memory: LimitsMemory, situation: Situation) -> tuple[frozenset[str], list[Decision]]:
+    """Return the streams to leave unread, and what that changes: tuples that may wait can wait in their source."""
+    readers: dict[str, frozenset[str]] = {}
+    for query in situation.running.queries:
+        for stream in query.streams:
+            readers[stream.name] = readers.get(stream.name, frozenset()) | {query.query}
+    waiting = {name: query.waiting for name, query in situation.seen.queries.items()}
+    unread = left_unread(readers, waiting, memory.may_wait(situation.running), memory.unread)
+    most = {
+        name: max((waiting.get(query, 0) for query in readers.get(name, ())), default=0)
+        for name in unread | memory.unread
+    }
+    changed = sorted(unread ^ memory.unread)
+    return unread, [LeaveUnread(name, name in unread, most[name]) for name in changed]

@@ -1,0 +1,34 @@
+"""The control loop of a deployment: after each micro-batch observe, let the controller decide, and log its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.commands.running import Running
+from headrace.control.controller import Guidance, Memory, control
+from headrace.control.decision_log import DecisionLog
+from headrace.control.monitor import Monitor
+from headrace.control.observation import Observation
+from headrace.engine.statistics import Statistics
+from headrace.worker.wire import Report
+
+
+class ControlLoop:
+    """Keeps the promises of the queries of one deployment; `latest` is the observation after the last micro-batch."""
+
+    def __init__(self, directory: Path) -> None:
+        self.decisions = DecisionLog(directory)
+        self.latest: Observation | None = None
+        self._monitor = Monitor()
+        self._memory = Memory()
+
+    def after(
+        self, statistics: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int
+    ) -> Guidance:
+        """Return what to change after a micro-batch that has just been delivered; `cores` tasks run side by side."""
+        self.latest = self._monitor.look(statistics, reports, running, now, cores)
+        guidance = control(self._memory, self.latest, running)
+        self._memory = guidance.memory
+        self.decisions.add(now, guidance.decisions)
+        return guidance

@@ -1,0 +1,92 @@
+"""How much is shed where, so that MUST latencies hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.analysis.shedding.decision import ActiveSheds, decide
+from headrace.analysis.shedding.from_running import shed_options
+from headrace.commands.command import Command, ShedAt, UseShedders
+from headrace.commands.running import Running
+from headrace.commands.running_graph import names_in
+from headrace.control.decisions import Decision, NoteShortfall, Overload, ShedBefore
+from headrace.control.policies.relief import SHARE_STEP, Pressure, rounded, target
+from headrace.control.situation import Situation, facts_of, pressed
+from headrace.graph.graph import Arc
+from headrace.model.qos import Strictness
+from headrace.model.time import SECOND
+
+#: Shedding is reduced at most so often (microseconds); it is increased at once.
+REDUCE_INTERVAL = 2 * SECOND
+
+
+class SheddingMemory(Struct, frozen=True):
+    """What is shed, how far the load was underestimated, when shedders changed last, and whether shedding is not enough."""
+
+    active: ActiveSheds = ActiveSheds()
+    pressure: Pressure = Pressure()
+    changed_at: int = 0
+    is_short: bool = False
+
+
+def shed(memory: SheddingMemory, situation: Situation) -> tuple[SheddingMemory, list[Command], list[Decision]]:
+    """Shed what exceeds the capacity that MUST latencies leave, or less than before."""
+    seen, running = situation.seen, situation.running
+    promises = situation.promises.values()
+    seconds = target(promises, seen.machine.fixed)
+    if seconds is None or not any(qos.error for qos, _ in promises):
+        return _change_shedders(memory, (), situation, None) if running.shedders else (memory, [], [])
+    pressure = pressed(memory.pressure, situation, (Strictness.MUST,))
+    room = max(seen.machine.room(seconds) / seconds, 1e-6)
+    options = shed_options(running, facts_of(seen, running), speed=room)
+    load = options.load * (1.0 + pressure.value)
+    active = decide(memory.active, load, options.places)
+    memory, noted = _note_shortfall(replace(memory, pressure=pressure, active=active), load)
+    shedders = tuple(
+        replace(shedder, share=min(rounded(shedder.share), _tolerance(running, shedder)))
+        for shedder in options.shedders(active, running)
+        if shedder.share > SHARE_STEP / 2
+    )
+    memory, commands, changes = _change_shedders(memory, shedders, situation, Overload(load, seconds, pressure.value))
+    return memory, commands, [*noted, *changes]
+
+
+def _change_shedders(
+    memory: SheddingMemory, shedders: tuple[ShedAt, ...], situation: Situation, overload: Overload | None
+) -> tuple[SheddingMemory, list[Command], list[Decision]]:
+    """Put other shedders in force, if they differ enough from those that are."""
+    before = {shedder.arc: shedder for shedder in situation.running.shedders}
+    after = {shedder.arc: shedder for shedder in shedders}
+    changed = [
+        arc for arc in before.keys() | after.keys() if abs(_share(before, arc) - _share(after, arc)) > SHARE_STEP / 2
+    ]
+    if not changed:
+        return memory, [], []
+    is_more = any(_share(after, arc) > _share(before, arc) for arc in changed)
+    if not is_more and situation.seen.time - memory.changed_at < REDUCE_INTERVAL:
+        return memory, [], []
+    names = names_in(situation.running)
+    decisions: list[Decision] = [
+        ShedBefore((after.get(arc) or before[arc]).query, names[arc[0]], _share(after, arc), overload)
+        for arc in sorted(changed)
+    ]
+    return replace(memory, changed_at=situation.seen.time), [UseShedders(shedders)], decisions
+
+
+def _note_shortfall(memory: SheddingMemory, load: float) -> tuple[SheddingMemory, list[Decision]]:
+    """Note when shedding begins or ends not to be enough."""
+    shortfall = memory.active.shortfall
+    if (shortfall > 0) == memory.is_short:
+        return memory, []
+    return replace(memory, is_short=shortfall > 0), [NoteShortfall(load, shortfall)]
+
+
+def _share(shedders: Mapping[Arc, ShedAt], arc: Arc) -> float:
+    return shedders[arc].share if arc in shedders else 0.0
+
+
+def _tolerance(running: Running, shedder: ShedAt) -> float:
+    return running.promises()[shedder.query].error or 0.0
