@@ -124,12 +124,12 @@ class _Runner:
                 self._optimize(rest)
             case "graph":
                 running = Deployments(self.session.directory).newest()
-                self.lines += with_short_ids(explain_graph(whole_of(running))).splitlines()
+                self.lines += explain_graph(whole_of(running)).splitlines()
             case "schedule":
                 self.lines += schedule(self.session, rest)
                 self.results.clear()
             case "decide":
-                self.lines += with_short_ids("\n".join(decide(self.session, rest))).splitlines()
+                self.lines += decide(self.session, rest)
             case "register":
                 self.session.register(rest, _do_nothing)
             case "#":
@@ -146,8 +146,7 @@ class _Runner:
                 case Started(query=query):
                     self.watch(query)
                 case Listing(columns=columns, rows=rows):
-                    shown = [" ".join(columns), *(" ".join(map(print_value, row)) for row in rows)]
-                    self.lines += with_short_ids("\n".join(shown)).splitlines()
+                    self.lines += [" ".join(columns), *(" ".join(map(print_value, row)) for row in rows)]
                 case Message():
                     pass  # scripts do not print that something was created
 
@@ -189,21 +188,6 @@ class _Runner:
         for query, rows in self.results.items():
             lines += [f"{query} {line}" if several else line for line in print_rows(rows, self.schemas.get(query))]
         return lines
-
-
-def with_short_ids(text: str) -> str:
-    """Replace the hash in each vertex id by a number in the order of appearance: `filter-069da0c8144004ed` by `filter1`."""
-    numbers: dict[str, str] = {}
-    counts: dict[str, int] = {}
-
-    def short(vertex: re.Match[str]) -> str:
-        kind = vertex["kind"]
-        if vertex.group() not in numbers:
-            counts[kind] = counts.get(kind, 0) + 1
-            numbers[vertex.group()] = f"{kind}{counts[kind]}"
-        return numbers[vertex.group()]
-
-    return re.sub(r"(?P<kind>[a-z_]+)-[0-9a-f]{16}", short, re.sub(r"@[0-9a-f]{8}\b", "@", text))
 
 
 def _do_nothing(**arguments: Any) -> None:

@@ -80,7 +80,8 @@ def differences(name: str, expected: str, actual: str) -> str:
     shown: list[str] = []
     for wanted, given in zip(cases(expected), cases(actual), strict=True):
         if wanted.expected != given.expected:
-            diff = list(difflib.ndiff(wanted.expected or (), given.expected or ()))
+            compared = difflib.ndiff(wanted.expected or (), given.expected or ())
+            diff = [line for line in compared if not line.startswith("?")]
             shown += [f"{name}:{wanted.line}", *wanted.commands, SEPARATOR, *diff, ""]
     return "\n".join(shown)
 
