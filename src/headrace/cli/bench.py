@@ -1,12 +1,13 @@
-"""`headrace bench`: run a benchmark of a checkout and print ours next to the peers'.
+"""`headrace bench`: run a benchmark of a checkout and print Headrace beside its peers.
 
-A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`. The dict has `title`, `rows` and perhaps `notes`; a row has `case`,
-`ours`, `peers` (numbers by name), `unit`, and perhaps `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...). It may have
-`panels`, which are drawn.
+A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`. The dict has `title`, `rows`, optional `notes`
+and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and optionally `ratio` (ours to
+the best peer), `target` and `verdict` ('met', 'missed', ...).
 """
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import sys
@@ -14,21 +15,27 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from headrace.cli import java
 from headrace.cli.experiment import drawing_folder
+from headrace.cli.help import examples, flag
 from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.cli.test import checkout
 from headrace.experiments.drawing import check_drawing, draw
 
-EXAMPLES = "Examples:\n\nheadrace bench core --quick   (a few minutes)\n\nheadrace bench core --json figures.json   (in full, figures to a file)"
+EXAMPLES = examples(
+    ("which benchmarks there are", "bench"),
+    ("throughput and latency beside plain Spark, with small inputs (a few minutes)", "bench core --quick"),
+    ("with full inputs; write the figures to a file as well", "bench core --json figures.json"),
+)
 _GOOD = ("met", "ok", "pass", "passed")
 
 
 def bench(
-    name: str = typer.Argument(..., help="A file of benches/ without its .py, such as core."),
-    quick: bool = typer.Option(False, "--quick", help="Smaller inputs and fewer runs: figures are rough."),
+    name: str | None = typer.Argument(None, help="A benchmark, such as core. Without it, all are listed."),
+    quick: bool = flag("--quick", "Use smaller inputs and fewer runs. The figures are rough."),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
     pictures: Path | None = typer.Option(
         None,
@@ -38,13 +45,14 @@ def bench(
         show_default="figures",
     ),
 ) -> None:
-    """Measure Headrace, and the peers where they are installed. Works in a checkout only."""
-    folder = checkout() / "benches"
+    """Measure Headrace and the peers that are installed. Works in a checkout only."""
+    folder = checkout("bench") / "benches"
+    if name is None:
+        out.print(_benchmarks(folder))
+        return
     file = folder / f"{name}.py"
     if not file.is_file():
-        known = (
-            ", ".join(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))) or "none yet"
-        )
+        known = ", ".join(path.stem for path in _files(folder))
         err.print(f"no benchmark {name!r}; there are: {known}", markup=False)
         raise typer.Exit(RUN_FAILED)
     with faults():
@@ -64,7 +72,7 @@ def bench(
 
 
 def load(file: Path) -> Any:
-    """Import a benchmark by its path; its neighbours can be imported as `benches.<name>`."""
+    """Import a benchmark by its path; it can import other files of its folder as `benches.<name>`."""
     sys.path.insert(0, str(file.parent.parent))
     spec = importlib.util.spec_from_file_location(f"benches.{file.stem}", file)
     if spec is None or spec.loader is None:
@@ -76,7 +84,7 @@ def load(file: Path) -> Any:
 
 
 def table(figures: dict[str, Any]) -> Table:
-    """One row per case: ours, each peer, and whether the target is met."""
+    """Return a table with a row per case: ours, each peer, and whether the target is met."""
     rows = figures.get("rows", [])
     peers = list(dict.fromkeys(peer for row in rows for peer in row.get("peers", {})))
     result = Table(title=figures.get("title"), title_justify="left", header_style="bold")
@@ -89,10 +97,10 @@ def table(figures: dict[str, Any]) -> Table:
     result.add_column("verdict")
     for row in rows:
         verdict = str(row.get("verdict", ""))
-        colour = "green" if verdict in _GOOD else "red" if verdict else ""
+        color = "green" if verdict in _GOOD else "red" if verdict else ""
         values = [_number(row.get("peers", {}).get(peer)) for peer in peers]
         ratio = "" if row.get("ratio") is None else f"{row['ratio']:.2f}x"
-        judged = f"[{colour}]{verdict}[/]" if colour else ""
+        judged = f"[{color}]{verdict}[/]" if color else ""
         result.add_row(
             str(row["case"]),
             _number(row.get("ours")),
@@ -103,6 +111,19 @@ def table(figures: dict[str, Any]) -> Table:
             judged,
         )
     return result
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.py") if not path.stem.startswith("_"))
+
+
+def _benchmarks(folder: Path) -> Table:
+    """Return a table of all benchmarks, with the first line of each one's docstring."""
+    listing = Table("name", "what it measures", header_style="bold")
+    for path in _files(folder):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        listing.add_row(f"[bold]{path.stem}[/]", escape(text.split("\n")[0]))
+    return listing
 
 
 def _number(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`headrace demo`: the traffic speed map, live in the terminal."""
+"""`headrace demo`: a traffic speed map, live in the terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 import time
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,6 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.help import examples, flag, program
 from headrace.cli.live_session import Host, interruptible, open_session, watch
 from headrace.cli.meter import Meter
 from headrace.cli.output import err, faults, out
@@ -22,25 +24,24 @@ from headrace.cli.viewport import SEGMENTS, Display, Viewport
 from headrace.model.time import SECOND, format_instant
 from headrace.session import Session
 
-EXAMPLES = (
-    "Examples:\n\n"
-    "headrace demo   (until Ctrl-C)\n\n"
-    "headrace demo --viewport   (a screen that moves along the road; what it does not show is not computed)\n\n"
-    "headrace demo --seconds 30 --plain   (lines instead of a live picture, for logs and pipes)\n\n"
-    "The queries behind it: examples/speed_map.sql, examples/viewport.sql"
+EXAMPLES = examples(
+    ("run until Ctrl-C", "demo"),
+    ("a screen that moves along the road; segments that it does not show are not computed", "demo --viewport"),
+    ("lines instead of a live picture, for logs and pipes", "demo --seconds 30 --plain"),
+    note="The queries: examples/speed_map.sql, examples/viewport.sql",
 )
 FASTEST = 70.0
 
 
 def demo(
     seconds: float | None = typer.Option(
-        None, min=1, help="Stop after so many seconds of results; else run until Ctrl-C."
+        None, min=1, help="Stop after this many seconds of results. Without it, run until Ctrl-C."
     ),
-    plain: bool = typer.Option(False, "--plain", help="Print lines; the default where the output is not a terminal."),
-    viewport: bool = typer.Option(
-        False,
+    plain: bool = flag("--plain", "Print lines. This is the default if the output is not a terminal."),
+    viewport: bool = flag(
         "--viewport",
-        help="Show a part of the road that moves every few seconds: the query is told what is not visible (ASSUME), and what that saves is shown.",
+        "Show only a part of the road, which moves every few seconds. The demo tells the query which segments are not "
+        "visible (ASSUME) and shows how much work that saves.",
     ),
 ) -> None:
     """Watch a traffic speed map: two generated streams, filters, a union, windows and a window join on Spark."""
@@ -53,12 +54,15 @@ def demo(
 
 
 def statements(name: str = "speed_map.sql") -> str:
-    """The demo's SQL."""
+    """Return the demo's SQL."""
     return files("headrace.cli").joinpath(name).read_text()
 
 
 class SpeedMap:
-    """What the demo shows, of all segments or of those in a viewport; the session's thread adds results while the terminal's thread draws."""
+    """The map of all segments, or of those in a viewport.
+
+    The session's thread adds results while the terminal's thread draws.
+    """
 
     def __init__(self, viewport: Viewport | None = None) -> None:
         self.script = "speed_map.sql" if viewport is None else "viewport.sql"
@@ -73,11 +77,11 @@ class SpeedMap:
 
     @property
     def statements(self) -> str:
-        """The SQL behind it."""
+        """Return the SQL of the demo."""
         return statements(self.script)
 
     def begin(self, session: Session) -> None:
-        """Create the queries and take their results."""
+        """Create the queries and subscribe to their results."""
         session.execute(self.statements)
         session.subscribe("speed_map", self.take_speeds)
         if self.viewport is None:
@@ -86,14 +90,14 @@ class SpeedMap:
             self.display = Display(self.viewport, session.execute)
 
     def look(self, session: Session) -> None:
-        """Take a look at the counters; a display also says what it does not show."""
-        seen = session.statistics()
-        self.meter.look(seen)
+        """Read the counters; a viewport that moves also gives feedback."""
+        statistics = session.statistics()
+        self.meter.look(statistics)
         if self.display is not None:
-            self.display.look(round(time.time() * SECOND), seen)
+            self.display.look(round(time.time() * SECOND), statistics)
 
     def take_speeds(self, batch: int, rows: list[dict[str, Any]]) -> None:
-        """Results of `speed_map`; the newest window of a segment counts."""
+        """Take results of `speed_map`; the map shows the newest window of each segment."""
         with self._lock:
             for row in rows:
                 known = self._speeds.get(row["segment"])
@@ -104,21 +108,21 @@ class SpeedMap:
                 self._first = time.monotonic()
 
     def take_confirmed(self, batch: int, rows: list[dict[str, Any]]) -> None:
-        """Results of `congestion`."""
+        """Take results of `congestion`."""
         with self._lock:
             for row in sorted(rows, key=lambda row: row["window_end"]):
                 self._confirmed[row["segment"]] = row["n"]
 
     def is_over(self, seconds: float | None) -> bool:
-        """Whether results have been shown for so many seconds."""
+        """Return whether results have been shown for this many seconds."""
         return seconds is not None and self._first is not None and time.monotonic() - self._first >= seconds
 
     def draw(self, width: int) -> RenderableType:
-        """The map above the figures."""
+        """Draw the map above the counters."""
         with self._lock:
             speeds, confirmed = dict(self._speeds), dict(self._confirmed)
         if not speeds:
-            return Spinner("dots", "queries are running; the first window ends in a few seconds ...")
+            return Spinner("dots", "the queries are running; waiting for the end of the first window ...")
         newest = max(end for end, _, _ in speeds.values())
         shown = self._shown(newest)
         road = Table.grid(padding=(0, 1))
@@ -131,7 +135,7 @@ class SpeedMap:
                 continue
             _, speed, count = speeds[segment]
             slow = f"{confirmed.get(segment, 0):,} slow pairs" if shown is None else ""
-            jam = Text(slow, style="red" if colour(speed) == "red" else "dim")
+            jam = Text(slow, style="red" if color(speed) == "red" else "dim")
             road.add_row(
                 f"segment {segment:>2}",
                 bar(speed, max(10, width - 56)),
@@ -149,7 +153,7 @@ class SpeedMap:
         return Group(title, Text(""), road, Text(""), self.meter.table(), *saved)
 
     def line(self) -> str:
-        """The map and the figures as one line of text."""
+        """Return the map and the counters as one line of text."""
         with self._lock:
             shown = self._shown(max((end for end, _, _ in self._speeds.values()), default=None))
             segments = [segment for segment in sorted(self._speeds) if shown is None or segment in shown]
@@ -163,26 +167,26 @@ class SpeedMap:
         return f"km/h by segment {speeds or '-'} | {middle} | {rates} | {meter.headline()}"
 
     def _shown(self, newest: dt.datetime | None) -> tuple[int, ...] | None:
-        """The segments that a window's viewport has; None if it has all."""
+        """Return the visible segments for a window; None if all are."""
         if self.viewport is None or newest is None:
             return None
         return self.viewport.visible(round(newest.replace(tzinfo=dt.UTC).timestamp() * SECOND))
 
 
 def bar(speed: float, width: int) -> Text:
-    """A bar as long as the speed, red where traffic stands and green where it moves."""
+    """Draw a bar as long as the speed, red if traffic is slow and green if it flows."""
     share = min(1.0, max(0.0, speed / FASTEST))
     filled = round(share * width)
-    return Text.assemble(("█" * filled, colour(speed)), ("·" * (width - filled), "bright_black"))
+    return Text.assemble(("█" * filled, color(speed)), ("·" * (width - filled), "bright_black"))
 
 
-def colour(speed: float) -> str:
-    """How fast is fast."""
+def color(speed: float) -> str:
+    """Return the color for a speed."""
     return "green" if speed >= 45 else "yellow" if speed >= 30 else "red"
 
 
 def instant(value: Any) -> str:
-    """A window's end as a time of day."""
+    """Return a window's end as a time of day."""
     text = format_instant(value) if isinstance(value, int) else str(value)
     return text.split(" ")[-1][:8]
 
@@ -198,14 +202,9 @@ def _start(picture: SpeedMap) -> Session:
 
 
 def _live(picture: SpeedMap, seconds: float | None) -> None:
-    started = time.monotonic()
-    with out.status("starting Spark (10 to 20 seconds) ..."):
-        session = _start(picture)
-    out.print(f"[dim]Spark and its queries started in {time.monotonic() - started:.0f} s[/]")
-    stopping = threading.Event()
     with (
-        session,
-        interruptible(stopping.set) as stop,
+        _start(picture) as session,
+        interruptible(lambda: None) as stop,
         Live(picture.draw(out.width), console=out, auto_refresh=False) as live,
     ):
 
@@ -220,12 +219,8 @@ def _live(picture: SpeedMap, seconds: float | None) -> None:
 
 
 def _lines(picture: SpeedMap, seconds: float | None) -> None:
-    started = time.monotonic()
-    out.print("starting Spark ...")
     with _start(picture) as session, interruptible(lambda: err.print("stopping ...")) as stop:
-        out.print(
-            f"Spark and its queries started in {time.monotonic() - started:.0f} s; the first window ends in some seconds"
-        )
+        err.print("the queries are running; waiting for the end of the first window ...")
 
         def look() -> None:
             picture.look(session)
@@ -240,8 +235,9 @@ def _lines(picture: SpeedMap, seconds: float | None) -> None:
 
 def _farewell(picture: SpeedMap) -> None:
     read = sum(stream.tuples for stream in picture.meter.latest.streams.values())
-    out.print(
-        f"stopped after {read:,} tuples and {picture.windows:,} map updates. The queries: headrace explain examples/{picture.script}"
-    )
+    out.print(f"stopped after {read:,} tuples and {picture.windows:,} map updates")
+    example = Path("examples", picture.script)
+    script = example if example.is_file() else files("headrace.cli").joinpath(picture.script)
+    out.print(f"[dim]how the queries run: {program()} explain {script}[/]")
     if picture.display is not None:
         out.print(f"the viewport moved {picture.display.moves} times; {picture.display.savings.line()}")

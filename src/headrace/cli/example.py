@@ -1,4 +1,4 @@
-"""`headrace example`: a whole application over generated data, in one command, with what was planted beside what was found."""
+"""`headrace example`: run a whole application over generated data, and compare its results with the planted ones."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ from rich.table import Table
 
 from headrace.applications.application import Application, Check, run
 from headrace.applications.table import APPLICATIONS
+from headrace.cli.help import examples
 from headrace.cli.live_session import Host, open_session
 from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.connectors.options import near
 
-EXAMPLES = (
-    "Examples:\n\n"
-    "headrace example   (which there are)\n\n"
-    "headrace example car-adn\n\n"
-    "headrace example nfmi --folder here   (keep data, script and results; then: cd here; headrace run nfmi.sql --once)\n\n"
-    "headrace example rfid --host local --seed 7   (without Spark, other data)"
+EXAMPLES = examples(
+    ("which applications there are", "example"),
+    ("accidents on a motorway", "example car-adn"),
+    ("keep data, script and results in a folder", "example nfmi --folder here"),
+    ("without Spark, with other data", "example rfid --host local --seed 7"),
 )
-MOST_ROWS = 20
+#: Rows of a result that are printed.
+ROW_LIMIT = 20
 
 
 def example(
-    name: str | None = typer.Argument(None, help="An application; without it they are listed."),
+    name: str | None = typer.Argument(None, help="An application. Without it, all are listed."),
     folder: Path | None = typer.Option(
-        None, "--folder", file_okay=False, help="Write data, script and results here and keep them."
+        None, "--folder", file_okay=False, help="Keep data, script and results in this folder."
     ),
-    seed: int = typer.Option(1, "--seed", help="The same seed gives the same data."),
-    host: Host = typer.Option(Host.spark, help="Where queries run; local needs no Java."),
+    seed: int = typer.Option(1, "--seed", help="Random seed. The same seed gives the same data."),
+    host: Host = typer.Option(Host.spark, help="Where queries run. The local host needs no Java."),
 ) -> None:
-    """Run an application: events, rules and queries over generated data, and whether they find what was planted."""
+    """Run an application (events, rules, queries) over generated data, and check that it finds what was planted."""
     if name is None:
-        table = Table("name", "what it does", "its page", header_style="bold")
+        table = Table("name", "what it does", "documentation", header_style="bold")
         for item in APPLICATIONS:
             table.add_row(f"[bold]{item.name}[/]", item.title, f"docs/applications/{item.name}.md")
         out.print(table)
         return
     if folder is not None and folder.exists() and any(folder.iterdir()):
-        raise typer.BadParameter(f"{folder} is not empty; choose a new one", param_hint="--folder")
+        raise typer.BadParameter(f"{folder} is not empty; choose a new folder", param_hint="--folder")
     with faults():
         item = chosen(name)
         with tempfile.TemporaryDirectory(prefix="headrace-example-") as temporary:
@@ -58,28 +59,28 @@ def example(
 
 
 def chosen(name: str) -> Application:
-    """The application of that name."""
-    found = next((item for item in APPLICATIONS if item.name == name), None)
-    if found is None:
+    """Return the application of that name."""
+    application = next((item for item in APPLICATIONS if item.name == name), None)
+    if application is None:
         err.print(f"no example {name!r}; {near(name, [item.name for item in APPLICATIONS])}", markup=False)
         raise typer.Exit(RUN_FAILED)
-    return found
+    return application
 
 
 def rows_table(title: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Results of a query, the first ones if there are many."""
+    """Return a table of a query's results; the first ones if there are many."""
     table = Table(title=f"{title}: {len(rows)}", title_justify="left", header_style="bold")
-    for name in rows[0] if rows else ("nothing",):
+    for name in rows[0] if rows else ("no rows",):
         table.add_column(name)
-    for row in rows[:MOST_ROWS]:
+    for row in rows[:ROW_LIMIT]:
         table.add_row(*map(_cell, row.values()))
-    if len(rows) > MOST_ROWS:
-        table.add_row(f"... {len(rows) - MOST_ROWS} more")
+    if len(rows) > ROW_LIMIT:
+        table.add_row(f"... {len(rows) - ROW_LIMIT} more")
     return table
 
 
 def checks_table(checks: Sequence[Check]) -> RenderableType:
-    """What was planted beside what was found."""
+    """Return a table of planted and found values."""
     table = Table("what", "planted", "found", "", header_style="bold")
     for check in checks:
         verdict = "[green]as planted[/]" if check.holds else "[bold red]not as planted[/]"
@@ -89,8 +90,6 @@ def checks_table(checks: Sequence[Check]) -> RenderableType:
 
 def _run(item: Application, folder: Path, seed: int, host: Host) -> Sequence[Check]:
     out.print(f"[bold]{item.title}[/]")
-    if host is Host.spark:
-        err.print("[dim]starting Spark ...[/]")
     with open_session(host=host) as session:
         began = time.monotonic()
         results = run(item, session, folder, seed)
@@ -104,7 +103,7 @@ def _run(item: Application, folder: Path, seed: int, host: Host) -> Sequence[Che
         if not check.holds:
             err.print(f"{check.what}: planted {check.planted}, found {check.found}", markup=False)
     out.print(
-        f"{read:,} tuples in {took:.1f} s on the {host.value} host; all about it: docs/applications/{item.name}.md"
+        f"{read:,} tuples in {took:.1f} s on the {host.value} host; documentation: docs/applications/{item.name}.md"
     )
     return checks
 

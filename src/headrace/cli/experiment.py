@@ -1,4 +1,4 @@
-"""`headrace experiment`: repeat published experiments, and print what we find beside what was published."""
+"""`headrace experiment`: repeat published experiments, and print our findings beside the published ones."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from headrace.cli import java
+from headrace.cli.help import examples, flag, program
 from headrace.cli.output import RUN_FAILED, err, faults, is_debugging, out
 from headrace.cli.spark_log import divert
 from headrace.errors import HostFault
@@ -22,38 +23,42 @@ from headrace.experiments.experiment import Experiment, Finding, Outcome, Scale,
 from headrace.experiments.experiment import Progress as Report
 from headrace.experiments.table import EXPERIMENTS
 
-EXAMPLES = (
-    "Examples:\n\nheadrace experiment list\n\nheadrace experiment run bursts --quick   (seconds)\n\n"
-    "headrace experiment run all --figures pictures --json findings.json"
+LIST_EXAMPLES = examples(("all experiments with their questions", "experiment list"))
+EXAMPLES = examples(
+    ("all experiments with their questions", "experiment list"),
+    ("one experiment, in seconds", "experiment run bursts --quick"),
+    ("all of them, with figures and a file of findings", "experiment run all --figures figures --json findings.json"),
 )
-COLOURS = {"confirmed": "green", "consistent": "cyan", "not confirmed": "bold red", "not comparable": "dim"}
+COLORS = {"confirmed": "green", "consistent": "cyan", "not confirmed": "bold red", "not comparable": "dim"}
 ALL = "all"
 
 app = typer.Typer(name="experiment", help="Repeat published experiments.", no_args_is_help=True, epilog=EXAMPLES)
 
 
-@app.command("list", epilog="Examples:\n\nheadrace experiment list")
+@app.command("list", epilog=LIST_EXAMPLES)
 def show_list() -> None:
-    """Say which experiments there are, what each asks and what it needs."""
+    """List the experiments with their questions, what they need and how long they take."""
     table = Table(Column("name", no_wrap=True), "question", "needs", "takes", header_style="bold")
     for item in EXPERIMENTS:
         table.add_row(f"[bold]{item.name}[/]", f"{item.question} [dim]{item.source}[/]", item.needs, item.takes)
     out.print(table)
-    out.print("[dim]headrace experiment run NAME; with --quick in seconds, with --full at the published sizes[/]")
+    out.print(
+        f"[dim]run one: {program()} experiment run NAME (--quick: seconds, rough; --full: the published sizes)[/]"
+    )
 
 
 @app.command("run", epilog=EXAMPLES)
 def run(
-    name: str = typer.Argument(..., help="An experiment of the list, or all."),
-    quick: bool = typer.Option(False, "--quick", help="Smaller: seconds each, rough figures."),
-    full: bool = typer.Option(False, "--full", help="The published sizes: minutes to an hour."),
-    seed: int = typer.Option(1, "--seed", help="The first of the seeds; the same seed gives the same figures."),
+    name: str = typer.Argument(..., help="A name from the list, or all."),
+    quick: bool = flag("--quick", "Small sizes: seconds each, rough figures."),
+    full: bool = flag("--full", "The published sizes: minutes to an hour."),
+    seed: int = typer.Option(1, "--seed", help="First random seed. The same seed gives the same figures."),
     figures: Path | None = typer.Option(
         None, "--figures", file_okay=False, help="Folder for the figures.", show_default="figures"
     ),
-    json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write everything found to this file."),
+    json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all findings to this file."),
 ) -> None:
-    """Run an experiment, print its findings with a verdict each, and draw its figure."""
+    """Run an experiment, print its findings with a verdict on each, and draw its figure."""
     if quick and full:
         raise typer.BadParameter("choose --quick or --full, not both")
     scale: Scale = "quick" if quick else "full" if full else "normal"
@@ -65,22 +70,22 @@ def run(
             outcomes[item.name] = _run(item, scale, seed, folder)
         if json_file is not None:
             json_file.parent.mkdir(parents=True, exist_ok=True)
-            found = {"scale": scale, "seed": seed, "outcomes": outcomes}
-            json_file.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+            findings = {"scale": scale, "seed": seed, "outcomes": outcomes}
+            json_file.write_bytes(msgspec.json.format(msgspec.json.encode(findings), indent=1) + b"\n")
 
 
 def chosen(name: str) -> Sequence[Experiment]:
-    """The experiment of that name, or all of them."""
+    """Return the experiment of that name, or all of them."""
     if name == ALL:
         return EXPERIMENTS
-    found = [item for item in EXPERIMENTS if item.name == name]
-    if not found:
+    matching = [item for item in EXPERIMENTS if item.name == name]
+    if not matching:
         names = [item.name for item in EXPERIMENTS]
         near = difflib.get_close_matches(name, [*names, ALL], n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
         err.print(f"no experiment {name!r}; {hint}", markup=False)
         raise typer.Exit(RUN_FAILED)
-    return found
+    return matching
 
 
 def drawing_folder(given: Path | None) -> Path | None:
@@ -96,7 +101,7 @@ def drawing_folder(given: Path | None) -> Path | None:
 
 
 def tables(item: Experiment, outcome: Outcome) -> Iterator[Table]:
-    """What the paper claims first, then what only the simulator says."""
+    """Return a table of the paper's claims, then one of figures that only the simulator has."""
     claims = [finding for finding in outcome.findings if finding.paper is not None]
     figures = [finding for finding in outcome.findings if finding.paper is None]
     for title, findings in (
@@ -121,9 +126,9 @@ def _run(item: Experiment, scale: Scale, seed: int, folder: Path | None) -> Outc
         out.print(table)
     for note in outcome.notes:
         out.print(f"- {note}", markup=False, style="dim")
-    counts = {verdict: sum(1 for finding in outcome.findings if finding.verdict == verdict) for verdict in COLOURS}
-    told = ", ".join(f"[{COLOURS[verdict]}]{count} {verdict}[/]" for verdict, count in counts.items() if count)
-    out.print(f"{told}; {time.monotonic() - began:.0f} s at scale {scale}, seed {seed}")
+    counts = {verdict: sum(1 for finding in outcome.findings if finding.verdict == verdict) for verdict in COLORS}
+    verdicts = ", ".join(f"[{COLORS[verdict]}]{count} {verdict}[/]" for verdict, count in counts.items() if count)
+    out.print(f"{verdicts}; {time.monotonic() - began:.0f} s at scale {scale}, seed {seed}")
     if folder is not None:
         for path in draw(item.name, item.title, outcome.panels, folder):
             out.print(f"figure: {path}", markup=False)
@@ -157,5 +162,5 @@ def _table(title: str, findings: Sequence[Finding], *, with_paper: bool) -> Tabl
     for finding in findings:
         paper = (text_of(finding.paper, finding.unit),) if with_paper else ()
         cells = (finding.what, *paper, text_of(finding.simulator, finding.unit), text_of(finding.ours, finding.unit))
-        table.add_row(*cells, f"[{COLOURS[finding.verdict]}]{finding.verdict}[/]")
+        table.add_row(*cells, f"[{COLORS[finding.verdict]}]{finding.verdict}[/]")
     return table

@@ -1,4 +1,4 @@
-"""`headrace explain`: how queries would run, without running them."""
+"""`headrace explain`: show how queries would run, without running them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import typer
 from rich.markup import escape
 
+from headrace.cli.help import examples, flag
 from headrace.cli.output import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
@@ -18,12 +19,12 @@ from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]
 
-EXAMPLES = (
-    "Examples:\n\n"
-    "headrace explain examples/first.sql   (every query of the file)\n\n"
-    "headrace explain examples/speed_map.sql -e 'SELECT count(*) AS n FROM probes \\[RANGE 1 MINUTE]'   (a query over the file's streams)\n\n"
-    "headrace explain traffic.sql --json   (for programs)"
-)
+EXAMPLES = examples(
+    ("every query of the file", "explain examples/first.sql"),
+    ("a query over the streams of the file",
+     "explain examples/speed_map.sql -e 'SELECT count(*) AS n FROM probes [RANGE 1 MINUTE]'"),
+    ("as JSON, for programs", "explain examples/first.sql --json"),
+)  # fmt: skip
 
 
 def explain(
@@ -31,11 +32,11 @@ def explain(
         None, exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."
     ),
     sql: str | None = typer.Option(
-        None, "-e", "--sql", help="A SELECT to explain; FILE then only says what streams there are."
+        None, "-e", "--sql", help="A SELECT to explain instead of the file's queries; it may use the file's streams."
     ),
-    as_json: bool = typer.Option(False, "--json", help="As JSON: an object with a plan for each query."),
+    as_json: bool = flag("--json", "Print JSON: an object with a plan for each query."),
 ) -> None:
-    """Show how the queries of a file, or one given here, would run. Needs no Java."""
+    """Show how the queries of a file, or a query given here, would run. Needs no Java."""
     if file is None and sql is None:
         raise typer.BadParameter("give a file of statements, or a query with -e")
     form: Form = "json" if as_json else "text"
@@ -51,7 +52,10 @@ def explain(
 
 
 def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str]]:
-    """Name and plan of each query. A query may read earlier ones, so what comes before it is explained again and cut off."""
+    """Return name and plan of each query.
+
+    A query may read earlier ones, so each explanation repeats the plans before it, which are cut off.
+    """
     before, unnamed = "", 0
     for statement in parse(text):
         match statement:
@@ -88,7 +92,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
 
 
 def _of_query(session: Session, text: str, sql: str, form: Form) -> str:
-    """The plan of a query over what the file defines."""
+    """Return the plan of a query over the file's definitions."""
     prefix = text + "\n;" if text else ""
     before = session.explain(prefix, form=form)
     try:

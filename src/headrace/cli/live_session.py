@@ -1,4 +1,4 @@
-"""A session on the command line: start it with Spark's noise kept away, wait for it, and stop it with Ctrl-C."""
+"""A session on the command line: start it without Spark's log on the terminal, wait for it, stop it with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
+
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from headrace.cli import java
 from headrace.cli.output import err, is_debugging, out
@@ -28,30 +30,61 @@ class Host(StrEnum):
     local = "local"
 
 
+class AnnouncingSession(Session):
+    """A session on Spark that shows that Spark is starting, which may take a minute on a slow machine."""
+
+    _announced = False
+
+    def start(self) -> None:
+        if self._announced:
+            super().start()
+            return
+        self._announced = True
+        began = time.monotonic()
+        with _progress("starting Spark"):
+            super().start()
+        err.print(f"[dim]Spark started in {time.monotonic() - began:.0f} s[/]")
+
+
 def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buckets: int | None = None) -> Session:
-    """Make a session; on Spark, Java is found first so that its absence is a clear message."""
-    if host is Host.spark:
-        java.prepare()
-        if not is_debugging():
-            divert(checkpoint)
-    return Session(checkpoint, host=host.value, buckets=buckets)
+    """Make a session; on Spark, look for Java first, so that a missing one gives a clear message."""
+    if host is Host.local:
+        return Session(checkpoint, host="local", buckets=buckets)
+    java.prepare()
+    if not is_debugging():
+        divert(checkpoint)
+    return AnnouncingSession(checkpoint, host="spark", buckets=buckets)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[None]:
+    """Show a line with the seconds that have passed; on a terminal it disappears at the end."""
+    if not err.is_terminal or is_debugging():
+        err.print(f"[dim]{title} ...[/]")
+        yield
+        return
+    with Progress(
+        SpinnerColumn(), TextColumn(title), TimeElapsedColumn(), console=err, transient=True, refresh_per_second=4
+    ) as line:
+        line.add_task("")
+        yield
 
 
 def beside(file: Path) -> None:
-    """Let Python aggregates be imported from the folder of a script, here and in Spark's workers."""
+    """Make Python code in the folder of a script importable, here and in Spark's workers."""
     folder = str(file.resolve().parent)
     sys.path.insert(0, folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
 
 
 def is_running(session: Session) -> bool:
-    """Whether there is any query, from these statements or from earlier ones on the same checkpoint."""
+    """Return whether there is any query, from these statements or from earlier ones on the same checkpoint."""
     return any(isinstance(outcome, Listing) and outcome.rows for outcome in session.execute("SHOW QUERIES"))
 
 
 @contextmanager
 def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
-    """Within the block the first Ctrl-C sets the event, so that the micro-batch can finish; a second one ends the process.
+    """Set the event at the first Ctrl-C, so that the micro-batch can finish; end the process at the second.
 
     PySpark's own handler would cancel the running micro-batch, so this must be entered after Spark has started.
     """
@@ -59,8 +92,8 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
-            err.print("forced to stop; the checkpoint is safe, the unfinished micro-batch will be run again")
-            out.show_cursor(True)  # a live picture hides it
+            err.print("stopped at once; the checkpoint is intact, and the unfinished micro-batch will run again")
+            out.show_cursor(True)  # a live display hides it
             os._exit(FORCED)
         stop.set()
         on_first()
@@ -74,7 +107,7 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
 
 
 def watch(session: Session, stop: threading.Event, *, every: float, look: Callable[[], None]) -> bool:
-    """Call `look` every so often until the deployment ends (True) or `stop` is set (False)."""
+    """Call `look` every `every` seconds until the deployment ends (True) or `stop` is set (False)."""
     began = time.monotonic()
     due = 0.0
     while not stop.is_set():

@@ -1,4 +1,4 @@
-"""The command `headrace`: one module per command, this one only lists them."""
+"""The command `headrace`: one module per command; this one lists them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import typer
 
 from headrace import __version__
 from headrace.cli import bench, demo, example, experiment, explain, plan, run, setup, shell, test
+from headrace.cli.help import flag, program
 from headrace.cli.output import DEBUG
 
 app = typer.Typer(
     name="headrace",
     help="Continuous SQL queries over streams, run by Spark.",
-    epilog="Start with: headrace demo",
+    epilog=f"Start with: {program()} demo\n\nOptions and examples of a command: {program()} COMMAND --help",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -30,23 +31,21 @@ app.command("example", epilog=example.EXAMPLES)(example.example)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 app.add_typer(experiment.app, name="experiment")
 app.command("test", epilog=test.EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    test.test
+    test.run_tests
 )
 app.command("setup", epilog=setup.EXAMPLES)(setup.setup)
 
 
-def _say_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"headrace {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks and Spark's log."),
-    version: bool = typer.Option(
-        False, "--version", help="Say the version and stop.", is_eager=True, callback=_say_version
-    ),
+    debug: bool = flag("--debug", "Show tracebacks and Spark's log."),
+    version: bool = flag("--version", "Print the version and exit.", is_eager=True, callback=_print_version),
 ) -> None:
     """Continuous SQL queries over streams, run by Spark."""
     if debug:
@@ -58,4 +57,4 @@ def main() -> None:
     arguments = sys.argv[1:]
     if "--debug" in arguments and arguments[0] != "test":
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
-    app(arguments)
+    app(arguments, prog_name=program())

@@ -1,4 +1,4 @@
-"""Rates and times of a deployment, from two looks at its counters."""
+"""Rates and times of a deployment, from its counters at two moments."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from headrace.model.time import DAY, SECOND, format_instant
 
 
 class Meter:
-    """Remembers earlier looks, so that totals become rates."""
+    """Keeps earlier counters, so that totals become rates."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._looks: list[tuple[float, Statistics]] = []
 
     def look(self, statistics: Statistics) -> None:
-        """Take a look; only those of the last few seconds count."""
+        """Take the counters of now; rates are over the last few seconds."""
         now = self._clock()
         try:
             self._looks.append((now, copy.deepcopy(statistics)))  # the deployment goes on counting in the original
-        except RuntimeError:  # a stream or query was added just now: the next look will do
+        except RuntimeError:  # a stream or query was added meanwhile: the next look has it
             return
         while len(self._looks) > 2 and now - self._looks[1][0] >= 5.0:
             self._looks.pop(0)
@@ -34,15 +34,15 @@ class Meter:
         return self._looks[-1][1] if self._looks else Statistics()
 
     def stream_rate(self, name: str) -> float:
-        """Tuples read per second."""
+        """Return the tuples read per second."""
         return self._rate(lambda look: look.streams[name].tuples if name in look.streams else 0)
 
     def query_rate(self, name: str) -> float:
-        """Results delivered per second."""
+        """Return the results delivered per second."""
         return self._rate(lambda look: look.queries[name].results if name in look.queries else 0)
 
     def lag(self, name: str) -> str:
-        """How far a stream's frontier is behind the clock; for old data, where the frontier is."""
+        """Return how far a stream's frontier is behind the clock; for old data, the frontier itself."""
         stream = self.latest.streams.get(name)
         if stream is None or stream.frontier is None:
             return "-"
@@ -50,7 +50,7 @@ class Meter:
         return f"{behind / SECOND:.1f} s" if abs(behind) < DAY else format_instant(stream.frontier)
 
     def table(self) -> Table:
-        """Everything, as rows of one table."""
+        """Return a table with a row for each stream and query."""
         table = Table(
             box=None, header_style="bold", pad_edge=False, title=self.headline(), title_justify="left", title_style=""
         )
@@ -79,7 +79,7 @@ class Meter:
         return table
 
     def headline(self) -> str:
-        """The micro-batch, what waits and what is kept, in one line."""
+        """Return one line about the last micro-batch, queues and state."""
         look = self.latest
         queued = sum(vertex.queued for vertex in look.vertices.values())
         held = sum(vertex.held for vertex in look.vertices.values())
@@ -97,7 +97,7 @@ class Meter:
 
 
 def milliseconds(value: float | None) -> str:
-    """A time as people read it."""
+    """Return a time in ms or s; '-' if unknown."""
     if value is None:
         return "-"
     return f"{value:,.0f} ms" if value < 10_000 else f"{value / 1000:,.1f} s"

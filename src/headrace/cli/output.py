@@ -1,4 +1,4 @@
-"""How the command line speaks: outcomes of statements, and errors without tracebacks."""
+"""Output of the command line: outcomes of statements, and errors without tracebacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.cli.spark_log import log
 from headrace.errors import HeadraceError, HostFault, QueryError, RunError
 from headrace.session import Listing, Message, Outcome, Started
 
-#: Exit codes: the data or environment must change; the text must change; we made a mistake; a promise would be broken.
+#: Exit codes: the data or environment must change; the text must change; a fault of Headrace; a promise would break.
 RUN_FAILED, BAD_QUERY, OUR_FAULT, PROMISE_BROKEN = 1, 2, 3, 4
 DEBUG = "HEADRACE_DEBUG"
 
@@ -25,7 +25,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 @contextmanager
 def faults(text: str | None = None) -> Iterator[None]:
-    """Turn any error into a message and an exit code; `text` is what the error's span points into."""
+    """Turn any error into a message and an exit code; the error's span points into `text`."""
     try:
         yield
     except HeadraceError as error:
@@ -46,7 +46,7 @@ def faults(text: str | None = None) -> Iterator[None]:
 
 
 def complain(error: HeadraceError, text: str | None = None) -> None:
-    """Print an error, with the place it points at."""
+    """Print an error with the place in `text` that it points at."""
     head, *rest = error.render(text).split("\n")
     err.print(f"[bold red]{escape(head)}[/]")
     for line in rest:
@@ -54,14 +54,14 @@ def complain(error: HeadraceError, text: str | None = None) -> None:
 
 
 def exit_code(error: HeadraceError) -> int:
-    """Who must act, as a number for scripts."""
+    """Return the exit code for an error: it says who must act."""
     if isinstance(error, QueryError):
         return BAD_QUERY
     return RUN_FAILED if isinstance(error, RunError) else OUR_FAULT
 
 
 def show(outcome: Outcome) -> None:
-    """Print what a statement did."""
+    """Print the outcome of a statement."""
     match outcome:
         case Message(text=text):
             out.print(escape(text))
@@ -76,5 +76,5 @@ def show(outcome: Outcome) -> None:
 
 
 def is_debugging() -> bool:
-    """Whether the user asked for tracebacks."""
+    """Return whether the user asked for tracebacks."""
     return bool(os.environ.get(DEBUG))

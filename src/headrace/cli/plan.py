@@ -1,4 +1,4 @@
-"""`headrace plan`: whether the promises of queries would hold, without running them."""
+"""`headrace plan`: predict whether the promises of queries would hold, without running them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import msgspec
 import typer
 
 from headrace.analysis.forecast.facts import GROUPS, SERVICE
-from headrace.analysis.forecast.report import CapacityReport, format_report
+from headrace.analysis.forecast.report import format_report
+from headrace.cli.help import examples
 from headrace.cli.live_session import beside
 from headrace.cli.output import PROMISE_BROKEN, faults, out
 from headrace.language.names import did_you_mean
@@ -18,13 +19,13 @@ from headrace.model.qos import parse_rate
 from headrace.session import Session
 from headrace.session.forecast import Stated
 
-EXAMPLES = (
-    "Examples:\n\n"
-    "headrace plan examples/promises.sql   (streams that are generated have a rate of their own)\n\n"
-    "headrace plan traffic.sql --rate probes=20000/s --rate detectors=500/s\n\n"
-    "headrace plan traffic.sql --rate probes=20000/s --service join=5us --selectivity filter=0.1 --speedup 2 --json plan.json\n\n"
-    "The exit code is 0 if all that MUST hold would hold, 4 if not."
-)
+EXAMPLES = examples(
+    ("generated streams declare their own rates", "plan examples/promises.sql"),
+    ("at another rate", "plan examples/promises.sql --rate probes=200000/s"),
+    ("with measured costs, on a machine twice as fast",
+     "plan examples/promises.sql --service join=5us --selectivity filter=0.1 --speedup 2"),
+    note="The exit code is 0 if every MUST promise would hold, else 4.",
+)  # fmt: skip
 _TIME = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(ns|us|ms|s)\s*", re.IGNORECASE)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -33,21 +34,21 @@ def plan(
     file: Path = typer.Argument(
         ..., exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."
     ),
-    rate: list[str] = typer.Option([], "--rate", metavar="STREAM=N/s", help="How fast a stream comes; once for each."),
+    rate: list[str] = typer.Option([], "--rate", metavar="STREAM=N/s", help="Rate of a stream. Repeatable."),
     service: list[str] = typer.Option(
-        [], "--service", metavar="KIND=TIME", help="Time a tuple for a kind of operator, such as join=5us."
+        [], "--service", metavar="KIND=TIME", help="Time per tuple of a kind of operator, such as join=5us."
     ),
     selectivity: list[str] = typer.Option(
-        [], "--selectivity", metavar="KIND=N", help="Outputs a tuple for a kind of operator, such as filter=0.1."
+        [], "--selectivity", metavar="KIND=N", help="Outputs per input of a kind of operator, such as filter=0.1."
     ),
-    groups: float = typer.Option(
-        GROUPS, "--groups", min=1, help="How many different keys a window with GROUP BY sees."
-    ),
+    groups: float = typer.Option(GROUPS, "--groups", min=1, help="Number of distinct keys in a window with GROUP BY."),
     overhead: str = typer.Option(
-        "50ms", "--overhead", metavar="TIME", help="What a micro-batch costs beside its operators."
+        "50ms", "--overhead", metavar="TIME", help="Cost of a micro-batch besides its operators."
     ),
-    speedup: float = typer.Option(1.0, "--speedup", min=1e-6, help="What if the processor were so many times as fast?"),
-    json: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the forecast here as well, as JSON."),
+    speedup: float = typer.Option(1.0, "--speedup", min=1e-6, help="Assume a processor this many times as fast."),
+    json: Path | None = typer.Option(
+        None, "--json", metavar="FILE", help="Also write the forecast to this file, as JSON."
+    ),
 ) -> None:
     """Predict latency, memory and load of the queries of a file, and whether their promises would hold. Needs no Java."""
     text = file.read_text()
@@ -55,22 +56,18 @@ def plan(
     with faults(text), Session(host="local") as session:
         streams = session.streams_of(text)
         rates = {name: known for name, known in streams.items() if known is not None}
-        rates |= dict(_pair(each, "--rate", "2000/s", streams, parse_rate) for each in rate)
-        services = dict(_pair(each, "--service", "5us", SERVICE, _seconds) for each in service)
-        selectivities = dict(_pair(each, "--selectivity", "0.1", SERVICE, _share) for each in selectivity)
+        rates |= dict(_pair(text, "--rate", "2000/s", streams, parse_rate) for text in rate)
+        services = dict(_pair(text, "--service", "5us", SERVICE, _seconds) for text in service)
+        selectivities = dict(_pair(text, "--selectivity", "0.1", SERVICE, _share) for text in selectivity)
         if missing := [name for name in streams if name not in rates]:
             options = " ".join(f"--rate {name}=1000/s" for name in missing)
-            raise typer.BadParameter(f"how fast does {', '.join(missing)} come? Add {options}")
+            raise typer.BadParameter(f"the rate of {', '.join(missing)} is not known; add {options}")
         stated = Stated(rates, services, selectivities, _time(overhead, "--overhead"), groups)
-        found = session.foretell(text, stated, speed=speedup)
-    out.print(format_report(found), markup=False)
+        report = session.foretell(text, stated, speed=speedup)
+    out.print(format_report(report), markup=False)
     if json is not None:
-        json.write_bytes(msgspec.json.format(msgspec.json.encode(found)))
-    _leave(found)
-
-
-def _leave(found: CapacityReport) -> None:
-    if not found.kept:
+        json.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    if not report.kept:
         raise typer.Exit(PROMISE_BROKEN)
 
 
@@ -81,8 +78,8 @@ def _pair(
     if not equals:
         raise typer.BadParameter(f"write {option} {name}={example}")
     if name not in known:
-        near = did_you_mean(name, list(known), otherwise=f"known are {', '.join(sorted(known))}")
-        raise typer.BadParameter(f"{option}: nothing is named {name!r}; {near}")
+        near = did_you_mean(name, list(known), otherwise=f"there are: {', '.join(sorted(known))}")
+        raise typer.BadParameter(f"{option}: there is no {name!r}; {near}")
     try:
         return name, parse(value)
     except ValueError as error:
@@ -99,12 +96,12 @@ def _time(text: str, option: str) -> float:
 def _share(text: str) -> float:
     value = float(text)
     if value < 0:
-        raise ValueError("a selectivity is not negative")
+        raise ValueError("a selectivity must not be negative")
     return value
 
 
 def _seconds(text: str) -> float:
-    found = _TIME.fullmatch(text)
-    if found is None:
+    parts = _TIME.fullmatch(text)
+    if parts is None:
         raise ValueError(f"{text!r} is not a time such as 5us or 0.3ms")
-    return float(found[1]) * _UNITS[found[2].lower()]
+    return float(parts[1]) * _UNITS[parts[2].lower()]

@@ -1,4 +1,4 @@
-"""`headrace run`: the statements of a file, then their queries until they end or are stopped."""
+"""`headrace run`: execute the statements of a file, then run their queries until they end or are stopped."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from pathlib import Path
 
 import typer
 
+from headrace.cli.help import examples, flag
 from headrace.cli.live_session import Host, beside, interruptible, is_running, open_session, watch
 from headrace.cli.meter import Meter
 from headrace.cli.output import err, faults, out, show
 from headrace.language.parser import parse
 from headrace.session import Session
 
-EXAMPLES = (
-    "Examples:\n\n"
-    "headrace run examples/first.sql --once   (read what is there, finish all windows, stop)\n\n"
-    "headrace run traffic.sql --checkpoint state/traffic --stats   (run until Ctrl-C; the same command continues)"
-)
+EXAMPLES = examples(
+    ("run until Ctrl-C", "run examples/first.sql"),
+    ("keep state and print rates; the same command continues after a stop or a crash",
+     "run examples/speed_map.sql --checkpoint state --stats"),
+    ("read what the sources hold now, finish all windows, stop", "run examples/files.sql --once"),
+    ("the same without Spark, for small inputs", "run examples/files.sql --once --host local"),
+)  # fmt: skip
 
 
 def run(
@@ -24,23 +27,19 @@ def run(
         ..., exists=True, dir_okay=False, readable=True, help="SQL statements, separated by semicolons."
     ),
     checkpoint: Path | None = typer.Option(
-        None, help="Keep state here; a later run continues from it. Without it nothing is kept."
+        None, help="Folder for state. A later run with the same folder continues. Without it, no state is kept."
     ),
-    once: bool = typer.Option(
-        False, "--once", help="Read what the sources hold now, end all windows, deliver and stop."
-    ),
+    once: bool = flag("--once", "Read what the sources hold now, end all windows, deliver the results and stop."),
     buckets: int | None = typer.Option(
-        None, min=1, help="Number of state partitions; the default fits this machine. Fixed by the first run."
+        None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
     ),
-    host: Host = typer.Option(Host.spark, help="Where queries run; local is for trying out small inputs."),
-    stats: bool = typer.Option(False, "--stats", help="Print rates and times every few seconds."),
+    host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
+    stats: bool = flag("--stats", "Print rates and times every five seconds."),
 ) -> None:
     """Run the statements of a file and keep its queries running."""
     text = file.read_text()
     with faults(text):
-        parse(text)  # a slip of the pen is told at once, not after Spark has started
-        if host is Host.spark:
-            err.print("[dim]starting Spark ...[/]")
+        parse(text)  # report syntax errors at once
         beside(file)
         with open_session(checkpoint, host=host, buckets=buckets) as session:
             for outcome in session.execute(text):
@@ -55,7 +54,7 @@ def run(
 
 def _until_stopped(session: Session, checkpoint: Path | None, stats: bool) -> None:
     def on_first() -> None:
-        err.print("\nfinishing the micro-batch ... (Ctrl-C again to force)")
+        err.print("\nfinishing the micro-batch ... (press Ctrl-C again to stop at once)")
 
     meter = Meter()
 
@@ -66,7 +65,7 @@ def _until_stopped(session: Session, checkpoint: Path | None, stats: bool) -> No
                 out.print(meter.table())
 
     with interruptible(on_first) as stop:
-        err.print("[dim]Ctrl-C stops[/]")
+        err.print("[dim]press Ctrl-C to stop[/]")
         ended = watch(session, stop, every=5.0, look=look)
         session.stop()
     if ended:
@@ -74,4 +73,4 @@ def _until_stopped(session: Session, checkpoint: Path | None, stats: bool) -> No
     elif checkpoint is not None:
         err.print("stopped; run the same command again to continue from here")
     else:
-        err.print("stopped; nothing was kept (give --checkpoint DIR to be able to continue)")
+        err.print("stopped; no state was kept (to continue later, use --checkpoint FOLDER)")

@@ -8,12 +8,12 @@ from typing import get_args
 import typer
 
 from headrace import extras
+from headrace.cli.help import examples
 from headrace.cli.output import RUN_FAILED, err
 
-EXAMPLES = (
-    "Examples:\n\n"
-    "./headrace setup   (everything for development)\n\n"
-    "./headrace setup kafka   (the client for FROM KAFKA and INTO KAFKA)"
+EXAMPLES = examples(
+    ("everything for development", "setup"),
+    ("the client for FROM KAFKA and INTO KAFKA", "setup kafka"),
 )
 
 

@@ -1,4 +1,4 @@
-"""`headrace sql`: statements typed at a prompt or piped in, and their results as they come."""
+"""`headrace sql`: statements typed at a prompt or piped in, with results as they arrive."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from headrace import __version__
+from headrace.cli.help import examples
 from headrace.cli.live_session import Host, is_running, open_session
 from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
@@ -23,31 +25,51 @@ from headrace.errors import HeadraceError
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.session import Session
 
-EXAMPLES = (
-    "Examples:\n\n"
-    "headrace sql   (a prompt; \\help lists what it knows)\n\n"
-    "headrace sql --checkpoint state/traffic   (look at, and change, what runs there)\n\n"
-    "headrace sql < examples/first.sql   (run piped statements, finish all windows, stop)"
+EXAMPLES = examples(
+    ("a prompt; \\help lists the commands", "sql"),
+    ("look at the queries of a checkpoint, and change them", "sql --checkpoint state"),
+    ("run piped statements, finish all windows, stop", "sql < examples/files.sql"),
+    ("a prompt that starts at once, for small inputs", "sql --host local"),
 )
-HELP = """Statements end with a semicolon and may span lines:
-  CREATE STREAM|TABLE|QUERY|VIEW|AGGREGATE ...   SELECT ...   EXPLAIN ...   SHOW STREAMS|TABLES|QUERIES   DESCRIBE name   DROP QUERY name
-\\stats  rates and times       \\help  this text       \\q  leave (also Ctrl-D)"""
+HELP = """Statements end with a semicolon and may span lines.
+
+  Define    CREATE STREAM | TABLE | VIEW | AGGREGATE | EVENT | RULE | SINK ...
+            SPLIT stream INTO name WHEN ..., name ELSE
+  Query     CREATE QUERY name AS SELECT ... INTO ...      a query that runs until it is dropped
+            SELECT ..., WITH ... SELECT ...               the same without a name; results go to the terminal
+  Inspect   SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES | STATISTICS | FEEDBACK | SHEDDING | DECISIONS
+            DESCRIBE name
+            EXPLAIN [ANALYZE | CAPACITY] query
+  Change    START QUERY name, STOP QUERY name
+            ALTER QUERY name SET ..., ALTER SYSTEM SET ...
+            ENABLE RULE name, DISABLE RULE name
+            DROP QUERY | STREAM | TABLE | VIEW | EVENT | AGGREGATE | RULE | SINK name
+  Feedback  ASSUME query WHERE ...                        these results are not needed
+            DESIRE query WHERE ..., DEMAND query WHERE ...  these are needed first, or now
+
+  \\stats    print rates and times
+  \\help     print this text (also \\h, \\?)
+  \\q        leave (also quit, exit, Ctrl-D)"""
+#: What ends a prompt, with or without a semicolon.
+LEAVE = ("quit", "exit", "\\q", "\\quit", "\\exit")
 KEYWORDS = """
-    CREATE STREAM TABLE QUERY VIEW AGGREGATE SPLIT SELECT FROM WHERE GROUP BY HAVING AS JOIN LEFT RIGHT FULL ON UNION ALL DISTINCT INTO WITH TIMESTAMP
-    SKEW INTERNAL LATENT RANGE ROWS SLIDE TUPLE SESSION LANDMARK NOW UNBOUNDED WHILE PARTITION AND OR NOT IN IS NULL BETWEEN LIKE CASE WHEN THEN ELSE
-    END SHOW STREAMS TABLES QUERIES AGGREGATES STATISTICS DESCRIBE DROP EXPLAIN ANALYZE JSON FILES GENERATOR CONSOLE MEMORY SECONDS MINUTES HOURS
-    INT BIGINT DOUBLE STRING BOOLEAN DATE window_start window_end
+    CREATE STREAM TABLE QUERY VIEW AGGREGATE EVENT RULE SINK SPLIT SELECT FROM WHERE GROUP BY HAVING AS JOIN LEFT
+    RIGHT FULL ON UNION ALL DISTINCT INTO WITH TIMESTAMP SKEW INTERNAL LATENT RANGE ROWS SLIDE TUPLE SESSION
+    LANDMARK NOW UNBOUNDED WHILE PARTITION AND OR NOT IN IS NULL BETWEEN LIKE CASE WHEN THEN ELSE END SHOW STREAMS
+    TABLES QUERIES EVENTS RULES AGGREGATES STATISTICS FEEDBACK SHEDDING DECISIONS DESCRIBE DROP EXPLAIN ANALYZE
+    CAPACITY JSON START STOP ALTER SYSTEM SET ENABLE DISABLE ASSUME DESIRE DEMAND FILES KAFKA GENERATOR CONSOLE
+    MEMORY SECONDS MINUTES HOURS INT BIGINT DOUBLE STRING BOOLEAN DATE window_start window_end
 """
 
 
 def sql(
     checkpoint: Path | None = typer.Option(
-        None, help="Keep state here; a later run continues from it. Without it nothing is kept."
+        None, help="Folder for state. A later run with the same folder continues. Without it, no state is kept."
     ),
     buckets: int | None = typer.Option(
-        None, min=1, help="Number of state partitions. Fixed by the first run on a checkpoint."
+        None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
     ),
-    host: Host = typer.Option(Host.spark, help="Where queries run; local is for trying out small inputs."),
+    host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
 ) -> None:
     """Type statements at a prompt, or pipe them in."""
     with faults(), open_session(checkpoint, host=host, buckets=buckets) as session:
@@ -55,24 +77,26 @@ def sql(
             err.print("[dim]continuing the queries of this checkpoint[/]")
         shell = Shell(session, steps=host is Host.local)
         if sys.stdin.isatty():
+            if host is Host.spark:
+                err.print("[dim]Spark starts with the first query[/]")
             shell.converse()
         else:
             shell.read(sys.stdin)
 
 
 class Shell:
-    """Executes what is typed, one statement at a time, and goes on after an error."""
+    """Executes typed statements one at a time and continues after an error."""
 
     def __init__(self, session: Session, *, steps: bool) -> None:
         self._session = session
-        self._steps = steps  # the local host works only while it is waited for
+        self._steps = steps  # the local host works only while something waits for it
         self._meter = Meter()
         self._names: set[str] = set()
         self._failed: HeadraceError | None = None
 
     def converse(self) -> None:
         """Prompt until the user leaves."""
-        out.print("[bold]Headrace[/]: statements end with ; and \\help helps")
+        out.print(f"[bold]Headrace {__version__}[/]: end statements with ; and type \\help for help, \\q to leave")
         prompt = _prompt(self._words)
         with patch_stdout(raw=True):
             while True:
@@ -82,38 +106,41 @@ class Shell:
                     continue
                 except EOFError:
                     return
-                if not self._entry(text):
-                    return
+                try:
+                    if not self._entry(text):
+                        return
+                except KeyboardInterrupt:
+                    err.print("interrupted")
 
     def read(self, lines: Iterable[str]) -> None:
-        """Execute piped text, then finish what the started queries can finish; an error ends it."""
+        """Execute piped text up to the first error, then let the queries finish all windows."""
         rest = ""
         for line in lines:
-            if is_blank(rest) and line.lstrip().startswith("\\"):
-                if not self._command(line.strip()):
+            if is_blank(rest) and is_command(line):
+                if not self._command(line):
                     break
                 continue
             statements, rest = take(rest + line)
-            self._all(statements)
+            self._execute(statements)
             if self._failed:
                 break
         else:
             if not is_blank(rest):
-                self._all([rest.strip()])
+                self._execute([rest.strip()])
         if self._failed:
             raise typer.Exit(exit_code(self._failed))
         self._session.drain()
 
     def _entry(self, text: str) -> bool:
-        if text.lstrip().startswith("\\"):
-            return self._command(text.strip())
+        if is_command(text):
+            return self._command(text)
         statements, rest = take(text)
-        self._all([*statements, rest.strip()] if not is_blank(rest) else statements)
+        self._execute([*statements, rest.strip()] if not is_blank(rest) else statements)
         return True
 
     def _command(self, text: str) -> bool:
-        match text.rstrip(";"):
-            case "\\q" | "\\quit" | "\\exit":
+        match text.strip().rstrip("; ").lower():
+            case command if command in LEAVE:
                 return False
             case "\\stats":
                 self._meter.look(self._session.statistics())
@@ -121,10 +148,10 @@ class Shell:
             case "\\help" | "\\h" | "\\?":
                 out.print(HELP, markup=False)
             case other:
-                err.print(f"no command {other}; \\help lists them", markup=False)
+                err.print(f"no command {other}; \\help lists all commands", markup=False)
         return True
 
-    def _all(self, statements: list[str]) -> None:
+    def _execute(self, statements: list[str]) -> None:
         for statement in statements:
             self._failed = None
             try:
@@ -138,15 +165,18 @@ class Shell:
                 complain(error, statement)
                 self._failed = error
                 return
-            self._names |= (
-                set(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", statement))
-                if statement.upper().startswith("CREATE")
-                else set()
-            )
+            if statement.upper().startswith("CREATE"):
+                self._names.update(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", statement))
 
     def _words(self) -> list[str]:
         functions = [name for name in (*FUNCTIONS, *AGGREGATES) if name.isidentifier()]
         return sorted({*KEYWORDS.split(), *functions, *self._names})
+
+
+def is_command(text: str) -> bool:
+    """Return whether a line is for the prompt itself: it begins with a backslash, or leaves."""
+    line = text.strip()
+    return line.startswith("\\") or line.rstrip("; ").lower() in LEAVE
 
 
 def _prompt(words: Callable[[], list[str]]) -> PromptSession[str]:
@@ -156,7 +186,7 @@ def _prompt(words: Callable[[], list[str]]) -> PromptSession[str]:
     @Condition
     def is_incomplete() -> bool:
         text = prompt.default_buffer.text
-        return not text.lstrip().startswith("\\") and not is_blank(take(text)[1])
+        return not is_command(text) and not is_blank(take(text)[1])
 
     @keys.add("enter", filter=is_incomplete)
     def _(event: KeyPressEvent) -> None:

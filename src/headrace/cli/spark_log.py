@@ -1,4 +1,4 @@
-"""Keep Spark's own log off the terminal: it goes to a file whose name an error can tell."""
+"""Keep Spark's own log off the terminal: it goes to a file that error messages name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log: Path | None = None
 
 
 def divert(directory: Path | None) -> Path:
-    """Send what Spark's processes write to standard error to a file; what this process says still reaches the terminal.
+    """Send the standard error of Spark's processes to a file; that of this process still reaches the terminal.
 
     Spark's JVM and workers inherit file descriptor 2, so this must come before Spark starts.
     """
@@ -30,5 +30,5 @@ def divert(directory: Path | None) -> Path:
 
 
 def log() -> Path | None:
-    """Where Spark's log is, if it was sent away."""
+    """Return the file of Spark's log, or None if the log goes to the terminal."""
     return _log

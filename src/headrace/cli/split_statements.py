@@ -1,10 +1,10 @@
-"""Where typed text breaks into statements; the parser proper sees only whole ones."""
+"""Split typed text into statements, so that the parser gets only complete ones."""
 
 from __future__ import annotations
 
 import re
 
-# A semicolon counts unless it stands in a string, a quoted name or a comment. An unclosed one swallows the rest.
+# A semicolon ends a statement unless it is inside a string, a quoted name or a comment; an unclosed one extends to the end.
 _PIECE = re.compile(r"'(?:[^']|'')*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -22,5 +22,5 @@ def take(text: str) -> tuple[list[str], str]:
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing but white space and comments is left."""
+    """Return whether a text has only white space and comments."""
     return not _COMMENT.sub("", text).strip()

@@ -1,4 +1,4 @@
-"""`headrace test`: every check and test of a checkout, in sections."""
+"""`headrace test`: run the checks and tests of a checkout, in sections."""
 
 from __future__ import annotations
 
@@ -13,34 +13,39 @@ from pathlib import Path
 import typer
 
 from headrace.cli import java
+from headrace.cli.help import examples, flag
 from headrace.cli.output import RUN_FAILED, err, out
 from headrace.errors import HostFault
 
-EXAMPLES = (
-    "Examples:\n\nheadrace test   (everything)\n\n"
-    "headrace test tests/unit -k window   (the checks, then only these tests; arguments go to pytest)"
+EXAMPLES = examples(
+    ("everything", "test"),
+    ("the checks and the fast tests, without Spark and Kafka", "test --fast"),
+    ("the checks, then only these tests; other arguments go to pytest", "test tests/unit -k window"),
 )
-#: pytest's exit code for "nothing matched", which is no failure when arguments choose tests of one kind only.
+#: pytest's exit code for "no tests selected", which is no failure if arguments select tests of one kind only.
 NOTHING_COLLECTED = 5
-#: Seconds that a server which tests use may take to arrive; the tests do not wait longer for it.
+#: How many seconds to wait for the download of a server that tests use.
 PATIENCE = 120
 
 
-def test(context: typer.Context) -> None:
-    """Run style, type and layer checks, then the fast tests, then the tests on Spark and Kafka. Works in a checkout only."""
+def run_tests(
+    context: typer.Context,
+    fast: bool = flag("--fast", "Run only the checks and the fast tests: no Spark, no Kafka, no downloads."),
+) -> None:
+    """Run style, type and layer checks, the fast tests, then tests on Spark and Kafka. Works in a checkout only."""
     root = checkout()
-    for script in sorted(root.glob("tests/*/setup")):
+    for script in () if fast else sorted(root.glob("tests/*/setup")):
         if reason := obtain(script, patience=PATIENCE):
             err.print(f"{script.parent.name}: {reason}; tests that need it are skipped", markup=False)
-    failed = [title for title, command in sections(context.args) if not _passes(title, command, root)]
+    failed = [title for title, command in sections(context.args, fast=fast) if not _passes(title, command, root)]
     if failed:
         err.print(f"\n[bold red]failed:[/] {', '.join(failed)}")
         raise typer.Exit(RUN_FAILED)
     out.print("\n[bold green]all passed[/]")
 
 
-def sections(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """The checks in the order in which they say most about a mistake."""
+def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[str, list[str]]]:
+    """Return titles and commands, those that find mistakes soonest first."""
     python = sys.executable
     scripts = Path(python).parent
     yield "ruff check", [python, "-m", "ruff", "check", "."]
@@ -51,15 +56,15 @@ def sections(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     if "-m" in arguments:
         yield "tests", pytest
     else:
-        # Spark's own tests run one at a time: they share a session
         yield "fast tests", [*pytest, "-m", "not spark and not kafka", "-n", str(min(4, os.cpu_count() or 1))]
+    if "-m" not in arguments and not fast:
+        # one process each: tests on Spark share a session, tests on Kafka share a broker
         yield "tests on Spark", [*pytest, "-m", "spark and not kafka"]
-        # and so do those that share a broker, on either host
         yield "tests on Kafka", [*pytest, "-m", "kafka"]
 
 
 def obtain(script: Path, *, patience: float) -> str | None:
-    """Run a script that gets a server for this Python's tests, which does nothing if it is there; why it could not, or None."""
+    """Run a script that downloads a server for tests unless it is there; return why it failed, or None."""
     try:
         process = subprocess.Popen([script, sys.executable], start_new_session=True)
     except OSError as error:
@@ -67,7 +72,7 @@ def obtain(script: Path, *, patience: float) -> str | None:
     try:
         code = process.wait(patience)
     except subprocess.TimeoutExpired:
-        return f"not here after {patience:.0f} s"
+        return f"not downloaded within {patience:.0f} s"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # with the installer that it started
@@ -75,11 +80,15 @@ def obtain(script: Path, *, patience: float) -> str | None:
     return f"{script.name} failed with code {code}" if code else None
 
 
-def checkout() -> Path:
-    """The root of the checkout that this package runs from."""
+def checkout(command: str = "test") -> Path:
+    """Return the root of the checkout that this package runs from; elsewhere, say that the command needs one."""
     root = Path(__file__).resolve().parents[3]
     if not (root / "tests").is_dir() or not (root / "pyproject.toml").is_file():
-        err.print("this needs a checkout of Headrace's repository: run ./headrace there")
+        err.print(
+            f"`headrace {command}` needs files that are not part of the installed package: clone Headrace's repository "
+            f"and run ./headrace {command} in that checkout",
+            markup=False,
+        )
         raise typer.Exit(RUN_FAILED)
     return root
 

@@ -1,4 +1,4 @@
-"""A screen that shows a few segments of the road and moves: what it tells the query, and what that saved."""
+"""A screen that shows a few segments of the road and moves: the feedback that it gives, and what that saves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.engine.statistics import Statistics
 from headrace.model.time import SECOND, format_instant
 
 SEGMENTS = 12
-#: Operators as people call them; tuples are dropped where they would have been read.
+#: Kinds of operators by the name that the display shows. Tuples are dropped before the operator reads them.
 PLACES = {"filter": "the filter", "union": "the union", "orderedunion": "the union", "project": "a projection"}
 PLACES |= {
     "partialaggregate": "the average",
@@ -23,25 +23,26 @@ PLACES |= {
 
 @dataclass(frozen=True, slots=True)
 class Viewport:
-    """Shows `width` segments and moves on by `step` after `every` seconds of the data's time, to the end of the road and back."""
+    """`width` visible segments that move by `step` every `every` seconds of event time, along the road and back."""
 
     width: int = 4
     step: int = 2
     every: int = 6
-    lead: int = 2  # so many seconds ahead it says where it will be
+    lead: int = 2  # feedback is given this many seconds ahead
 
     def visible(self, instant: int) -> tuple[int, ...]:
-        """The segments on the screen for windows that end then."""
+        """Return the segments on the screen for windows that end at an instant."""
         return self._visible(self._stretch(instant))
 
     def assume(self, stretch: int, query: str) -> str:
-        """What is not needed while it stands still; it ends by itself, so nothing has to be taken back."""
+        """Return the ASSUME for one position of the viewport; it is limited to the windows of that position."""
         begin, end = (format_instant(number * self.every * SECOND) for number in (stretch, stretch + 1))
         shown = ", ".join(map(str, self._visible(stretch)))
-        return f"ASSUME {query} WHERE segment NOT IN ({shown}) AND window_end > TIMESTAMP '{begin}' AND window_end <= TIMESTAMP '{end}'"
+        windows = f"window_end > TIMESTAMP '{begin}' AND window_end <= TIMESTAMP '{end}'"
+        return f"ASSUME {query} WHERE segment NOT IN ({shown}) AND {windows}"
 
     def newest(self, now: int) -> int:
-        """The stretch that must be known by now."""
+        """Return the newest stretch of time for which feedback is due."""
         return self._stretch(now + self.lead * SECOND)
 
     def _stretch(self, instant: int) -> int:
@@ -55,50 +56,50 @@ class Viewport:
 
 
 class Display:
-    """Says what the viewport does not show, each stretch once."""
+    """Gives feedback about the segments that the viewport does not show, once per stretch of time."""
 
-    def __init__(self, viewport: Viewport, say: Callable[[str], object], query: str = "speed_map") -> None:
+    def __init__(self, viewport: Viewport, execute: Callable[[str], object], query: str = "speed_map") -> None:
         self.viewport = viewport
         self.savings = Savings()
         self.moves = 0
-        self._say, self._query = say, query
-        self._said: int | None = None
+        self._execute, self._query = execute, query
+        self._newest: int | None = None
 
     def look(self, now: int, statistics: Statistics) -> None:
-        """Speak if the viewport has moved or is about to, and note what was saved."""
+        """Give feedback if the viewport is about to move, and count what was saved."""
         newest = self.viewport.newest(now)
-        if self._said is None or newest > self._said:
-            self._say(self.viewport.assume(newest, self._query))
-            self._said = newest
+        if self._newest is None or newest > self._newest:
+            self._execute(self.viewport.assume(newest, self._query))
+            self._newest = newest
             self.moves += 1
         self.savings.look(statistics)
 
 
 class Savings:
-    """What feedback has saved so far, by place; a deployment forgets guards that ended long ago, so they are added up here."""
+    """The work that feedback has saved so far, by place. A deployment forgets old guards, so their counts are kept here."""
 
     def __init__(self) -> None:
         self.dropped: dict[str, int] = {}
         self.read = self.skipped = self.purged = self.active = 0
-        self._seen: dict[tuple[str, str], int] = {}
+        self._counted: dict[tuple[str, str], int] = {}
 
     def look(self, statistics: Statistics) -> None:
-        """Take over what has been counted since the last look."""
+        """Add what has been counted since the last look."""
         try:
             guards = {key: (guard.saved, guard.active) for key, guard in statistics.guards.items()}
-        except RuntimeError:  # one was added just now: the next look will do
+        except RuntimeError:  # a guard was added meanwhile: the next look counts it
             return
         for key, (saved, _) in guards.items():
             place = PLACES.get(key[0].split("-")[0], key[0])
-            self.dropped[place] = self.dropped.get(place, 0) + saved - self._seen.get(key, 0)
-        self._seen = {key: saved for key, (saved, _) in guards.items()}
+            self.dropped[place] = self.dropped.get(place, 0) + saved - self._counted.get(key, 0)
+        self._counted = {key: saved for key, (saved, _) in guards.items()}
         self.active = sum(1 for _, active in guards.values() if active)
         streams = list(statistics.streams.values())
         self.read, self.skipped = sum(stream.tuples for stream in streams), sum(stream.skipped for stream in streams)
         self.purged = statistics.purged
 
     def table(self) -> Table:
-        """A row for each place."""
+        """Return a table with a row for each place."""
         table = Table(
             box=None, header_style="bold", pad_edge=False, title=self.line(), title_justify="left", title_style=""
         )
@@ -111,9 +112,9 @@ class Savings:
         return table
 
     def line(self) -> str:
-        """In one line."""
+        """Return the totals in one line."""
         saved = sum(self.dropped.values())
         return (
-            f"saved: {saved:,} of {self.read:,} tuples dropped early ({saved / max(1, self.read):.0%}), {self.skipped:,} not read, "
-            f"{self.purged:,} rows of state purged, {self.active} guards active"
+            f"saved: {saved:,} of {self.read:,} tuples dropped early ({saved / max(1, self.read):.0%}), "
+            f"{self.skipped:,} not read, {self.purged:,} rows of state purged, {self.active} guards active"
         )

@@ -1,13 +1,16 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from headrace.cli import bench, demo
+from headrace.cli import bench, demo, shell
 from headrace.cli import test as checks
+from headrace.cli.help import examples
 from headrace.cli.main import app
+from headrace.language import parser
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateQuery, CreateStream
 
@@ -109,6 +112,47 @@ def test_piped_statements_run_and_an_error_ends_them_with_its_code() -> None:
     assert "nothing" in output
 
 
+@pytest.mark.parametrize("word", ["quit", "exit;", "EXIT", "\\q", "\\quit ;"])
+def test_piped_statements_end_where_the_text_says_so(word: str) -> None:
+    code, output = invoke("sql", "--host", "local", stdin=STREAM + f"{word}\nDESCRIBE nothing;\n")
+    assert code == 0, output
+    assert "nothing" not in output
+
+
+def test_a_query_may_read_a_stream_named_like_the_end() -> None:
+    assert shell.is_command(" exit ; ")
+    assert not shell.is_command("SELECT * FROM exit")
+    assert not shell.is_command("exit_code")
+
+
+def test_help_at_the_prompt_lists_every_statement() -> None:
+    words = set(re.findall(r"[A-Z]{2,}", shell.HELP))
+    listed = {*parser._STATEMENTS, *parser._SHOWN, *parser._DROPPED}
+    assert listed - words == set()
+    assert listed - set(shell.KEYWORDS.split()) == set()
+
+
+def test_examples_in_help_name_files_that_exist() -> None:
+    root = checks.checkout()
+    for command in app.registered_commands:
+        for name in re.findall(r"examples/\S+\.sql", command.epilog or ""):
+            assert (root / name).is_file(), f"headrace {command.name} --help names {name}"
+
+
+def test_the_name_in_help_is_the_one_that_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_PROGRAM", "./headrace")
+    assert "./headrace demo" in examples(("run", "demo"))
+    monkeypatch.delenv("HEADRACE_PROGRAM")
+    assert "\nheadrace demo \\[x]" in examples(("run", "demo [x]"))
+
+
+def test_benchmarks_are_listed() -> None:
+    code, output = invoke("bench")
+    assert code == 0
+    assert "core" in output
+    assert "overload" in output
+
+
 def test_an_unknown_benchmark_says_which_there_are() -> None:
     code, output = invoke("bench", "no-such-bench")
     assert code == 1
@@ -137,11 +181,12 @@ def test_arguments_choose_tests_but_not_checks() -> None:
     titles = [title for title, _ in checks.sections(["tests/unit"])]
     assert titles == ["ruff check", "ruff format", "mypy", "layers", "fast tests", "tests on Spark", "tests on Kafka"]
     assert [title for title, _ in checks.sections(["-m", "slow"])][-1] == "tests"
+    assert [title for title, _ in checks.sections([], fast=True)] == titles[:5]
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not here after 0 s")],
+    [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not downloaded within 0 s")],
 )
 def test_a_server_that_tests_use_is_there_or_it_is_said_why_not(tmp_path: Path, line: str, reason: str | None) -> None:
     script = tmp_path / "setup"

@@ -99,7 +99,7 @@ def test_a_forecast_is_written_as_json(plan, tmp_path: Path) -> None:
         (("--rate", "bids=5/s", "--service", "join=5"), "not a time"),
         (("--rate", "bids=5/s", "--overhead", "some"), "not a time"),
         (("--rate", "bids=5/s", "--selectivity", "filter=some"), "--selectivity"),
-        (("--rate", "bids=5/s", "--selectivity", "filter=-1"), "not negative"),
+        (("--rate", "bids=5/s", "--selectivity", "filter=-1"), "must not be negative"),
     ],
 )
 def test_what_is_missing_or_misspelt_is_told(plan, options: tuple[str, ...], said: str) -> None:
