@@ -55,7 +55,10 @@ def path_release(path: Path) -> float:
 
 
 def segment_release(segment: Path, *, last: bool = False) -> float:
-    """Bytes a second that a segment frees; what leaves the `last` one of a path occupies nothing."""
+    """Return the bytes per second that a segment frees; what leaves the `last` one of a path occupies nothing.
+
+    Schedulers cut paths into segments without it. It is here because the published segments are stated in these values.
+    """
     left = 0.0 if last else _output_size(segment)
     return path_capacity(segment) * (segment.stages[0].size_in - left)  # (6.6), (6.7)
 

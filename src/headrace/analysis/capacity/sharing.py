@@ -39,7 +39,10 @@ class PathTrie:
         node.ends += 1
 
     def delete(self, path: Sequence[str]) -> None:
-        """Take a path away once; KeyError if it is not there."""
+        """Take a path away once; KeyError if it is not there.
+
+        The load is computed from a new trie each time; the published algorithm keeps one up to date.
+        """
         walk = [self._root]
         for label in path:
             walk.append(walk[-1].children[label])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.analysis.shedding.places import Place
 
-#: Weights within this factor are as good as equal.
-LEVEL = 2.0
 #: Less than this share of the processor is an error of rounding.
 NOTHING = 1e-12
 
@@ -34,40 +31,9 @@ class Allocation:
     shortfall: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A place with the level of its weight, and by which factors its rate may rise or fall before the level changes."""
-
-    place: Place
-    level: int
-    rises: float
-    falls: float
-
-    def at(self, rate: float) -> Ranked:
-        """With another rate: weights grow with it, so mostly the level stays and nothing is computed."""
-        ratio = rate / self.place.rate if self.place.rate else math.inf
-        if self.falls <= ratio < self.rises:
-            return self
-        place = self.place
-        return rank(Place(place.label, rate, place.cost, place.test, place.error, place.paths, place.above))
-
-
-def rank(place: Place) -> Ranked:
-    """Find the level of a place's weight."""
-    level = math.floor(math.log(place.weight, LEVEL))
-    return Ranked(place, level, LEVEL ** (level + 1) / place.weight, LEVEL**level / place.weight)
-
-
 def allocate(excess: float, places: Iterable[Place]) -> Allocation:
     """Free this share of the processor at the least error: the best places first (a fractional knapsack)."""
     return _take(excess, sorted(places, key=lambda place: -place.weight))
-
-
-def allocate_by_level(excess: float, ranked: Iterable[Ranked]) -> Allocation:
-    """As `allocate`, but without sorting weights: level by level, and within one those first that can drop most."""
-    return _take(
-        excess, [one.place for one in sorted(ranked, key=lambda one: (-one.level, -one.place.error * one.place.rate))]
-    )
 
 
 def shares(sheds: Sequence[Shed]) -> Mapping[str, float]:

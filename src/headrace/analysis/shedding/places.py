@@ -78,11 +78,6 @@ def places_of(
     return {label: place for label, place in found.items() if label not in barred and label not in twice}
 
 
-def path_weight(places: Sequence[Place]) -> float:
-    """The weight of the best of a path's places; 0 means that to shed would cost more than it frees."""
-    return max((place.weight for place in places if place.weight > 0), default=0.0)  # (7.10)
-
-
 def choose_places(
     paths: Sequence[QueryPath], stages: Mapping[str, Stage], *, test: float = 0.0, barred: frozenset[str] = frozenset()
 ) -> tuple[Place, ...]:
@@ -134,7 +129,9 @@ def _segment(node: _Node, allowed: Mapping[str, Place]) -> _Segment:
         (node,) = node.children.values()
         run.append(node)
     candidates = [each.place for each in run if each.label in allowed and each.place.weight > 0]
-    best = max(candidates, key=lambda place: place.weight, default=None)
+    best = max(
+        candidates, key=lambda place: place.weight, default=None
+    )  # (7.10); none if shedding costs more than it frees
     ended = min((path.error for path in node.paths if path.labels[-1] == node.label), default=0.0)
     if not node.children:
         return _Segment(best, ended, [])
