@@ -26,7 +26,7 @@ from headrace.model.patterns.match import equal, less
 from headrace.model.patterns.pattern import STAMP, Pattern, pattern
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.types import Type
-from headrace.operators.feedback.known_facts import Facts
+from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.specs import Detect, Output, Reorder, Scan, Spec
 from headrace.testing.feedback import Domain, Script, Trial
@@ -97,10 +97,10 @@ def test_up_to_a_time_it_is_what_nothing_behind_it_can_consist_of() -> None:
 
 
 def test_a_response_that_forgets_how_long_tuples_live_is_found_out() -> None:
-    def careless(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
+    def careless(spec: Spec, wanted: Pattern, invariants: tuple[Invariants, ...]) -> Response:
         if isinstance(spec, Detect) and (match := wanted.get(TS)) is not None:
             return Response((pattern((STAMP, match)),) * 2)
-        return respond(spec, wanted, facts)
+        return respond(spec, wanted, invariants)
 
     trial = Trial(graph(detect(Within(Sequence(A, B), 2), Mode.RECENT)), SIDES, SCRIPTS[0])
     assert list(trial.violations({"out": pattern((STAMP, less(2)))}, careless, positions=(1,)))
@@ -121,8 +121,8 @@ def test_heeding_an_assumption_loses_nothing_that_is_needed(name: str, mode: Mod
 
 
 def test_a_response_that_leaves_out_what_would_replace_is_found_out() -> None:
-    def careless(spec: Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
-        return Response((wanted, None)) if isinstance(spec, Detect) else respond(spec, wanted, facts)
+    def careless(spec: Spec, wanted: Pattern, invariants: tuple[Invariants, ...]) -> Response:
+        return Response((wanted, None)) if isinstance(spec, Detect) else respond(spec, wanted, invariants)
 
     trial = Trial(graph(detect(Sequence(A, B), Mode.RECENT)), SIDES, SCRIPTS[0])
     wanted = pattern((L, equal(1)))

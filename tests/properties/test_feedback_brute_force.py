@@ -26,7 +26,7 @@ from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
 from headrace.operators import specs
 from headrace.operators.capabilities import held_by
-from headrace.operators.feedback.known_facts import Facts
+from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.tuples.archives import StoredRows
 from headrace.operators.windows.panes import PANE
@@ -93,8 +93,8 @@ def wrong(graph: Graph, domains: Mapping[str, Domain], script: Script, wanted: P
 def instead(vertex: type, response: Callable[[Pattern], Response]) -> Respond:
     """Our responses, except for one kind of operator."""
 
-    def answer(spec: specs.Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
-        return response(wanted) if isinstance(spec, vertex) else respond(spec, wanted, facts)
+    def answer(spec: specs.Spec, wanted: Pattern, invariants: tuple[Invariants, ...]) -> Response:
+        return response(wanted) if isinstance(spec, vertex) else respond(spec, wanted, invariants)
 
     return answer
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headrace.commands.running import Running
-from headrace.graph.feedback import Spread, facts_of, spread_all
+from headrace.graph.feedback import Spread, invariants_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.naming import Names
 from headrace.graph.place import Placement, place
 from headrace.graph.stints import entrances
-from headrace.operators.feedback.known_facts import Facts
+from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 
 
@@ -33,14 +33,16 @@ def placement_of(running: Running) -> Placement:
     return place(whole_of(running), running.deferrals)
 
 
-def facts_in(running: Running) -> dict[VertexId, Facts]:
+def invariants_in(running: Running) -> dict[VertexId, Invariants]:
     """What is known of every vertex's output."""
     streams = [stream for query in (*running.working, *running.stopped) for stream in query.streams]
     times = {stream.name: stream.time_column for stream in streams if stream.time_column is not None}
-    return facts_of(whole_of(running), times)
+    return invariants_of(whole_of(running), times)
 
 
-def spread_in(running: Running, facts: dict[VertexId, Facts]) -> Spread:
+def spread_in(running: Running, invariants: dict[VertexId, Invariants]) -> Spread:
     """What follows from all that was told of queries, and that operators found out, and has not ended."""
     said = [((relay.reader, relay.port), relay.pattern) for relay in running.relays]
-    return spread_all(whole_of(running), running.assumptions(), said=said, facts=facts, answer=REACHES[running.reach])
+    return spread_all(
+        whole_of(running), running.assumptions(), said=said, invariants=invariants, answer=REACHES[running.reach]
+    )

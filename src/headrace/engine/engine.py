@@ -37,7 +37,7 @@ from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
 from headrace.operators.capabilities import Speaking, held_by, late_at
-from headrace.operators.feedback.known_facts import Facts
+from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.response import respond
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
@@ -104,14 +104,14 @@ class Engine:
         self._turns = Turns()
         self.use(graph)
 
-    def use(self, graph: Graph, facts: Mapping[VertexId, Facts] | None = None) -> None:
+    def use(self, graph: Graph, invariants: Mapping[VertexId, Invariants] | None = None) -> None:
         """Change to another graph between steps.
 
         Vertices of both graphs keep their state and unread input, new ones start empty, the others finish their input and go.
-        `facts` are those about the vertices of other graphs from which this one gets its input; None: those given before.
+        `invariants` are those of the vertices of other graphs from which this one gets its input; None: those given before.
         """
-        if facts is not None:
-            self.guards.use_facts(facts)
+        if invariants is not None:
+            self.guards.use_invariants(invariants)
         kept = {vertex.id for vertex in graph}
         self._turns, self.scheduled = self.turns, None  # units of another graph
         self.shedders.active = False  # what goes is not shed: nobody would know any more on whose behalf

@@ -15,12 +15,12 @@ from msgspec import Struct
 from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
 from headrace.model.streams import origin_of_scan
-from headrace.operators.feedback.known_facts import NO_FACTS, Facts, after, in_time, until
+from headrace.operators.feedback.invariants import NO_INVARIANTS, Invariants, in_time, invariants_after, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.feedback.time_columns import Clock
 from headrace.operators.specs import Exchange, Output, Receive, Scan, Spec
 
-Respond: TypeAlias = Callable[[Spec, Pattern, tuple[Facts, ...]], Response]
+Respond: TypeAlias = Callable[[Spec, Pattern, tuple[Invariants, ...]], Response]
 
 #: So many ways in which the readers of a fork agree are looked at.
 _MOST_AGREEMENTS = 256
@@ -54,11 +54,13 @@ def spread(
     *,
     known: Mapping[Arc, Sequence[Pattern]] | None = None,
     taps: Collection[VertexId] = (),
-    facts: Mapping[VertexId, Facts] | None = None,
+    invariants: Mapping[VertexId, Invariants] | None = None,
     answer: Respond = respond,
 ) -> Spread:
     """What follows if nobody needs the tuples of a vertex's output (of an end: what reaches it) that match; `known` was said before."""
-    return spread_from(graph, arcs_of(graph, vertex, taps), wanted, known=known, taps=taps, facts=facts, answer=answer)
+    return spread_from(
+        graph, arcs_of(graph, vertex, taps), wanted, known=known, taps=taps, invariants=invariants, answer=answer
+    )
 
 
 def spread_all(
@@ -66,11 +68,11 @@ def spread_all(
     told: Iterable[tuple[VertexId, Pattern]],
     *,
     said: Iterable[tuple[Arc, Pattern]] = (),
-    facts: Mapping[VertexId, Facts] | None = None,
+    invariants: Mapping[VertexId, Invariants] | None = None,
     answer: Respond = respond,
 ) -> Spread:
     """What follows from several assumptions together: `told` of vertices' outputs, and `said` by readers that are there."""
-    found = _Spreading(graph, {}, (), facts_of(graph) if facts is None else facts, answer)
+    found = _Spreading(graph, {}, (), invariants_of(graph) if invariants is None else invariants, answer)
     for arc, wanted in said:
         if arc in found.origins:
             found.hear(arc, wanted)
@@ -87,11 +89,11 @@ def spread_from(
     *,
     known: Mapping[Arc, Sequence[Pattern]] | None = None,
     taps: Collection[VertexId] = (),
-    facts: Mapping[VertexId, Facts] | None = None,
+    invariants: Mapping[VertexId, Invariants] | None = None,
     answer: Respond = respond,
 ) -> Spread:
     """The same, said by the readers at these arcs."""
-    found = _Spreading(graph, known or {}, taps, facts_of(graph) if facts is None else facts, answer)
+    found = _Spreading(graph, known or {}, taps, invariants_of(graph) if invariants is None else invariants, answer)
     for arc in arcs:
         found.hear(arc, wanted)
     return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
@@ -115,24 +117,24 @@ def tapped(reader: VertexId) -> VertexId:
     return reader.removeprefix(_TAP)
 
 
-def facts_of(
-    graph: Graph, times: Mapping[str, str] | None = None, given: Mapping[VertexId, Facts] | None = None
-) -> dict[VertexId, Facts]:
+def invariants_of(
+    graph: Graph, times: Mapping[str, str] | None = None, given: Mapping[VertexId, Invariants] | None = None
+) -> dict[VertexId, Invariants]:
     """What is known of each vertex's output; `times` names the columns that hold the timestamps of streams.
 
-    `given` are the facts of another graph, from which this one's `Receive` vertices get their input.
+    `given` are the invariants of another graph, from which this one's `Receive` vertices get their input.
     """
-    found: dict[VertexId, Facts] = {}
+    found: dict[VertexId, Invariants] = {}
     for vertex in graph:
         spec = vertex.spec
         if isinstance(spec, Scan) and times and times.get(spec.stream) in spec.columns:
-            found[vertex.id] = Facts(clocks=(Clock(times[spec.stream], 0, 0),))
+            found[vertex.id] = Invariants(clocks=(Clock(times[spec.stream], 0, 0),))
         elif isinstance(spec, Receive) and given:
             found[vertex.id] = given.get(spec.origin) or given.get(
-                origin_of_scan(spec.origin), NO_FACTS
+                origin_of_scan(spec.origin), NO_INVARIANTS
             )  # an exchange brings it back
         else:
-            found[vertex.id] = after(vertex.spec, tuple(found[origin] for origin in vertex.inputs))
+            found[vertex.id] = invariants_after(vertex.spec, tuple(found[origin] for origin in vertex.inputs))
     return found
 
 
@@ -140,14 +142,14 @@ def supportable(graph: Graph, vertex: VertexId, wanted: Pattern, times: Mapping[
     """Why an assumption would have to be kept for ever; None if progress in time will end it."""
     if is_empty(wanted):
         return "no tuple can match it"
-    if until(wanted, facts_of(graph, times)[vertex]) is not None:
+    if until(wanted, invariants_of(graph, times)[vertex]) is not None:
         return None
     return f"nothing in [{wanted}] ends with time: say up to when it holds, or change the query"
 
 
 def stamped(graph: Graph, vertex: VertexId, wanted: Pattern, times: Mapping[str, str] | None = None) -> Pattern:
     """The pattern with the timestamp instead of columns that tell it, so that everybody on the way can see it end."""
-    return in_time(wanted, facts_of(graph, times).get(vertex, NO_FACTS))
+    return in_time(wanted, invariants_of(graph, times).get(vertex, NO_INVARIANTS))
 
 
 class _Spreading:
@@ -156,10 +158,10 @@ class _Spreading:
         graph: Graph,
         known: Mapping[Arc, Sequence[Pattern]],
         taps: Collection[VertexId],
-        facts: Mapping[VertexId, Facts],
+        invariants: Mapping[VertexId, Invariants],
         answer: Respond,
     ) -> None:
-        self.vertices, self.facts, self.answer = graph.by_id(), facts, answer
+        self.vertices, self.invariants, self.answer = graph.by_id(), invariants, answer
         self.arcs: dict[VertexId, tuple[Arc, ...]] = {
             name: (*arcs, *(((tap_of(name), 0),) if name in taps else ())) for name, arcs in graph.readers().items()
         }
@@ -187,7 +189,7 @@ class _Spreading:
         """Nobody needs this of a vertex's output."""
         vertex = self.vertices[name]
         self.unneeded.append((name, wanted))
-        response = self.answer(vertex.spec, wanted, tuple(self.facts[origin] for origin in vertex.inputs))
+        response = self.answer(vertex.spec, wanted, tuple(self.invariants[origin] for origin in vertex.inputs))
         if response.watch:
             self.watches.append((name, wanted))
         for port, mine in enumerate(response.inputs):

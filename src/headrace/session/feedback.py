@@ -6,7 +6,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.commands.command import AddQuery, SendFeedback
 from headrace.commands.running import MAX_ASSUMPTIONS, Running
 from headrace.errors import NameFault, NotSupported, QueryError
-from headrace.graph.feedback import facts_of, stamped, supportable
+from headrace.graph.feedback import invariants_of, stamped, supportable
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import Tell as Statement
 from headrace.model.expressions.text import format_expr
@@ -14,7 +14,7 @@ from headrace.model.patterns.condition import pattern_of
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.match import Between
 from headrace.model.patterns.pattern import STAMP, Pattern, intersect, is_empty, pattern
-from headrace.operators.feedback.known_facts import until
+from headrace.operators.feedback.invariants import until
 from headrace.optimizer.folding import fold
 from headrace.plan.binding.expression import ExpressionBinder
 from headrace.plan.binding.scope import Scope, relation_of
@@ -44,7 +44,7 @@ def tell(
         reason = supportable(query.graph, query.output, wanted, times)
         if reason is not None:
             raise NotSupported(reason, span=statement.span, hint=f"{statement.text.rstrip('; ')} FOR 2 MINUTES")
-    ends = until(wanted, facts_of(query.graph, times)[query.output])
+    ends = until(wanted, invariants_of(query.graph, times)[query.output])
     command = SendFeedback(query.query, Feedback(intent, wanted), since, ends)
     if intent is Intent.ASSUMED and command not in in_force.after(command).feedback:
         raise NotSupported(

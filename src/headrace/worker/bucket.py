@@ -24,7 +24,7 @@ from headrace.commands.command import (
     UseShedders,
 )
 from headrace.commands.running import Running
-from headrace.commands.running_graph import closed_in, facts_in, placement_of, spread_in
+from headrace.commands.running_graph import closed_in, invariants_in, placement_of, spread_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
 from headrace.engine.bounds.ets import BatchEts
 from headrace.engine.dispatch.in_force import cut_in, strategies_in
@@ -39,7 +39,7 @@ from headrace.model.page import Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.streams import exchange_of, is_exchange_stream
 from headrace.model.time import BEGIN, END
-from headrace.operators.feedback.known_facts import Facts
+from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
@@ -77,8 +77,8 @@ class Bucket:
         if store.version() is None:
             return bucket
         bucket.restored = True
-        bucket.running, placement, facts = _known(store.get("queries"))
-        bucket._deploy(placement, facts)
+        bucket.running, placement, invariants = _known(store.get("queries"))
+        bucket._deploy(placement, invariants)
         state, extra = bucket._saved.load(store)
         bucket.bounds, bucket.time = extra.bounds, extra.time
         bucket.engine.restore(state)
@@ -131,12 +131,12 @@ class Bucket:
             if not set(before.deferrals) <= set(self.running.deferrals):
                 # work that is deferred no longer is done before anything else changes
                 undeferred = msgspec.structs.replace(before, deferrals=self.running.deferrals)
-                self._deploy(placement_of(undeferred), facts_in(undeferred))
+                self._deploy(placement_of(undeferred), invariants_in(undeferred))
             if isinstance(command, StopQuery):
                 moved |= _moved(command, before, self.running)
         state = self.engine.state() if moved else {}
         if not all(map(_graph_stays, commands)):
-            self._deploy(placement_of(self.running), facts_in(self.running))
+            self._deploy(placement_of(self.running), invariants_in(self.running))
         elif not all(isinstance(command, SendFeedback | UseRelays) for command in commands):
             self._shed()
             self._schedule()
@@ -153,13 +153,13 @@ class Bucket:
             if query.query == command.query and self.engine.runs(query.output):
                 self.engine.feedback(query.output, command.feedback)
         if command.feedback.intent is Intent.ASSUMED and self._exchanges:
-            for origin, pattern in spread_in(self.running, facts_in(self.running)).unneeded:
+            for origin, pattern in spread_in(self.running, invariants_in(self.running)).unneeded:
                 if origin in self._exchanges:
                     self.engine.feedback(self._exchanges[origin], Feedback(Intent.ASSUMED, pattern))
 
-    def _deploy(self, placement: Placement, facts: Mapping[VertexId, Facts]) -> None:
+    def _deploy(self, placement: Placement, invariants: Mapping[VertexId, Invariants]) -> None:
         """Run the queries in force, each by the strategy it was given."""
-        self.engine.use(placement.keyed, facts)
+        self.engine.use(placement.keyed, invariants)
         self._placement = placement
         self._schedule()
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
@@ -352,7 +352,7 @@ def _relays(guards: Iterable[Guard]) -> list[Relay]:
 
 
 @lru_cache(maxsize=4)
-def _known(queries: bytes) -> tuple[Running, Placement, dict[VertexId, Facts]]:
-    """Return the saved queries, their placement and the facts about them; a worker restores many buckets of one deployment."""
+def _known(queries: bytes) -> tuple[Running, Placement, dict[VertexId, Invariants]]:
+    """Return the saved queries, their placement and their invariants; a worker restores many buckets of one deployment."""
     running = _running.decode(queries)
-    return running, placement_of(running), facts_in(running)
+    return running, placement_of(running), invariants_in(running)

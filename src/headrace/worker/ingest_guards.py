@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.commands.running import Running
-from headrace.commands.running_graph import facts_in, spread_in
+from headrace.commands.running_graph import invariants_in, spread_in
 from headrace.engine.bounds.wakeup import upstream_sources
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import guards_of
@@ -20,8 +20,8 @@ class Screen:
 
     def __init__(self, engine: Engine, running: Running) -> None:
         self._engine = engine
-        facts = facts_in(running)
-        engine.guards.restore(guards_of(engine.graph, engine.taps, spread_in(running, facts), facts))
+        invariants = invariants_in(running)
+        engine.guards.restore(guards_of(engine.graph, engine.taps, spread_in(running, invariants), invariants))
         streams = {vertex.id: vertex.spec.stream for vertex in engine.graph if isinstance(vertex.spec, Scan)}
         self._streams = {
             name: tuple(streams[source] for source in sources)

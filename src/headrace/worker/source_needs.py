@@ -7,7 +7,7 @@ from functools import cached_property
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.running import Running
-from headrace.commands.running_graph import facts_in, spread_in, whole_of
+from headrace.commands.running_graph import invariants_in, spread_in, whole_of
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
 from headrace.model.streams import late_stream
@@ -30,7 +30,7 @@ class Needed:
         return (
             {}
             if self._running is None
-            else spread_in(self._running, facts_in(self._running)).of_sources(whole_of(self._running))
+            else spread_in(self._running, invariants_in(self._running)).of_sources(whole_of(self._running))
         )
 
     def columns(self, stream: str) -> tuple[str, ...] | None:

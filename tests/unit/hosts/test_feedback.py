@@ -7,7 +7,7 @@ import pytest
 
 from headrace.commands.running import MAX_ASSUMPTIONS
 from headrace.errors import NameFault, NotSupported
-from headrace.graph.feedback import facts_of
+from headrace.graph.feedback import invariants_of
 from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
@@ -156,7 +156,9 @@ def test_columns_that_tell_the_time_do_so(session):
     session.drain()
     checked = 0
     for running in session._running().queries:
-        clocks = {clock.name: clock for clock in facts_of(running.graph, {"detectors": "at"})[running.output].clocks}
+        clocks = {
+            clock.name: clock for clock in invariants_of(running.graph, {"detectors": "at"})[running.output].clocks
+        }
         for row in session.results(running.query):
             for name in {"until", "other"} & row.keys():
                 if "window_end" in row:

@@ -80,7 +80,7 @@ class Desires:
         return self._apply([(desire.reader, desire.port) for desire in added], pattern)
 
     def _apply(self, arcs: Iterable[Arc], pattern: Pattern) -> bool:
-        spread = spread_from(self._graph, arcs, pattern, taps=self._taps, facts=self._guards.facts())
+        spread = spread_from(self._graph, arcs, pattern, taps=self._taps, invariants=self._guards.invariants())
         moved = move_forward(self._graph, self._network, spread.guards)
         waiting = {arc for arc, _ in spread.guards if arc[0] in self._graph.by_id() and arc[0] not in self._ends}
         self._preferred |= waiting

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from headrace.engine.network import Network
-from headrace.graph.feedback import Respond, Spread, arcs_of, facts_of, spread_from, tap_of
+from headrace.graph.feedback import Respond, Spread, arcs_of, invariants_of, spread_from, tap_of
 from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
@@ -22,7 +22,7 @@ from headrace.model.patterns.pattern import Pattern, covers, matches
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
 from headrace.operators.capabilities import purge, settled_in
-from headrace.operators.feedback.known_facts import NO_FACTS, Facts, until
+from headrace.operators.feedback.invariants import NO_INVARIANTS, Invariants, until
 from headrace.operators.feedback.response import respond
 from headrace.operators.feedback.time_columns import Clock
 from headrace.operators.operator import Operator
@@ -77,16 +77,16 @@ class Guards:
         self.ended: deque[Guard] = deque(maxlen=_MAX_ENDED)  # since `take_ended`
         self.purged = 0
         self._graph, self._taps = Graph(), frozenset[VertexId]()
-        self._facts: dict[VertexId, Facts] = {}
-        self._given: Mapping[VertexId, Facts] = {}
+        self._invariants: dict[VertexId, Invariants] = {}
+        self._given: Mapping[VertexId, Invariants] = {}
 
-    def use_facts(self, facts: Mapping[VertexId, Facts]) -> None:
-        """Set the facts about the vertices of other graphs from which this one gets its input; call it before `use`."""
-        self._given, self._facts = facts, {}
+    def use_invariants(self, invariants: Mapping[VertexId, Invariants]) -> None:
+        """Set the invariants of the vertices of other graphs from which this one gets its input; call it before `use`."""
+        self._given, self._invariants = invariants, {}
 
     def use(self, graph: Graph, taps: frozenset[VertexId]) -> None:
         """Change to another graph: given guards stay, derived ones are computed again, as the readers may be others."""
-        self._graph, self._taps, self._facts = graph, taps, {}
+        self._graph, self._taps, self._invariants = graph, taps, {}
         if not self.by_arc:
             return
         old = [guard for guards in self.by_arc.values() for guard in guards]
@@ -153,11 +153,11 @@ class Guards:
 
     def find_groups(self, vertex: VertexId) -> None:
         """Guard against the groups of an operator that match a watched pattern now and will do so for ever."""
-        facts = self._known(vertex)
+        invariants = self._known(vertex)
         alive = [
             pattern
             for pattern in self.watches[vertex]
-            if (end := until(pattern, facts)) is None or end > self._bounds[vertex]
+            if (end := until(pattern, invariants)) is None or end > self._bounds[vertex]
         ]
         for pattern in alive:
             for group in settled_in(self._operators[vertex], pattern):
@@ -290,10 +290,12 @@ class Guards:
 
     def _end(self, arc: Arc, pattern: Pattern) -> int | None:
         """Return the bound that ends a guard; a register must have passed it, since a raised one says nothing of its input."""
-        facts, reader = self._known(self.origin(arc)), self._graph.by_id().get(arc[0])
+        invariants, reader = self._known(self.origin(arc)), self._graph.by_id().get(arc[0])
         if reader is not None and isinstance(reader.spec, PaneAggregate):
-            facts = Facts(facts.holds, (*facts.clocks, Clock(PANE, 0, pane_length(reader.spec.window) - 1)))
-        end = until(pattern, facts)
+            invariants = Invariants(
+                invariants.holds, (*invariants.clocks, Clock(PANE, 0, pane_length(reader.spec.window) - 1))
+            )
+        end = until(pattern, invariants)
         return end if end is None or arc[0] not in self._network.registers else end + 1
 
     def _spread(
@@ -302,17 +304,17 @@ class Guards:
         if known is None:
             known = {arc: [guard.pattern for guard in guards] for arc, guards in self.by_arc.items()}
         return spread_from(
-            self._graph, arcs, pattern, known=known, taps=self._taps, facts=self.facts(), answer=self.answer
+            self._graph, arcs, pattern, known=known, taps=self._taps, invariants=self.invariants(), answer=self.answer
         )
 
-    def facts(self) -> Mapping[VertexId, Facts]:
-        """Return the facts about every vertex's output."""
-        if not self._facts:
-            self._facts = facts_of(self._graph, given=self._given)
-        return self._facts
+    def invariants(self) -> Mapping[VertexId, Invariants]:
+        """Return the invariants of every vertex's output."""
+        if not self._invariants:
+            self._invariants = invariants_of(self._graph, given=self._given)
+        return self._invariants
 
-    def _known(self, vertex: VertexId) -> Facts:
-        return self.facts().get(vertex, NO_FACTS)
+    def _known(self, vertex: VertexId) -> Invariants:
+        return self.invariants().get(vertex, NO_INVARIANTS)
 
     def origin(self, arc: Arc) -> VertexId:
         """Return the vertex whose output is read on an arc."""
@@ -332,20 +334,24 @@ class Guards:
     def _forget_relayed(self) -> None:
         """Remove what is over from what is relayed to sources."""
         for source, feedback in list(self.relayed.items()):
-            facts = self._known(source)
+            invariants = self._known(source)
             self.relayed[source] = [
                 relayed
                 for relayed in feedback
-                if (end := until(relayed.pattern, facts)) is None or end > self._bounds.get(source, end)
+                if (end := until(relayed.pattern, invariants)) is None or end > self._bounds.get(source, end)
             ]
 
 
-def guards_of(part: Graph, taps: Collection[VertexId], spread: Spread, facts: Mapping[VertexId, Facts]) -> list[Guard]:
+def guards_of(
+    part: Graph, taps: Collection[VertexId], spread: Spread, invariants: Mapping[VertexId, Invariants]
+) -> list[Guard]:
     """Return the guards of a part of a graph, such as its ingest, after feedback was spread over the whole graph."""
     vertices = part.by_id()
     inner = [(arc, pattern, vertices[arc[0]].inputs[arc[1]]) for arc, pattern in spread.guards if arc[0] in vertices]
-    guards = [Guard(*arc, pattern, until(pattern, facts[origin]), "derived", True) for arc, pattern, origin in inner]
+    guards = [
+        Guard(*arc, pattern, until(pattern, invariants[origin]), "derived", True) for arc, pattern, origin in inner
+    ]
     tapped = [(name, pattern) for name, pattern in spread.unneeded if name in taps]
     return guards + [
-        Guard(tap_of(name), 0, pattern, until(pattern, facts[name]), "derived", True) for name, pattern in tapped
+        Guard(tap_of(name), 0, pattern, until(pattern, invariants[name]), "derived", True) for name, pattern in tapped
     ]

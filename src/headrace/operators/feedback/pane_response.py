@@ -24,7 +24,7 @@ from headrace.model.patterns.pattern import STAMP, Pattern, Term, pattern
 from headrace.model.schema import TS
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Landmark, Range
-from headrace.operators.feedback.known_facts import Facts
+from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.preimage import preimage, through
 from headrace.operators.specs import PaneAggregate, PartialAggregate
 from headrace.operators.windows.aggregates import Aggregates, split
@@ -36,17 +36,17 @@ def group_input(wanted: Pattern, keys: Mapping[str, Expr]) -> Pattern | None:
     return through(wanted.terms, dict(keys))
 
 
-def pane_input(spec: PaneAggregate, wanted: Pattern, facts: Facts) -> Pattern | None:
+def pane_input(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> Pattern | None:
     """The partials of which all results are assumed."""
     groups, ends, values = _sorted_out(spec, wanted)
     panes = () if ends is None else _panes(spec.window, ends)
-    extremes = _extremes(spec, values, facts)
+    extremes = _extremes(spec, values, invariants)
     if panes is None or extremes is None:
         return None
     return pattern(*((term.column, term.match) for term in groups), *panes, *extremes)
 
 
-def partial_input(spec: PartialAggregate, wanted: Pattern, facts: Facts) -> Pattern | None:
+def partial_input(spec: PartialAggregate, wanted: Pattern, invariants: Invariants) -> Pattern | None:
     """The tuples that go into assumed partials only."""
     keys, parts = dict(spec.keys), {part.name: part for part in Aggregates(spec.keys, spec.calls).parts}
     terms: list[tuple[Column, Match]] = []
@@ -60,7 +60,7 @@ def partial_input(spec: PartialAggregate, wanted: Pattern, facts: Facts) -> Patt
             arg = spec.calls[0].arg
             if (
                 isinstance(arg, Column)
-                and _is_present(facts.holds.get(arg.name))
+                and _is_present(invariants.holds.get(arg.name))
                 and _is_far(parts[name].kind or "", term.match)
             ):
                 found = ((arg, term.match),)
@@ -70,13 +70,15 @@ def partial_input(spec: PartialAggregate, wanted: Pattern, facts: Facts) -> Patt
     return pattern(*terms)
 
 
-def watches(spec: PaneAggregate, wanted: Pattern, facts: Facts) -> bool:
+def watches(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> bool:
     """Whether a group whose result matches now will match when its window closes, whatever else comes."""
     if not isinstance(spec.window, Range) or spec.window.slide < spec.window.size:
         return False
     _, _, values = _sorted_out(spec, wanted)
     calls = {call.name: call for call in spec.calls}
-    return bool(values) and all(_only_gets_there(spec, calls[term.column.name], term.match, facts) for term in values)
+    return bool(values) and all(
+        _only_gets_there(spec, calls[term.column.name], term.match, invariants) for term in values
+    )
 
 
 def _sorted_out(spec: PaneAggregate, wanted: Pattern) -> tuple[list[Term], Match | None, list[Term]]:
@@ -134,7 +136,9 @@ def _times(window: Range | Landmark, match: Match) -> tuple[tuple[Column, Match]
     return ((STAMP, Between(first, stop, open_high=stop is not None)),)
 
 
-def _extremes(spec: PaneAggregate, values: list[Term], facts: Facts) -> tuple[tuple[Column, Match], ...] | None:
+def _extremes(
+    spec: PaneAggregate, values: list[Term], invariants: Invariants
+) -> tuple[tuple[Column, Match], ...] | None:
     """Partials that cannot decide a greatest (least) value which is needed; they must not count for anything else."""
     if not values:
         return ()
@@ -144,7 +148,9 @@ def _extremes(spec: PaneAggregate, values: list[Term], facts: Facts) -> tuple[tu
         return None
     column = Column(split(call, "__a0").parts[0].name, call.arg.type)
     # a group of NULL and of dropped values would come out as NULL, which it is not
-    if not _is_present(facts.holds.get(column.name)) or not all(_is_far(call.function, term.match) for term in values):
+    if not _is_present(invariants.holds.get(column.name)) or not all(
+        _is_far(call.function, term.match) for term in values
+    ):
         return None
     return tuple((column, term.match) for term in values)
 
@@ -164,7 +170,7 @@ def _is_far(function: str, match: Match) -> bool:
     )
 
 
-def _only_gets_there(spec: PaneAggregate, call: AggregateCall, match: Match, facts: Facts) -> bool:
+def _only_gets_there(spec: PaneAggregate, call: AggregateCall, match: Match, invariants: Invariants) -> bool:
     """Whether a value that matches can only move further into the match."""
     if not isinstance(match, Between) or match.but:
         return False
@@ -176,7 +182,7 @@ def _only_gets_there(spec: PaneAggregate, call: AggregateCall, match: Match, fac
         case "sum":
             args = list(dict.fromkeys(one.arg for one in spec.calls if one.arg is not None))
             total = split(call, f"__a{args.index(call.arg)}").parts[1].name if call.arg is not None else ""
-            known = facts.holds.get(total)
+            known = invariants.holds.get(total)
             return match.high is None and known is not None and covers_match(at_least(0), known, Type.DOUBLE)
         case _:
             return False

@@ -15,8 +15,8 @@ from headrace.model.patterns.pattern import STAMP, Pattern
 from headrace.model.schema import TS
 from headrace.operators import specs
 from headrace.operators.feedback.detect_response import detect_inputs
+from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.join_response import join_inputs, sequence_inputs, table_input
-from headrace.operators.feedback.known_facts import Facts
 from headrace.operators.feedback.pane_response import group_input, pane_input, partial_input, watches
 from headrace.operators.feedback.preimage import through
 from headrace.operators.feedback.spans import shortened
@@ -32,8 +32,8 @@ class Response(Struct, frozen=True):
     watch: bool = False
 
 
-def respond(spec: specs.Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Response:
-    """What an operator need not take in if nobody needs the tuples of its output that match; `facts` are known of its inputs."""
+def respond(spec: specs.Spec, wanted: Pattern, invariants: tuple[Invariants, ...]) -> Response:
+    """What an operator need not take in if nobody needs the tuples of its output that match; `invariants` are known of its inputs."""
     match spec:
         case specs.Filter() | specs.Reorder() | specs.Output() | specs.Exchange():
             return Response((wanted,))
@@ -59,9 +59,9 @@ def respond(spec: specs.Spec, wanted: Pattern, facts: tuple[Facts, ...]) -> Resp
         case specs.Suppress(by=by):  # a group is on its own; of a group, what is left out would not count
             return Response((group_input(wanted, {expr.name: expr for expr in by if isinstance(expr, Column)}),))
         case specs.PartialAggregate():
-            return Response((partial_input(spec, wanted, facts[0]),))
+            return Response((partial_input(spec, wanted, invariants[0]),))
         case specs.PaneAggregate():
-            return Response((pane_input(spec, wanted, facts[0]),), watches(spec, wanted, facts[0]))
+            return Response((pane_input(spec, wanted, invariants[0]),), watches(spec, wanted, invariants[0]))
         case specs.SessionAggregate() | specs.SlidingAggregate():
             # of a group up to a time nothing: its session may go on behind that, and a sliding result says when its group began
             return Response((group_input(wanted, dict(spec.keys)),))

@@ -11,7 +11,7 @@ import pytest
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import MAX_GUARDS, Guard, guards_of
 from headrace.engine.remembered import Remembered
-from headrace.graph.feedback import facts_of, spread, spread_all, stamped, supportable, tap_of
+from headrace.graph.feedback import invariants_of, spread, spread_all, stamped, supportable, tap_of
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import place
 from headrace.model.expressions.expression import TRUE, Column
@@ -458,20 +458,20 @@ def test_the_ingest_gets_its_part_of_what_was_spread_over_the_whole() -> None:
     graph = Graph((scan(), *counting(Range(10, 10)), out("a")))
     placement = place(graph)
     (route,) = placement.routes()
-    facts = facts_of(graph)
+    invariants = invariants_of(graph)
     found = spread_all(
         graph,
         [("out", pattern((G, equal(1)), (STAMP, less(20)))), ("out", pattern((G, equal(2)), (STAMP, at_most(10))))],
     )
     engine = Engine(placement.ingest, taps=("p",))
-    engine.guards.restore(guards_of(placement.ingest, ("p",), found, facts))
+    engine.guards.restore(guards_of(placement.ingest, ("p",), found, invariants))
     assert {(guard.reader, guard.until) for guard in engine.guards.in_force()} == {("p", 10), ("tap:p", 10)}
     engine.push("s", page((1, 0, 1), (2, 0, 1), (3, 0, 1), (1, 0, 11)))
     engine.run()
     assert engine.take_results()["p"][0].rows.select("g", "__pane").sort("g").rows() == [(1, 10), (3, 0)]
     # the keyed stage knows of its input what the whole graph says
     keyed = Engine(placement.keyed)
-    keyed.guards.use_facts(facts)
+    keyed.guards.use_invariants(invariants)
     keyed.use(placement.keyed)
     keyed.feedback("out", assumed((G, equal(1)), (STAMP, less(20))))
     assert keyed.guards.relayed[route.id][0].pattern.names == {"g", "__pane"}

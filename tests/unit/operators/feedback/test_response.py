@@ -13,7 +13,7 @@ from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session
 from headrace.operators import specs
-from headrace.operators.feedback.known_facts import NO_FACTS, Facts, after, in_time, until
+from headrace.operators.feedback.invariants import NO_INVARIANTS, Invariants, in_time, invariants_after, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.feedback.time_columns import Clock
 from headrace.operators.windows.panes import PANE
@@ -23,7 +23,7 @@ N, END, START = Column("n", Type.BIGINT), Column("window_end", Type.TIMESTAMP), 
 P = Column(PANE, Type.BIGINT)
 IN_G = pattern((G, equal(1)))
 TRUE = Literal(True, Type.BOOLEAN)
-NOT_NULL = Facts(
+NOT_NULL = Invariants(
     pattern(
         (V, at_least(0)),
         (Column("__a0_max", Type.INT), at_least(0)),
@@ -32,8 +32,8 @@ NOT_NULL = Facts(
 )
 
 
-def answer(spec: Any, wanted: Pattern, facts: Facts = NO_FACTS) -> Response:
-    return respond(spec, wanted, (facts, facts))
+def answer(spec: Any, wanted: Pattern, invariants: Invariants = NO_INVARIANTS) -> Response:
+    return respond(spec, wanted, (invariants, invariants))
 
 
 @pytest.mark.parametrize(
@@ -139,27 +139,29 @@ def test_panes_are_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "match", "facts", "watch"),
+    ("function", "match", "invariants", "watch"),
     [
-        ("count", at_least(2), NO_FACTS, True),
-        ("count", more(2), NO_FACTS, True),
-        ("count", equal(2), NO_FACTS, False),
-        ("count", at_most(2), NO_FACTS, False),
-        ("sum", at_least(2), NO_FACTS, False),
+        ("count", at_least(2), NO_INVARIANTS, True),
+        ("count", more(2), NO_INVARIANTS, True),
+        ("count", equal(2), NO_INVARIANTS, False),
+        ("count", at_most(2), NO_INVARIANTS, False),
+        ("sum", at_least(2), NO_INVARIANTS, False),
         ("sum", at_least(2), NOT_NULL, True),
         ("avg", at_least(2), NOT_NULL, False),
-        ("max", at_least(2), NO_FACTS, True),
-        ("max", equal(2), NO_FACTS, False),
-        ("min", at_most(2), NO_FACTS, True),
-        ("min", at_least(2), NO_FACTS, False),
+        ("max", at_least(2), NO_INVARIANTS, True),
+        ("max", equal(2), NO_INVARIANTS, False),
+        ("min", at_most(2), NO_INVARIANTS, True),
+        ("min", at_least(2), NO_INVARIANTS, False),
     ],
     ids=str,
 )
-def test_values_that_can_only_get_there_are_watched(function: str, match: Any, facts: Facts, watch: bool) -> None:
+def test_values_that_can_only_get_there_are_watched(
+    function: str, match: Any, invariants: Invariants, watch: bool
+) -> None:
     wanted = pattern((N, match))
-    assert answer(panes(TUMBLING, function), wanted, facts) == Response((None,), watch)
-    assert answer(panes(Range(20, 10), function), wanted, facts) == Response((None,))
-    assert answer(panes(Landmark(None, 10), function), wanted, facts) == Response((None,))
+    assert answer(panes(TUMBLING, function), wanted, invariants) == Response((None,), watch)
+    assert answer(panes(Range(20, 10), function), wanted, invariants) == Response((None,))
+    assert answer(panes(Landmark(None, 10), function), wanted, invariants) == Response((None,))
 
 
 def test_values_below_a_maximum_do_not_count() -> None:
@@ -228,14 +230,14 @@ def test_an_endless_join_sees_no_end() -> None:
 def test_facts_follow_the_graph() -> None:
     present = Call("not", (Call("is_null", (G,), Type.BOOLEAN),), Type.BOOLEAN)
     predicate = Call("and", (Call(">=", (V, Literal(0, Type.INT)), Type.BOOLEAN), present), Type.BOOLEAN)
-    known = after(specs.Filter(predicate), (Facts(clocks=(Clock("at", 0, 0),)),))
-    assert known == Facts(pattern((V, at_least(0)), (G, Between())), (Clock("at", 0, 0),))
+    known = invariants_after(specs.Filter(predicate), (Invariants(clocks=(Clock("at", 0, 0),)),))
+    assert known == Invariants(pattern((V, at_least(0)), (G, Between())), (Clock("at", 0, 0),))
     spec = panes(TUMBLING, "max")
-    partials = after(specs.PartialAggregate(TUMBLING, spec.keys, spec.calls), (known,))
+    partials = invariants_after(specs.PartialAggregate(TUMBLING, spec.keys, spec.calls), (known,))
     assert partials.holds.get("__a0_max") == at_least(0)
     assert partials.clocks == (Clock(PANE, 0, 9),)
-    results = after(spec, (partials,))
-    assert results == Facts(pattern((G, Between())), (Clock("window_end", 0, 0), Clock("window_start", 10, 10)))
+    results = invariants_after(spec, (partials,))
+    assert results == Invariants(pattern((G, Between())), (Clock("window_end", 0, 0), Clock("window_start", 10, 10)))
     assert until(pattern((START, less(20))), results) == 30
     assert until(pattern((P, equal(10))), partials) == 20
     assert until(pattern((G, equal(1))), results) is None

@@ -19,29 +19,29 @@ from headrace.operators.windows.aggregates import Aggregates
 from headrace.operators.windows.panes import PANE, pane_length
 
 
-class Facts(Struct, frozen=True):
+class Invariants(Struct, frozen=True):
     """`holds` matches every tuple; `clocks` tell its time."""
 
     holds: Pattern = EVERYTHING
     clocks: tuple[Clock, ...] = ()
 
 
-NO_FACTS = Facts()
+NO_INVARIANTS = Invariants()
 
 
-def until(wanted: Pattern, facts: Facts) -> int | None:
+def until(wanted: Pattern, invariants: Invariants) -> int | None:
     """The least bound after which no tuple can match any more; None if there will never be one."""
     found = []
-    for name, most in ((TS, 0), *((clock.name, clock.most) for clock in facts.clocks)):
+    for name, most in ((TS, 0), *((clock.name, clock.most) for clock in invariants.clocks)):
         last = _last(wanted.get(name))
         if last is not None:
             found.append(last + most + 1)
     return min((bound for bound in found if bound < END), default=None)
 
 
-def in_time(wanted: Pattern, facts: Facts) -> Pattern:
+def in_time(wanted: Pattern, invariants: Invariants) -> Pattern:
     """The same pattern, with the timestamp instead of columns that always equal it or lie a fixed span from it."""
-    exact = {clock.name: clock.least for clock in facts.clocks if clock.least == clock.most}
+    exact = {clock.name: clock.least for clock in invariants.clocks if clock.least == clock.most}
     terms: list[tuple[Column, Match]] = []
     for term in wanted.terms:
         if term.column.name in exact and not isinstance(term.match, IsNull):
@@ -51,11 +51,11 @@ def in_time(wanted: Pattern, facts: Facts) -> Pattern:
     return pattern(*terms)
 
 
-def after(spec: specs.Spec, inputs: tuple[Facts, ...]) -> Facts:
+def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invariants:
     """What is known of a vertex's output, given what is known of its inputs."""
     match spec:
         case specs.Filter(predicate=predicate):
-            return Facts(intersect(inputs[0].holds, _implied(predicate)), inputs[0].clocks)
+            return Invariants(intersect(inputs[0].holds, _implied(predicate)), inputs[0].clocks)
         case specs.Project(columns=columns):
             names = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
             constants = [
@@ -64,11 +64,11 @@ def after(spec: specs.Spec, inputs: tuple[Facts, ...]) -> Facts:
                 if isinstance(e, Literal) and e.value is not None
             ]
             carried = _carried(inputs[0].holds, names)
-            return Facts(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
+            return Invariants(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
         case specs.Pace(late=True):
-            return Facts(_without_ts(_common(inputs)))
+            return Invariants(_without_ts(_common(inputs)))
         case specs.Union() | specs.OrderedUnion() | specs.Pace():
-            return Facts(_common(inputs), common_clocks([each.clocks for each in inputs]))
+            return Invariants(_common(inputs), common_clocks([each.clocks for each in inputs]))
         case (
             specs.Output() | specs.Exchange() | specs.Reorder() | specs.Distinct() | specs.Impute() | specs.TableJoin()
         ):
@@ -78,14 +78,14 @@ def after(spec: specs.Spec, inputs: tuple[Facts, ...]) -> Facts:
             sides = (inputs[0].holds, rename(inputs[1].holds, sided[1]))
             kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
             clocks = [joined_clocks(inputs[port].clocks, sided[port], spec.extent(port)) for port in (0, 1)]
-            return Facts(
+            return Invariants(
                 intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING, (*clocks[0], *clocks[1])
             )
         case specs.SequenceJoin():
             sided = _side_names(spec)
             # a pair has the timestamp of its right tuple
             clocks = [joined_clocks(inputs[port].clocks, sided[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
-            return Facts(
+            return Invariants(
                 intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, sided[1]))),
                 (*clocks[0], *clocks[1]),
             )
@@ -93,7 +93,7 @@ def after(spec: specs.Spec, inputs: tuple[Facts, ...]) -> Facts:
             length = pane_length(spec.window)
             # a partial's timestamp lies in the pane of its tuples
             keys = clocks_of(spec.keys, inputs[0].clocks, least=1 - length, most=length - 1)
-            return Facts(
+            return Invariants(
                 intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1), *keys)
             )
         case specs.PaneAggregate():
@@ -105,18 +105,20 @@ def after(spec: specs.Spec, inputs: tuple[Facts, ...]) -> Facts:
             groups = frozenset(name for name, _ in spec.keys)
             longest = spec.window.size if isinstance(spec.window, Range) else pane_length(spec.window)
             keys = tuple(clock.moved(1, longest) for clock in inputs[0].clocks if clock.name in groups)
-            return Facts(restrict(inputs[0].holds, groups), (Clock("window_end", 0, 0), *start, *keys))
+            return Invariants(restrict(inputs[0].holds, groups), (Clock("window_end", 0, 0), *start, *keys))
         case specs.SessionAggregate(window=window):
             keys = clocks_of(spec.keys, inputs[0].clocks, least=window.gap, most=window.gap)
-            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+            return Invariants(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
         case specs.SlidingAggregate():
-            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *clocks_of(spec.keys, inputs[0].clocks)))
+            return Invariants(
+                _group(spec, inputs[0]), (Clock("window_end", 0, 0), *clocks_of(spec.keys, inputs[0].clocks))
+            )
         case specs.RowsAggregate() | specs.WhileAggregate():
             # a window may be complete with a tuple of another group, but not of another partition
             keys = clocks_of([(name, expr) for name, expr in spec.keys if expr in spec.window.by], inputs[0].clocks)
-            return Facts(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+            return Invariants(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
         case specs.Scan() | specs.Receive() | specs.Detect() | specs.Suppress():
-            return NO_FACTS
+            return NO_INVARIANTS
 
 
 def _side_names(
@@ -181,7 +183,7 @@ def _without_ts(holds: Pattern) -> Pattern:
     return Pattern(tuple(term for term in holds.terms if term.column.name != TS))
 
 
-def _common(inputs: tuple[Facts, ...]) -> Pattern:
+def _common(inputs: tuple[Invariants, ...]) -> Pattern:
     def everywhere(name: str, match: Match, type_: Type) -> bool:
         others = (other.holds.get(name) for other in inputs[1:])
         return all(found is not None and covers_match(match, found, type_) for found in others)
@@ -198,11 +200,11 @@ _Aggregate = (
 )
 
 
-def _group(spec: _Aggregate, known: Facts) -> Pattern:
+def _group(spec: _Aggregate, known: Invariants) -> Pattern:
     return _carried(known.holds, {expr.name: name for name, expr in spec.keys if isinstance(expr, Column)})
 
 
-def _parts(spec: specs.PartialAggregate, known: Facts) -> Pattern:
+def _parts(spec: specs.PartialAggregate, known: Invariants) -> Pattern:
     """What is known of the parts: a least or greatest value lies where all values lie, a sum of what is not negative is not negative."""
     args = list(dict.fromkeys(call.arg for call in spec.calls if call.arg is not None))
     terms: list[tuple[Column, Match]] = []
