@@ -14,7 +14,8 @@ import msgspec
 from headrace.commands.command import Command
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
-from headrace.driver.intake import START, Intake, Offset
+from headrace.driver.intake import Intake
+from headrace.driver.offset import START, Offset
 from headrace.driver.progress import guide
 from headrace.driver.relaying import Relaying
 from headrace.driver.stints import switches
@@ -71,7 +72,7 @@ class LocalDeployment:
         self.stores = {number: MemoryStore() for number in self.buckets}
         self.kept: dict[int, Bucket] = {}
         self.cache = ChunkCache(directory / "cache")
-        self.offset: Offset = START
+        self.offset = START
         self.batch = 0
         self.ended = False
         self.cores = 1
@@ -96,8 +97,8 @@ class LocalDeployment:
         if end == self.offset or self.ended:
             return False
         began = time.perf_counter_ns()
-        end = msgspec.json.decode(msgspec.json.encode(end))  # an offset must survive as text
-        deployed = self.intake.deployments.at(end["commands"])
+        end = msgspec.json.decode(msgspec.json.encode(end), type=Offset)  # an offset must survive as text
+        deployed = self.intake.deployments.at(end.commands)
         ingest = deployed.ingest(self.buckets, self.page)
         sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
         for task in self.intake.tasks(self.offset, end):

@@ -18,7 +18,7 @@ from headrace.commands.command import AddQuery, Command, Drain
 from headrace.commands.running import Running
 from headrace.connectors import push
 from headrace.connectors.memory import MemorySink
-from headrace.driver.intake import Deployments
+from headrace.driver.deployed import Deployments
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, Span
 from headrace.hosts.host import Deployment

@@ -23,7 +23,7 @@ from headrace.catalog.definitions import Connector, Query
 from headrace.commands.command import AddQuery
 from headrace.connectors import check_source, infer_schema
 from headrace.driver.delivery import Delivery
-from headrace.driver.intake import Deployments
+from headrace.driver.deployed import Deployments
 from headrace.engine.clock import SystemClock
 from headrace.engine.statistics import Statistics
 from headrace.errors import NameFault, Span

@@ -10,7 +10,7 @@ from headrace.commands.command import Set
 from headrace.commands.settings import Scheduler
 from headrace.control.controller import Memory, control
 from headrace.control.policies.budget import MIN_BUDGET_NS
-from headrace.driver.intake import Deployments
+from headrace.driver.deployed import Deployments
 from headrace.engine.statistics import VertexStatistics
 from headrace.session import Session
 from headrace.testing.simulation.micro_batches import Machine, SimulatedDeployment

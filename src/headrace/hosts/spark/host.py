@@ -19,7 +19,8 @@ from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
-from headrace.driver.intake import Deployments, pause, resume
+from headrace.driver.deployed import Deployments
+from headrace.driver.pause import pause, resume
 from headrace.driver.progress import guide
 from headrace.driver.relaying import Relaying
 from headrace.driver.stints import switches

@@ -8,20 +8,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from headrace.driver.intake import START, Deployments, Intake, Offset
+from headrace.driver.deployed import Deployments
+from headrace.driver.intake import Intake
+from headrace.driver.offset import START, Offset
 from headrace.driver.staged_results import Stager
 from headrace.engine.clock import SystemClock
 from headrace.worker.ingest import Ingest, Task
 from headrace.worker.wire import Row
 
+#: An offset as Spark has it.
+Json: TypeAlias = dict[str, Any]
 SCHEMA = "bucket INT, kind INT, name STRING, part BIGINT, n INT, payload BINARY"
 _ARROW = pa.schema(
     [
@@ -78,19 +83,20 @@ class HeadraceReader(DataSourceStreamReader):
             self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit)
         return self._intake
 
-    def initialOffset(self) -> Offset:
-        return START
+    def initialOffset(self) -> Json:
+        return _to_spark(START)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        return self.intake.latest(start, SystemClock().now())
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        return _to_spark(self.intake.latest(_from_spark(start), SystemClock().now()))
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         if start == end:
             return []
-        return [TaskPartition(task, end["commands"]) for task in self.intake.tasks(start, end)]
+        offset = _from_spark(end)
+        return [TaskPartition(task, offset.commands) for task in self.intake.tasks(_from_spark(start), offset)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPartition)
@@ -109,11 +115,21 @@ class HeadraceReader(DataSourceStreamReader):
         if waiting:
             yield _batch(waiting)
 
-    def commit(self, end: Offset) -> None:
-        self.intake.forget(end)
+    def commit(self, end: Json) -> None:
+        self.intake.forget(_from_spark(end))
 
     def stop(self) -> None:
         pass
+
+
+def _to_spark(offset: Offset) -> Json:
+    """Return an offset as Spark writes it into its log."""
+    builtins: Json = msgspec.to_builtins(offset)
+    return builtins
+
+
+def _from_spark(offset: Json) -> Offset:
+    return msgspec.convert(offset, Offset)
 
 
 _kept: dict[tuple[Path, tuple[int, ...], int], tuple[int, Ingest]] = {}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.running_graph import whole_of
-from headrace.driver.intake import Deployments
+from headrace.driver.deployed import Deployments
 from headrace.errors import HeadraceError, QueryError
 from headrace.graph.explain import explain_graph
 from headrace.hosts.local import LocalDeployment

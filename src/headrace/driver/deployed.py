@@ -1,0 +1,111 @@
+"""What a number of commands amounts to: queries, where they run, their streams and sources.
+
+The driver, the planner beside it, the workers and the session all ask for it by the number of commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from headrace.catalog.definitions import Stream
+from headrace.commands.log import CommandLog
+from headrace.commands.running import Running
+from headrace.commands.running_graph import closed_in, placement_of
+from headrace.connectors import SOURCES
+from headrace.connectors.connector import Source
+from headrace.connectors.spool import ExchangeSource, exchange_spool
+from headrace.driver.rules.raising import feeders
+from headrace.engine.bounds.wakeup import upstream_sources
+from headrace.graph.graph import VertexId
+from headrace.graph.place import Placement
+from headrace.model.streams import base_stream, exchange_stream
+from headrace.operators.specs import Exchange, Receive
+from headrace.worker.ingest import Ingest
+from headrace.worker.source_needs import Needed
+
+
+class Deployed:
+    """What is deployed after some number of commands."""
+
+    def __init__(self, running: Running, directory: Path, sources: dict[str, Source]) -> None:
+        self.running = running
+        self.placement: Placement = placement_of(running)
+        self.streams: dict[str, Stream] = {
+            stream.name: stream for query in (*running.working, *running.stopped) for stream in query.streams
+        }
+        self.exchanges = self.placement.exchanges()
+        self.read_streams = _read_streams(self.placement, closed_in(running))
+        self.roots = _roots(self.placement)
+        self.feeders = feeders(running)
+        self.needed = Needed(self.placement.ingest, self.streams, running)
+        self.sources: dict[str, Source] = {}
+        for name, stream in self.streams.items():
+            self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
+        for origin in self.exchanges:
+            name = exchange_stream(origin)
+            self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_spool(origin, directory)))
+
+    def ingest(self, buckets: Sequence[int], page: int) -> Ingest:
+        """Return what runs the ingest tasks."""
+        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running)
+
+
+class Deployments:
+    """`Deployed` by number of commands; each is built once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.log = CommandLog(directory / "commands")
+        self._sources: dict[str, Source] = {}
+        self._known: dict[int, Deployed] = {}
+        self._running = Running()
+
+    def at(self, commands: int) -> Deployed:
+        """Return what is deployed after so many commands."""
+        if commands not in self._known:
+            self._known = {number: known for number, known in self._known.items() if number >= commands - 2}
+            self._known[commands] = Deployed(self.running(commands), self.directory, self._sources)
+        return self._known[commands]
+
+    def running(self, commands: int) -> Running:
+        """Return what is in force after so many commands; the next call goes on from there."""
+        if self._running.commands > commands:
+            self._running = Running()
+        for command in self.log.upto(commands)[self._running.commands :]:
+            self._running = self._running.after(command)
+        return self._running
+
+    def newest(self) -> Running:
+        """Return what is in force after all commands so far."""
+        return self.running(self.count())
+
+    def count(self) -> int:
+        """Return how many commands there are."""
+        return len(self.log.upto(None))
+
+
+def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
+    """Return the streams from which the tuples of each exchange stem."""
+    specs = {vertex.id: vertex.spec for vertex in placement.keyed}
+    roots: dict[str, tuple[str, ...]] = {}
+    # in topological order, but an exchange has no arc to its readers
+    for name, sources in upstream_sources(placement.keyed).items():
+        spec = specs[name]
+        if isinstance(spec, Exchange):
+            receives = [specs[source] for source in sources]
+            roots[exchange_stream(spec.origin)] = tuple(
+                stream for receive in receives if isinstance(receive, Receive) for stream in receive.streams
+            )
+    while any(stream in roots for streams in roots.values() for stream in streams):
+        roots = {
+            name: tuple(dict.fromkeys(base for stream in streams for base in roots.get(stream, (stream,))))
+            for name, streams in roots.items()
+        }
+    return roots
+
+
+def _read_streams(placement: Placement, closed: Collection[VertexId]) -> set[str]:
+    """Return the streams that a query, or a watched event, reads now."""
+    routes = (vertex.spec for vertex in placement.routes() if vertex.id not in closed)
+    return {base_stream(name) for route in routes if isinstance(route, Receive) for name in route.streams}

@@ -1,0 +1,54 @@
+"""Everything that a micro-batch depends on, as one value.
+
+Spark keeps offsets as JSON in its log. A micro-batch that is run again is given the same offsets, and so does the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from headrace.connectors.connector import Offset as Position
+from headrace.model.time import BEGIN
+
+
+class StreamAt(Struct, frozen=True, kw_only=True):
+    """How far a stream is read."""
+
+    at: Position = None
+    newest: int = BEGIN  # the newest timestamp so far
+    ended: bool = False  # whether no tuple follows
+    live: bool = False  # whether the clock bounds the timestamps still to come, since all that arrived was read
+    fresh: int  # when all that had arrived was last read, microseconds
+
+
+class ExchangeAt(Struct, frozen=True, kw_only=True):
+    """How far the pages of an exchange are read."""
+
+    at: Position = None
+    bound: int = BEGIN  # on the timestamps still to come
+
+
+class Offset(Struct, frozen=True, kw_only=True):
+    """The end of one micro-batch and the beginning of the next."""
+
+    time: int = BEGIN
+    commands: int = 0  # how many are in force
+    streams: dict[str, StreamAt] = {}
+    exchanges: dict[str, ExchangeAt] = {}  # by origin
+    budget: int | None = None  # nanoseconds of estimated service that one bucket may spend; None: no limit
+    turn: int = 0  # grows while tuples wait in the buckets, which is reason enough for a micro-batch
+
+    def ended(self) -> dict[str, bool]:
+        """Return which streams have ended."""
+        return {name: stream.ended for name, stream in self.streams.items()}
+
+    def work(self) -> Any:
+        """Return what makes a micro-batch necessary if it differs from that of the last."""
+        streams = {name: (stream.at, stream.ended, stream.live) for name, stream in self.streams.items()}
+        return self.commands, self.exchanges, streams, self.turn
+
+
+#: Where a new checkpoint begins.
+START = Offset()
