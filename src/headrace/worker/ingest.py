@@ -133,14 +133,14 @@ class Ingest:
         for index, bucket in enumerate(self.buckets):
             first = index == 0
             told = Control(
-                base.time if base else None,
-                bounds,
-                base.clocks if base else {},
-                base.commands if base else [],
-                counts if first else None,
-                observed.vertices if first else None,
-                base.budget if base else None,
-                guards if first else None,
+                time=base.time if base else None,
+                bounds=bounds,
+                clocks=base.clocks if base else {},
+                commands=base.commands if base else [],
+                streams=counts if first else None,
+                ingest=observed.vertices if first else None,
+                budget=base.budget if base else None,
+                guards=guards if first else None,
                 arrived=base.arrived if base else {},
                 busy_ns=clock.perf_counter_ns() - began if first else 0,
                 shed=shed if first else None,

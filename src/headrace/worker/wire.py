@@ -1,16 +1,18 @@
-"""How elements travel between processes: rows of (bucket, kind, name, part, n, payload).
+"""How elements travel between processes: as rows of six columns.
 
-On Spark each is one row of the shuffle; a payload is an Arrow IPC page or a MessagePack note.
+On Spark each is one row of the shuffle. A payload is a page as Arrow IPC, or a note as MessagePack. This module alone
+knows the columns: as a value of ours, as Spark's schema, as an Arrow batch to Spark, and as rows from and to Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
+import pyarrow as pa
 from msgspec import Struct
 
 from headrace.commands.command import Relay
@@ -20,14 +22,14 @@ from headrace.model.page import Page
 
 
 class Kind(IntEnum):
-    """What a row carries."""
+    """What a row carries. The numbers are on the wire: a new kind gets a new one."""
 
     CONTROL = 0  # ingest -> bucket: bounds, time, commands
     PAGE = 1  # ingest -> bucket: tuples for the Receive vertex `name`
     RESULT = 2  # bucket -> driver: results of Output or Exchange vertex `name`
-    REPORT = 3  # bucket -> driver: what the bucket promises and counted
-    PARTIAL = 5  # bucket -> driver: results of Output vertex `name` that were demanded before they are final
+    REPORT = 3  # bucket -> driver: bounds, counts and times of the bucket
     STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
+    PARTIAL = 5  # bucket -> driver: results of Output vertex `name` that were demanded before they are final
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,42 @@ class Row:
     kind: Kind
     name: str
     part: int
-    n: int
+    n: int  # tuples in the payload; of a report: commands in force
     payload: bytes
+
+
+#: The columns of a row: name, type in Spark, type in Arrow.
+_COLUMNS = (
+    ("bucket", "INT", pa.int32()),
+    ("kind", "INT", pa.int32()),
+    ("name", "STRING", pa.string()),
+    ("part", "BIGINT", pa.int64()),
+    ("n", "INT", pa.int32()),
+    ("payload", "BINARY", pa.binary()),
+)
+SPARK_SCHEMA = ", ".join(f"{name} {spark}" for name, spark, _ in _COLUMNS)
+_ARROW_SCHEMA = pa.schema([(name, arrow) for name, _, arrow in _COLUMNS])
+
+
+def to_arrow(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return rows as Spark takes them from a source; there is at least one."""
+    columns = zip(*map(_values, rows), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
+
+
+def to_spark(row: Row) -> dict[str, Any]:
+    """Return the fields of a row for Spark."""
+    return dict(zip(_ARROW_SCHEMA.names, _values(row), strict=True))
+
+
+def from_spark(rows: Iterable[Any]) -> list[Row]:
+    """Return rows that Spark hands over."""
+    return [Row(row.bucket, Kind(row.kind), row.name, row.part, row.n, bytes(row.payload)) for row in rows]
+
+
+def _values(row: Row) -> tuple[Any, ...]:
+    return row.bucket, int(row.kind), row.name, row.part, row.n, row.payload
 
 
 class Wait(Struct, frozen=True, array_like=True):
@@ -60,14 +96,14 @@ class GuardSeen(Struct, frozen=True, array_like=True):
     ended: bool = False
 
 
-class Control(Struct, frozen=True):
-    """What every bucket is told in a micro-batch by each ingest task; the first task also gives time, commands and base bounds.
+class Control(Struct, frozen=True, kw_only=True):
+    """A note of an ingest task to a bucket, in every micro-batch; only that of the first task has time and commands.
 
-    `bounds` follow from what was read; `clocks` are what silent streams promise by the clock, if they are asked.
+    `bounds` follow from what was read; `clocks` are the bounds of silent streams by the clock, used on demand.
     """
 
-    time: int | None
-    bounds: dict[str, int]
+    time: int | None = None
+    bounds: dict[str, int] = {}
     clocks: dict[str, int] = {}
     commands: list[bytes] = []
     streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket

@@ -80,7 +80,7 @@ with tempfile.TemporaryDirectory() as folder:
         pages = ingest.take_results()
         given = ((route.id, page) for route in placement.routes() for page in pages.get(route.spec.origin, ()))
         rows = [Row(0, Kind.PAGE, name, i, 0, page.encode()) for i, (name, page) in enumerate(given)]
-        control = Control(ts, dict.fromkeys(sources, 2**62 if ended else ts), commands=[encode_command(add)] if not batch else [])
+        control = Control(time=ts, bounds=dict.fromkeys(sources, 2**62 if ended else ts), commands=[encode_command(add)] if not batch else [])
         bucket = Bucket.restore(0, store, ChunkCache(cache))
         out = bucket.run([*rows, Row(0, Kind.CONTROL, "", 0, 0, encode(control))], batch, store)
         for row in out:

@@ -30,10 +30,10 @@ from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import python_environment, settings
-from headrace.hosts.spark.source import SCHEMA, HeadraceSource
+from headrace.hosts.spark.source import HeadraceSource
 from headrace.storage import files
 from headrace.worker.ingest import PAGE_TUPLES
-from headrace.worker.wire import Kind, Row
+from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
 #: How long a stop waits for the running micro-batch.
 STOP_SECONDS = 60.0
@@ -104,7 +104,7 @@ class SparkDeployment:
             .load()
         )
         stage = pages.groupBy("bucket").transformWithState(
-            BucketProcessor(str(self.directory)), SCHEMA, "Append", "None"
+            BucketProcessor(str(self.directory)), SPARK_SCHEMA, "Append", "None"
         )
         writer = stage.writeStream.foreachBatch(self._deliver).option(
             "checkpointLocation", str(self.directory / "spark")
@@ -167,7 +167,7 @@ class SparkDeployment:
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         began = time.perf_counter_ns()
-        rows = [Row(r.bucket, Kind(r.kind), r.name, r.part, r.n, bytes(r.payload)) for r in frame.collect()]
+        rows = from_spark(frame.collect())
         try:
             # a restarted batch sees the queries that were in force when it was planned
             deployed = self.deployments.at(self._commands(rows))

@@ -40,7 +40,7 @@ class BucketProcessor(StatefulProcessor):
         from headrace.driver.staged_results import Stager
         from headrace.worker.bucket import Bucket
         from headrace.worker.chunk_cache import ChunkCache
-        from headrace.worker.wire import Kind, Row
+        from headrace.worker.wire import from_spark, to_spark
 
         if not gc.get_freeze_count():
             gc.freeze()  # what is imported stays for good: letting go of a large bucket need not look through it
@@ -53,18 +53,15 @@ class BucketProcessor(StatefulProcessor):
         bucket = _kept.pop((run, bucket_number), None)
         if bucket is None or bucket.version != store.version():
             bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"))
-        taken = [Row(bucket_number, Kind(row.kind), row.name, row.part, row.n, bytes(row.payload)) for row in rows]
         stager = Stager(Path(self.directory), f"{batch}-{context.taskAttemptId()}", bucket.running)
-        out = bucket.run(taken, batch, store, stager)
+        out = bucket.run(from_spark(rows), batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket
         else:
             bucket.close()
             gc.collect()  # now, or the state of several micro-batches would be there at once
         for row in out:
-            yield SparkRow(
-                bucket=row.bucket, kind=int(row.kind), name=row.name, part=row.part, n=row.n, payload=row.payload
-            )
+            yield SparkRow(**to_spark(row))
 
     def close(self) -> None:
         pass

@@ -23,21 +23,10 @@ from headrace.driver.offset import START, Offset
 from headrace.driver.staged_results import Stager
 from headrace.engine.clock import SystemClock
 from headrace.worker.ingest import Ingest, Task
-from headrace.worker.wire import Row
+from headrace.worker.wire import SPARK_SCHEMA, Row, to_arrow
 
 #: An offset as Spark has it.
 Json: TypeAlias = dict[str, Any]
-SCHEMA = "bucket INT, kind INT, name STRING, part BIGINT, n INT, payload BINARY"
-_ARROW = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("kind", pa.int32()),
-        ("name", pa.string()),
-        ("part", pa.int64()),
-        ("n", pa.int32()),
-        ("payload", pa.binary()),
-    ]
-)
 #: Rows are handed to Spark once their payloads together reach this size.
 _SEND_BYTES = 8 * 1024 * 1024
 
@@ -50,7 +39,7 @@ class HeadraceSource(DataSource):
         return "headrace"
 
     def schema(self) -> str:
-        return SCHEMA
+        return SPARK_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return HeadraceReader(dict(self.options))
@@ -110,10 +99,10 @@ class HeadraceReader(DataSourceStreamReader):
             waiting.append(row)
             size += len(row.payload)
             if size >= _SEND_BYTES:
-                yield _batch(waiting)
+                yield to_arrow(waiting)
                 waiting, size = [], 0
         if waiting:
-            yield _batch(waiting)
+            yield to_arrow(waiting)
 
     def commit(self, end: Json) -> None:
         self.intake.forget(_from_spark(end))
@@ -144,10 +133,3 @@ def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int)
         deployed = _deployments.setdefault(directory, Deployments(directory)).at(commands)
         known = _kept[key] = (commands, deployed.ingest(buckets, page))
     return known[1]
-
-
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    columns = zip(*((row.bucket, int(row.kind), row.name, row.part, row.n, row.payload) for row in rows), strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)], schema=_ARROW
-    )
