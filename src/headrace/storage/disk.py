@@ -12,15 +12,17 @@ class LocalDisk:
     """Files of the operating system."""
 
     def read(self, path: Path, start: int = 0) -> bytes:
-        with open(path, "rb") as file:
-            if start:
+        try:
+            with open(path, "rb") as file:
                 file.seek(start)
-            return file.read()
+                return file.read()
+        except NotADirectoryError as error:  # there is no file below a file
+            raise FileNotFoundError(*error.args) from error
 
     def names(self, directory: Path) -> list[str]:
         try:
             return sorted(name for name in os.listdir(directory) if not name.startswith("."))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def replace(self, path: Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> None:

@@ -109,3 +109,11 @@ def test_names_are_those_of_complete_files(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert files.names(tmp_path) == ["a", "b"]
     assert files.read_if_exists(tmp_path / "c") is None
+
+
+def test_there_is_nothing_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert files.read_if_exists(tmp_path / "a" / "b") is None
+    assert files.names(tmp_path / "a" / "b") == []
+    with pytest.raises(NotADirectoryError):
+        files.replace(tmp_path / "a" / "b", b"")
