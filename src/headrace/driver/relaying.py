@@ -31,16 +31,17 @@ EVERY = SECOND
 class Relaying:
     """Decides when the ingest is to be told something else."""
 
-    def __init__(self, buckets: Sequence[int]) -> None:
-        self._buckets = list(buckets)
+    def __init__(self) -> None:
         self._told_at: int | None = None
 
-    def command(self, reports: Sequence[Report], running: Running, placement: Placement) -> UseRelays | None:
+    def command(
+        self, reports: Sequence[Report], running: Running, placement: Placement, buckets: Sequence[int]
+    ) -> UseRelays | None:
         """What to send after a micro-batch; None if nothing is new, or it is too early."""
         now = max((report.time for report in reports), default=0)
         if self._told_at is not None and now - self._told_at < EVERY:
             return None
-        found = tuple(agreed(reports, placement, self._buckets))[-MOST_RELAYS:]
+        found = tuple(agreed(reports, placement, buckets))[-MOST_RELAYS:]
         if set(found) == set(running.relays) or running.draining:
             return None
         self._told_at = now

@@ -12,7 +12,7 @@ from headrace.model.time import BEGIN, END
 from headrace.worker.wire import Report
 
 
-def switches(reports: Sequence[Report], running: Running) -> list[Command]:
+def stint_commands(reports: Sequence[Report], running: Running) -> list[Command]:
     """What to send after a micro-batch; sending it twice does the same as once."""
     if not (running.ending or any(not query.activation.is_manual for query in running.known)):
         return []

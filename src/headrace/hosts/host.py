@@ -28,6 +28,10 @@ class Deployment(Protocol):
         """The time by its clock."""
         ...
 
+    def settle(self, commands: int, timeout: float) -> bool:
+        """Wait until a micro-batch with this many commands in force is delivered (True) or the seconds are up (False)."""
+        ...
+
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the deployment has ended (True) or the time is up (False); raise what made it fail."""
         ...

@@ -12,13 +12,10 @@ from pathlib import Path
 import msgspec
 
 from headrace.commands.command import Command
-from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 from headrace.driver.intake import Intake
 from headrace.driver.offset import START, Offset
-from headrace.driver.progress import guide
-from headrace.driver.relaying import Relaying
-from headrace.driver.stints import switches
+from headrace.driver.turn import Turn
 from headrace.engine.clock import Clock, SystemClock
 from headrace.errors import HostFault
 from headrace.worker.bucket import Bucket
@@ -65,8 +62,8 @@ class LocalDeployment:
         self.intake = Intake(directory, parallel=1, limit=limit)
         self.delivery = Delivery(directory, self.clock)
         self.buckets = list(range(buckets))
-        self.relaying = Relaying(self.buckets)
-        self.control = ControlLoop(directory)
+        self.turn = Turn(directory, self.intake.deployments.log, self.delivery)
+        self.control = self.turn.control
         self.page = page
         self.forgetful = forgetful
         self.stores = {number: MemoryStore() for number in self.buckets}
@@ -115,19 +112,17 @@ class LocalDeployment:
             out += bucket.run(rows, self.batch, store)
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
-        relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-        guidance = self.control.after(
-            self.delivery.statistics, self.delivery.reports, deployed.running, self.clock.now(), self.cores
-        )
-        turned = [] if self.ended else switches(self.delivery.reports, deployed.running)
-        for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
-            self.send(command)
-        if guidance.limits is not None:
-            guide(self.directory, guidance.limits.budget, guidance.limits.streams)
+        self.turn.follow_up(deployed, self.buckets, now=self.clock.now(), cores=self.cores, ended=self.ended)
         self.intake.forget(end)
         self.offset = end
         self.batch += 1
         return True
+
+    def settle(self, commands: int, timeout: float) -> bool:
+        deadline = time.monotonic() + timeout
+        while self.delivery.commands < commands and time.monotonic() < deadline:
+            self.step()
+        return self.delivery.commands >= commands
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout

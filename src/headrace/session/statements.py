@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from typing import Any
 
 import msgspec
@@ -28,7 +27,6 @@ from headrace.engine.clock import SystemClock
 from headrace.engine.statistics import Statistics
 from headrace.errors import NameFault, Span
 from headrace.hosts.host import Deployment
-from headrace.hosts.local import LocalDeployment
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, SwitchRule
 from headrace.language.syntax.statements import (
@@ -231,13 +229,7 @@ class Staging:
 
     def _demanded(self, query: str) -> Outcome:
         """What the last DEMAND of a query found, once the micro-batch that took it is through."""
-        commands = self._deployments.count()
-        deadline = time.monotonic() + DEMAND_SECONDS
-        while self._deployment.delivery.commands < commands and time.monotonic() < deadline:
-            if isinstance(self._deployment, LocalDeployment):
-                self._deployment.step()
-            else:
-                time.sleep(0.01)
+        self._deployment.settle(self._deployments.count(), DEMAND_SECONDS)
         rows = partial_rows(self._deployment.delivery, query)
         names = tuple(rows[0]) if rows else ("partial",)
         return Listing(names, tuple(tuple(row.values()) for row in rows))

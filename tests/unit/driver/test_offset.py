@@ -21,3 +21,9 @@ def test_time_alone_is_no_work() -> None:
     assert before.work() == Offset(time=2, streams={"s": StreamAt(newest=9, fresh=2)}, budget=5).work()
     assert before.work() != Offset(time=1, streams={"s": StreamAt(at=1, fresh=1)}).work()
     assert before.work() != Offset(time=1, streams={"s": StreamAt(fresh=1)}, turn=1).work()
+
+
+def test_what_an_offset_does_not_say_has_a_default() -> None:
+    assert msgspec.convert({"time": 5, "streams": {"s": {"fresh": 3}}}, Offset) == Offset(
+        time=5, streams={"s": StreamAt(fresh=3)}
+    )

@@ -17,13 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
-from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployments
 from headrace.driver.pause import pause, resume
-from headrace.driver.progress import guide
-from headrace.driver.relaying import Relaying
-from headrace.driver.stints import switches
+from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.feeder import feed, settle
@@ -79,8 +76,9 @@ class SparkDeployment:
         self.query: StreamingQuery | None = None
         self.feeders: dict[str, StreamingQuery] = {}
         self.drained = threading.Event()
-        self.relaying = Relaying(())
-        self.control = ControlLoop(self.directory)
+        self.turn = Turn(self.directory, self.deployments.log, self.delivery)
+        self.control = self.turn.control
+        self.buckets: list[int] = []  # their numbers, known once Spark has started
         self.fault: HeadraceError | None = None
         self.told = False  # whether a failure has been raised to whoever uses us
 
@@ -93,11 +91,11 @@ class SparkDeployment:
         self.cores = spark.sparkContext.defaultParallelism
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-        self.relaying = Relaying(self._buckets(partitions))
+        self.buckets = self._buckets(partitions)
         pages = (
             spark.readStream.format("headrace")
             .option("directory", str(self.directory))
-            .option("buckets", json.dumps(self._buckets(partitions)))
+            .option("buckets", json.dumps(self.buckets))
             .option("parallel", str(partitions))
             .option("limit", str(self.limit))
             .option("page", str(self.page))
@@ -125,6 +123,12 @@ class SparkDeployment:
 
     def now(self) -> int:
         return SystemClock().now()
+
+    def settle(self, commands: int, timeout: float) -> bool:
+        deadline = time.monotonic() + timeout
+        while self.delivery.commands < commands and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.delivery.commands >= commands
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -174,16 +178,7 @@ class SparkDeployment:
             done = self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6)
             if done:
                 self.drained.set()
-            relays = self.relaying.command(self.delivery.reports, deployed.running, deployed.placement)
-            now = self.delivery.clock.now()
-            guidance = self.control.after(
-                self.delivery.statistics, self.delivery.reports, deployed.running, now, self.cores
-            )
-            turned = [] if done else switches(self.delivery.reports, deployed.running)
-            for command in (*turned, *([] if relays is None else [relays]), *guidance.commands):
-                self.deployments.log.append(command)
-            if guidance.limits is not None:
-                guide(self.directory, guidance.limits.budget, guidance.limits.streams)
+            self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=done)
         except HeadraceError as error:
             self.fault = error
             raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.driver.intake import Deployments
+from headrace.driver.deployed import Deployments
 from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.testing.simulation.micro_batches import SimulatedDeployment

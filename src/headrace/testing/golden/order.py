@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from headrace.commands.command import Cost, UseCosts
 from headrace.commands.running import Running
-from headrace.driver.intake import Deployments
+from headrace.driver.deployed import Deployments
 from headrace.driver.progress import guide
 from headrace.engine.engine import Engine, Step
 from headrace.graph.graph import VertexId

@@ -6,7 +6,6 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from headrace.control import scheduling
@@ -179,20 +178,6 @@ def test_every_scheduler_can_be_named_in_a_statement_and_is_kept_over_a_restart(
             session.push("bids", rows(30))
             session.drain(30)
             assert sum(row["n"] for row in session.results("counts")) == 30
-
-
-def test_an_offset_of_an_earlier_version_is_understood() -> None:
-    session, deployment = local()
-    with session:
-        session.execute(f"CREATE QUERY counts AS {SESSIONS} INTO MEMORY")
-        session.push("bids", rows(5))
-        deployment.step()
-        deployment.offset = msgspec.json.decode(
-            msgspec.json.encode({k: v for k, v in deployment.offset.items() if k not in ("budget", "turn")})
-        )
-        session.push("bids", rows(5, 5))
-        deployment.step()
-        assert session.statistics().streams["bids"].tuples == 10
 
 
 def test_the_inputs_of_a_join_keep_pace_and_its_pairs_do_not_wait() -> None:

@@ -1,0 +1,42 @@
+"""The turn from one micro-batch to the next: what a delivered micro-batch leads to, as commands and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.commands.command import Command
+from headrace.commands.log import CommandLog
+from headrace.control.loop import ControlLoop
+from headrace.driver.delivery import Delivery
+from headrace.driver.deployed import Deployed
+from headrace.driver.progress import guide
+from headrace.driver.relaying import Relaying
+from headrace.driver.stints import stint_commands
+
+
+class Turn:
+    """Decides after each micro-batch what the next ones do differently. Every host calls it after every delivery."""
+
+    def __init__(self, directory: Path, log: CommandLog, delivery: Delivery) -> None:
+        self.control = ControlLoop(directory)
+        self._directory = directory
+        self._log = log
+        self._delivery = delivery
+        self._relaying = Relaying()
+
+    def follow_up(self, deployed: Deployed, buckets: Sequence[int], *, now: int, cores: int, ended: bool) -> None:
+        """Send the commands that follow from the micro-batch that was delivered last, and set the limits of the next.
+
+        `cores` tasks run at the same time. After the last micro-batch (`ended`) no query is started or stopped.
+        """
+        reports, running = self._delivery.reports, deployed.running
+        commands: list[Command] = [] if ended else stint_commands(reports, running)
+        relays = self._relaying.command(reports, running, deployed.placement, buckets)
+        if relays is not None:
+            commands.append(relays)
+        guidance = self.control.after(self._delivery.statistics, reports, running, now, cores)
+        for command in (*commands, *guidance.commands):
+            self._log.append(command)
+        if guidance.limits is not None:
+            guide(self._directory, guidance.limits.budget, guidance.limits.streams)
