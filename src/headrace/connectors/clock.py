@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from headrace.catalog.definitions import Stream, Timing
-from headrace.connectors.connector import Chunk, Offset, Split
+from headrace.connectors.connector import Offset, Slice, Split
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.options import check_names, require, text
 from headrace.errors import QueryError, TypeFault
@@ -56,11 +56,11 @@ class ClockSource:
         begin = self._start if start is None else start
         return [] if begin is None or begin == end else [[begin, end]]
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         after, upto = split
         found = pl.Series(self._schema.names[0], list(self._times.between(after, upto)), dtype=pl.Int64)
         rows = pl.DataFrame([found.cast(pl.Datetime("us"))])
-        yield Chunk(
+        yield Slice(
             rows.select(select(self._schema, columns).names) if columns else rows, (found // SECOND).alias("seq")
         )
 

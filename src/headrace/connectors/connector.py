@@ -21,7 +21,7 @@ Split: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Slice:
     """Some records of a split, in arrival order.
 
     `rows` has the stream's declared columns and types. `seq` numbers its rows (Int64, increasing with arrival over the whole life of the
@@ -56,7 +56,7 @@ class Source(Protocol):
         """Divide what lies between two offsets for at most about `parallel` tasks."""
         ...
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read a split; with `columns`, others may be left out. Runs in a task, perhaps more than once."""
         ...
 
@@ -93,7 +93,7 @@ class SkippingSource(Protocol):
 
     def read_without(
         self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
-    ) -> Iterator[Chunk | Skipped]:
+    ) -> Iterator[Slice | Skipped]:
         """As `read`, without what may be left out as far as that is known unread."""
         ...
 

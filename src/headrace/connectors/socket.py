@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors.connector import Chunk, Offset, Split
+from headrace.connectors.connector import Offset, Slice, Split
 from headrace.connectors.files.source import bad_lines
 from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
@@ -89,7 +89,7 @@ class SocketSource:
             )
         return splits
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read lines; with `columns`, only these are looked at."""
         first, begin, end = split
         schema = select(self._schema, columns)
@@ -110,7 +110,7 @@ class SocketSource:
                     if parsed.bad
                     else None
                 )
-                yield Chunk(parsed.rows, seq, bad)
+                yield Slice(parsed.rows, seq, bad)
 
     def finished(self, offset: Offset) -> bool:
         waiting = self._receiver is not None and self._receiver.has_lines()

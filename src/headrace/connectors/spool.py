@@ -18,7 +18,7 @@ from typing import NamedTuple
 import polars as pl
 
 from headrace.catalog.definitions import Stream
-from headrace.connectors.connector import Chunk, Offset, Split
+from headrace.connectors.connector import Offset, Slice, Split
 from headrace.connectors.files.source import bad_frame
 from headrace.connectors.formats.columnar import PIECE, typed
 from headrace.connectors.formats.conversion import can_convert, select
@@ -141,7 +141,7 @@ class SpoolSource:
         """Divide the files; a split is a list of [number, rows]."""
         return _deal(self._spool.between(start, end), parallel)
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read files; with `columns`, only these."""
         schema = select(self._schema, columns)
         for file in map(Spooled._make, split):
@@ -155,15 +155,15 @@ class SpoolSource:
     def forget(self, offset: Offset) -> None:
         self._spool.forget(offset, keep_number=True)
 
-    def _chunk(self, file: Spooled, first: int, raw: pl.DataFrame, schema: Schema) -> Chunk:
+    def _chunk(self, file: Spooled, first: int, raw: pl.DataFrame, schema: Schema) -> Slice:
         rows, wrong, reasons = typed(raw, schema)
         begin = (file.number << _SHIFT) + first
         seq = pl.int_range(begin, begin + raw.height, dtype=pl.Int64, eager=True).alias("seq")
         if wrong is None:
-            return Chunk(rows, seq)
+            return Slice(rows, seq)
         records = [str(row) for row in raw.filter(wrong).iter_rows(named=True)]
         origins = [f"{self._spool.path(file)}:{first + i + 1}" for i in wrong.arg_true()]
-        return Chunk(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
+        return Slice(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
 
 
 def spool_source(stream: Stream, checkpoint: Path) -> SpoolSource:
@@ -184,9 +184,9 @@ class ExchangeSource:
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
         return _deal(self._spool.between(start, end), parallel)
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         for file in map(Spooled._make, split):
-            yield Chunk(self._spool.read(file), pl.Series("seq", [], dtype=pl.Int64))
+            yield Slice(self._spool.read(file), pl.Series("seq", [], dtype=pl.Int64))
 
     def finished(self, offset: Offset) -> bool:
         return False

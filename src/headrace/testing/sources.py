@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from headrace.connectors.connector import Chunk, Offset, Split
+from headrace.connectors.connector import Offset, Slice, Split
 from headrace.errors import SourceFault
 from headrace.model.page import Page
 from headrace.model.schema import TS, Schema
@@ -60,7 +60,7 @@ class ScriptedSource:
         share = max(1, -(-(last - first) // max(1, parallel)))
         return [[cut, min(cut + share, last)] for cut in range(first, last, share)]
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         first, last = split
         for position, left in self._failures.items():
             if first <= position < last and left:
@@ -69,7 +69,7 @@ class ScriptedSource:
         held = self._rows[first:last]
         fields = [field for field in self._schema if columns is None or field.name in columns]
         rows = pl.DataFrame([column(field, [row.get(field.name) for row in held]) for field in fields])
-        yield Chunk(rows, pl.Series("seq", range(first, last), dtype=pl.Int64))
+        yield Slice(rows, pl.Series("seq", range(first, last), dtype=pl.Int64))
 
     def finished(self, offset: Offset) -> bool:
         return (offset or 0) >= len(self._rows)

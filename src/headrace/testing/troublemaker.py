@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from headrace.connectors.connector import Chunk, Offset, Source, Split
+from headrace.connectors.connector import Offset, Slice, Source, Split
 from headrace.errors import SourceFault
 from headrace.testing.oracle.rows import Row
 from headrace.testing.sources import Step
@@ -60,11 +60,11 @@ class TroubledSource:
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
         return self._source.splits(start, end, parallel=self._chance.randint(1, max(1, parallel)))
 
-    def read(self, split: Split) -> Iterator[Chunk]:
+    def read(self, split: Split) -> Iterator[Slice]:
         fails = self._left > 0 and self._chance.random() < 0.5
-        for chunk in self._source.read(split):
-            half = len(chunk.seq) // 2 if fails else len(chunk.seq)
-            yield Chunk(chunk.rows[:half], chunk.seq[:half], chunk.bad)
+        for piece in self._source.read(split):
+            half = len(piece.seq) // 2 if fails else len(piece.seq)
+            yield Slice(piece.rows[:half], piece.seq[:half], piece.bad)
             if fails:
                 self._left -= 1
                 raise SourceFault("the connection broke", hint="read the split again")

@@ -19,7 +19,7 @@ from headrace.catalog.definitions import BAD, Stream, Timing
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
-from headrace.connectors.connector import Chunk, Skipped, SkippingSource, Source
+from headrace.connectors.connector import Skipped, SkippingSource, Slice, Source
 from headrace.engine.engine import Engine
 from headrace.engine.observed import Observed
 from headrace.engine.shedding.shedders import Shedders, ShedSeen
@@ -113,13 +113,13 @@ class Ingest:
         for work in task.work:
             seen = counts.setdefault(work.stream, StreamStatistics())
             newest = work.newest
-            for chunk in self._read(work):
-                if isinstance(chunk, Skipped):
-                    seen.skipped += chunk.records
-                    seen.skipped_bytes += chunk.size
-                    newest = max(newest, chunk.newest or BEGIN)
+            for piece in self._read(work):
+                if isinstance(piece, Skipped):
+                    seen.skipped += piece.records
+                    seen.skipped_bytes += piece.size
+                    newest = max(newest, piece.newest or BEGIN)
                     continue
-                newest = self._take(work.stream, chunk, newest, task.time, seen)
+                newest = self._take(work.stream, piece, newest, task.time, seen)
                 yield from self._collect(outbox)
             stream = self.streams.get(work.stream)
             if stream is not None and stream.timing is Timing.EXTERNAL and newest > BEGIN:
@@ -155,7 +155,7 @@ class Ingest:
             counts.append(ShedSeen(setting.reader, setting.port, seen.seen, seen.dropped))
         return counts or None
 
-    def _read(self, work: Work) -> Iterator[Chunk | Skipped]:
+    def _read(self, work: Work) -> Iterator[Slice | Skipped]:
         """Read a split, if possible without what nobody needs."""
         source, columns, unneeded = (
             self.sources[work.stream],
@@ -179,15 +179,15 @@ class Ingest:
             else BEGIN
         )
 
-    def _take(self, stream: str, chunk: Chunk, newest: int, time: int, seen: StreamStatistics) -> int:
-        """Stamp a chunk, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
-        rows, bad = chunk.rows, chunk.bad
+    def _take(self, stream: str, piece: Slice, newest: int, time: int, seen: StreamStatistics) -> int:
+        """Stamp a slice, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
+        rows, bad = piece.rows, piece.bad
         definition = self.streams.get(stream)
         if definition is None:  # an exchange: its tuples carry their timestamps
             self._push(stream, rows)
             seen.tuples += rows.height
             return newest
-        rows = rows.with_columns(chunk.seq.alias(SEQ))
+        rows = rows.with_columns(piece.seq.alias(SEQ))
         late: pl.DataFrame | None = None
         if definition.timing is Timing.EXTERNAL and definition.time_column is not None:
             column = definition.time_column

@@ -22,8 +22,8 @@ def read(source: SpoolSource, start: Any, end: Any, parallel: int = 1) -> list[t
     source = pickle.loads(pickle.dumps(source))
     rows = []
     for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
-        for chunk in source.read(split):
-            rows += [(seq, *row) for seq, row in zip(chunk.seq, chunk.rows.iter_rows(), strict=True)]
+        for piece in source.read(split):
+            rows += [(seq, *row) for seq, row in zip(piece.seq, piece.rows.iter_rows(), strict=True)]
     return rows
 
 

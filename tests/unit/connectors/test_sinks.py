@@ -99,9 +99,9 @@ def test_what_the_sink_writes_the_source_reads(tmp_path: Path, form: str) -> Non
     stream = Stream("s", schema, Connector("FILES", {"path": str(tmp_path / "out"), "format": form}), Timing.LATENT)
     source = FilesSource(stream, tmp_path / "check")
     (split,) = source.splits(None, source.latest(None, now=0, limit=9), parallel=1)
-    (chunk,) = source.read(split)
-    assert chunk.bad is None
-    assert chunk.rows.to_dicts() == rows
+    (piece,) = source.read(split)
+    assert piece.bad is None
+    assert piece.rows.to_dicts() == rows
 
 
 def test_a_path_below_a_file_is_refused_at_once(tmp_path: Path) -> None:

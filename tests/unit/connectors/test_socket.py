@@ -67,9 +67,9 @@ def read(
     source = pickle.loads(pickle.dumps(source))
     rows, bad = [], []
     for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
-        for chunk in source.read(split):
-            rows += list(zip(chunk.seq, chunk.rows["id"], strict=True))
-            bad += [] if chunk.bad is None else [(record, origin) for record, _, origin in chunk.bad.rows()]
+        for piece in source.read(split):
+            rows += list(zip(piece.seq, piece.rows["id"], strict=True))
+            bad += [] if piece.bad is None else [(record, origin) for record, _, origin in piece.bad.rows()]
     return rows, bad
 
 

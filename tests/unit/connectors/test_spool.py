@@ -18,8 +18,8 @@ def rows(*ids: int) -> pl.DataFrame:
 
 
 def read(source: Source, start: int | None, end: int | None, columns: tuple[str, ...] | None = None) -> list[int]:
-    chunks = [chunk for split in source.splits(start, end, parallel=2) for chunk in source.read(split, columns)]
-    return [number for chunk in chunks for number in chunk.rows["id"]]
+    pieces = [piece for split in source.splits(start, end, parallel=2) for piece in source.read(split, columns)]
+    return [number for piece in pieces for number in piece.rows["id"]]
 
 
 def test_a_micro_batch_that_is_delivered_again_replaces_its_rows(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_sequence_numbers_ascend_over_files(tmp_path: Path) -> None:
     spool = stream_spool("s", tmp_path)
     spool.append(rows(1, 2))
     spool.append(rows(3))
-    chunks = [chunk for split in source.splits(None, 2, parallel=1) for chunk in source.read(split)]
-    numbers = [number for chunk in chunks for number in chunk.seq]
+    pieces = [piece for split in source.splits(None, 2, parallel=1) for piece in source.read(split)]
+    numbers = [number for piece in pieces for number in piece.seq]
     assert numbers == sorted(set(numbers))
 
 
@@ -71,8 +71,8 @@ def test_only_the_columns_that_are_needed_are_handed_on(tmp_path: Path) -> None:
     stream_spool("s", tmp_path).append(rows(1, 2))
     source = spool_source(STREAM, tmp_path)
     (split,) = source.splits(None, 1, parallel=1)
-    assert [chunk.rows.columns for chunk in source.read(split, ("id",))] == [["id"]]
-    assert [(chunk.rows.width, len(chunk.seq)) for chunk in source.read(split, ())] == [(0, 2)]
+    assert [piece.rows.columns for piece in source.read(split, ("id",))] == [["id"]]
+    assert [(piece.rows.width, len(piece.seq)) for piece in source.read(split, ())] == [(0, 2)]
 
 
 def test_the_file_of_another_stream_of_that_name_is_refused(tmp_path: Path) -> None:

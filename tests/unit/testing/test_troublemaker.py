@@ -23,7 +23,7 @@ def read_all(source) -> list[int]:
         for split in source.splits(offset, end, parallel=3) if end != offset else ():
             for _ in range(10):
                 try:
-                    got = [x for chunk in source.read(split) for x in chunk.rows["x"]]
+                    got = [x for piece in source.read(split) for x in piece.rows["x"]]
                 except SourceFault:
                     continue
                 found += got

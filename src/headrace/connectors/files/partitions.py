@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from headrace.connectors.connector import Chunk
+from headrace.connectors.connector import Slice
 from headrace.connectors.formats.conversion import convert, reason
 from headrace.errors import SourceFault
 from headrace.model.expressions.expression import Column
@@ -34,14 +34,14 @@ class Partition:
         """The wanted columns that must be read of the file itself."""
         return Schema(tuple(field for field in wanted if field.name not in self.columns)) if self.columns else wanted
 
-    def complete(self, chunk: Chunk, wanted: Schema) -> Chunk:
-        """A chunk with all the columns that are wanted."""
+    def complete(self, piece: Slice, wanted: Schema) -> Slice:
+        """Return a slice with all the columns that are wanted."""
         if not self.columns:
-            return chunk
+            return piece
         own = [
-            column.new_from_index(0, chunk.rows.height) for name, column in self.columns.items() if name in wanted.names
+            column.new_from_index(0, piece.rows.height) for name, column in self.columns.items() if name in wanted.names
         ]
-        return Chunk(chunk.rows.with_columns(own).select(wanted.names), chunk.seq, chunk.bad)
+        return Slice(piece.rows.with_columns(own).select(wanted.names), piece.seq, piece.bad)
 
     def terms(self, wanted: Schema, time_column: str | None) -> list[tuple[Column, Match]]:
         """What all records match; `__ts` too if the time column is among them."""

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from headrace.catalog.definitions import BAD, Connector, Stream
-from headrace.connectors.connector import Chunk, Offset, Skipped, Split
+from headrace.connectors.connector import Offset, Skipped, Slice, Split
 from headrace.connectors.files.index import Entry, FileIndex, is_glob, list_files
 from headrace.connectors.files.parquet_groups import Groups
 from headrace.connectors.files.partitions import Partition, partition_of
@@ -164,7 +164,7 @@ class FilesSource:
         target = max(least, -(-sum(piece[3] - piece[2] for piece in pieces) // max(parallel, 1)))
         return self._share(pieces, target)
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read pieces of files; with `columns`, only these are read, checked and returned."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
@@ -172,7 +172,7 @@ class FilesSource:
 
     def read_without(
         self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
-    ) -> Iterator[Chunk | Skipped]:
+    ) -> Iterator[Slice | Skipped]:
         """Leave out files whose directories say that nobody needs their records, and groups of Parquet files whose statistics say so."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
@@ -231,15 +231,15 @@ class FilesSource:
         end: int,
         schema: Schema,
         skip: Callable[[int], bool] | None = None,
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Slice]:
         _check_present(path, size)
         partition = self._partition(path)
         stored = partition.stored(schema)
         if self._layout.is_text:
-            chunks = self._read_text(number, path, size, begin, end, stored)
+            pieces = self._read_text(number, path, size, begin, end, stored)
         else:
-            chunks = self._read_columns(number, path, begin, end, stored, skip)
-        yield from (partition.complete(chunk, schema) for chunk in chunks)
+            pieces = self._read_columns(number, path, begin, end, stored, skip)
+        yield from (partition.complete(piece, schema) for piece in pieces)
 
     def _row_end(
         self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None
@@ -305,7 +305,7 @@ class FilesSource:
 
     def _read_columns(
         self, number: int, path: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Slice]:
         columnar.check_columns(path, self._layout.format, schema)
         for first, raw in columnar.read_rows(path, self._layout.format, begin, end, schema, skip):
             rows, wrong, reasons = columnar.typed(raw, schema)
@@ -313,13 +313,13 @@ class FilesSource:
                 (number << SHIFT) + first, (number << SHIFT) + first + raw.height, dtype=pl.Int64, eager=True
             ).alias("seq")
             if wrong is None:
-                yield Chunk(rows, seq)
+                yield Slice(rows, seq)
                 continue
             records = [json.dumps(row, default=str) for row in raw.filter(wrong).iter_rows(named=True)]
             origins = [f"{path}:{first + at + 1}" for at in wrong.arg_true()]
-            yield Chunk(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
+            yield Slice(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
 
-    def _read_text(self, number: int, path: str, size: int, begin: int, end: int, schema: Schema) -> Iterator[Chunk]:
+    def _read_text(self, number: int, path: str, size: int, begin: int, end: int, schema: Schema) -> Iterator[Slice]:
         form, first = self._form(path, schema)
         counted, line = 0, 1  # bytes up to which line ends are counted, and the number of the line there
         with open(path, "rb") as file:
@@ -327,11 +327,11 @@ class FilesSource:
                 parsed = form.parse(lines, schema) if isinstance(form, Messages) else text.parse(lines, schema, form)
                 seq = pl.Series("seq", (number << SHIFT) + lines.begin + parsed.positions, dtype=pl.Int64)
                 if not parsed.bad:
-                    yield Chunk(parsed.rows, seq)
+                    yield Slice(parsed.rows, seq)
                     continue
                 line += text.count_lines(path, counted, lines.begin)
                 counted = lines.begin
-                yield Chunk(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
+                yield Slice(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
 
     def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
         """How to parse a file, and where its first record is."""

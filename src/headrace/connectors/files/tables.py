@@ -35,11 +35,11 @@ def read_table(table: Table) -> pl.DataFrame:
     for number, path in enumerate(sorted(list_files(where.path, where.pattern))):
         size = os.path.getsize(path)
         end = size if where.is_text else sum(columnar.groups(path, where.format))
-        for chunk in source.read([[number, path, size, 0, end]]):
-            if chunk.bad is not None:
-                record, why, origin = chunk.bad.row(0)
+        for piece in source.read([[number, path, size, 0, end]]):
+            if piece.bad is not None:
+                record, why, origin = piece.bad.row(0)
                 raise SourceFault(f"table {table.name}: {origin}: {why}", hint=f"correct the record: {record[:200]}")
-            frames.append(chunk.rows)
+            frames.append(piece.rows)
     return pl.concat(frames)
 
 

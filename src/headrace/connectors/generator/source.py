@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors.connector import Chunk, Offset, Split
+from headrace.connectors.connector import Offset, Slice, Split
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.generator.arrivals import (
     Bursty,
@@ -115,7 +115,7 @@ class GeneratorSource:
                 cell, row = cell + 1, row - here
         return splits
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Make the tuples of a split; with `columns`, only these."""
         origin, cell, row, first, left = split
         made: list[pl.DataFrame] = []
@@ -125,7 +125,7 @@ class GeneratorSource:
             made.append(frame)
             seq, left, cell, row = seq + frame.height, left - frame.height, cell + 1, 0
             if left <= 0 or seq - first >= _CHUNK:
-                yield Chunk(pl.concat(made), pl.int_range(first, seq, dtype=pl.Int64, eager=True).alias("seq"))
+                yield Slice(pl.concat(made), pl.int_range(first, seq, dtype=pl.Int64, eager=True).alias("seq"))
                 made, first = [], seq
 
     def finished(self, offset: Offset) -> bool:

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 
-from headrace.connectors.connector import Chunk
+from headrace.connectors.connector import Slice
 from headrace.connectors.files.source import bad_frame
 from headrace.connectors.formats import columnar, text
 from headrace.connectors.formats.conversion import can_convert
@@ -44,7 +44,9 @@ class Reading:
     time_of_record: str | None
     key: str | None
 
-    def chunk(self, records: Records, partition: int, counts: Sequence[int], schema: Schema, wanted: Schema) -> Chunk:
+    def slice_of(
+        self, records: Records, partition: int, counts: Sequence[int], schema: Schema, wanted: Schema
+    ) -> Slice:
         """Rows with the columns `wanted`; `schema` has all columns, and the topic had these `counts` of partitions."""
         looked_at = Schema(
             tuple(f for f in schema if f.name != self.time_of_record and (f.name in wanted.names or f.name == self.key))
@@ -61,7 +63,7 @@ class Reading:
                 keep[list(wrong)] = False
                 rows, owner, place = rows.filter(pl.Series(keep)), owner[keep], place[keep]
         seq = pl.Series("seq", _numbers(partition, records.offsets[owner], place), dtype=pl.Int64)
-        return Chunk(
+        return Slice(
             rows.select(wanted.names) if wanted.names else rows.select([]), seq, self._bad(records, partition, bad)
         )
 

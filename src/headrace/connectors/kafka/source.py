@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors.connector import Chunk, Offset, Skipped, Split
+from headrace.connectors.connector import Offset, Skipped, Slice, Split
 from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.formats.messages import read_messages
@@ -148,16 +148,16 @@ class KafkaSource:
             found += [[partition, low, high, *rest] for low, high in itertools.pairwise(borders)]
         return found
 
-    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Chunk]:
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read a range of a partition; with `columns`, only these and the key are looked at."""
         partition, begin, end, *_, first, count = split
         wanted, counts = select(self._schema, columns), range(first, count + 1)
         for records in self._open().read(partition, begin, end):
-            yield self._layout.reading.chunk(records, partition, counts, self._schema, wanted)
+            yield self._layout.reading.slice_of(records, partition, counts, self._schema, wanted)
 
     def read_without(
         self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
-    ) -> Iterator[Chunk | Skipped]:
+    ) -> Iterator[Slice | Skipped]:
         """Leave out a partition into which no key belongs that is needed."""
         if not self._is_unneeded(split, unneeded):
             yield from self.read(split, columns)

@@ -55,12 +55,12 @@ def read(
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     rows, bad = [], []
     for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
-        for chunk in pickle.loads(pickle.dumps(source)).read(split):
-            assert dict(chunk.rows.schema) == SCHEMA.polars()
-            assert chunk.seq.dtype == pl.Int64
-            rows += [(seq, *row) for seq, row in zip(chunk.seq, chunk.rows.iter_rows(), strict=True)]
-            if chunk.bad is not None:
-                bad += chunk.bad.rows()
+        for piece in pickle.loads(pickle.dumps(source)).read(split):
+            assert dict(piece.rows.schema) == SCHEMA.polars()
+            assert piece.seq.dtype == pl.Int64
+            rows += [(seq, *row) for seq, row in zip(piece.seq, piece.rows.iter_rows(), strict=True)]
+            if piece.bad is not None:
+                bad += piece.bad.rows()
     return rows, bad
 
 
@@ -270,9 +270,9 @@ def test_only_the_asked_columns_are_read(tmp_path: Path, form: str) -> None:
     save(tmp_path / f"a.{form}", frame(0, 30), form, at=1000)
     source = FilesSource(stream(tmp_path / f"a.{form}"), tmp_path / "check")
     (split,) = source.splits(None, source.latest(None, now=0, limit=99), parallel=1)
-    chunks = list(source.read(split, columns=("speed", "id")))
-    assert pl.concat([chunk.rows for chunk in chunks]).equals(frame(0, 30).select("id", "speed"))
-    assert sum(len(chunk.seq) for chunk in source.read(split, columns=())) == 30
+    pieces = list(source.read(split, columns=("speed", "id")))
+    assert pl.concat([piece.rows for piece in pieces]).equals(frame(0, 30).select("id", "speed"))
+    assert sum(len(piece.seq) for piece in source.read(split, columns=())) == 30
 
 
 @pytest.mark.parametrize("form", ["parquet", "json"])

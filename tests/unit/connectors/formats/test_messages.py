@@ -67,10 +67,10 @@ def read_all(source: FilesSource, *, limit: int = 1000, parallel: int = 1) -> tu
     while not source.finished(offset):
         end = json.loads(json.dumps(source.latest(offset, now=0, limit=limit)))
         for split in json.loads(json.dumps(source.splits(offset, end, parallel=parallel))):
-            for chunk in pickle.loads(pickle.dumps(source)).read(split):
-                assert dict(chunk.rows.schema) == SCHEMA.polars()
-                rows += [(seq, *row) for seq, row in zip(chunk.seq, chunk.rows.iter_rows(), strict=True)]
-                bad += [] if chunk.bad is None else chunk.bad.rows()
+            for piece in pickle.loads(pickle.dumps(source)).read(split):
+                assert dict(piece.rows.schema) == SCHEMA.polars()
+                rows += [(seq, *row) for seq, row in zip(piece.seq, piece.rows.iter_rows(), strict=True)]
+                bad += [] if piece.bad is None else piece.bad.rows()
         offset = end
     return rows, bad
 

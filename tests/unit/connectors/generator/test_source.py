@@ -38,7 +38,7 @@ def read(source: GeneratorSource, start: Any, end: Any, parallel: int = 1) -> pl
     source = pickle.loads(pickle.dumps(source))
     frames = [pl.DataFrame(schema={"seq": pl.Int64, **SCHEMA.polars()})]
     for split in json.loads(json.dumps(source.splits(start, end, parallel=parallel))):
-        frames += [pl.DataFrame([chunk.seq, *chunk.rows]) for chunk in source.read(split)]
+        frames += [pl.DataFrame([piece.seq, *piece.rows]) for piece in source.read(split)]
     return pl.concat(frames)
 
 
@@ -147,8 +147,8 @@ def test_columns_hold_what_their_specifications_say() -> None:
         col__o="null(0.25, uniform(0, 1))",
     )
     (split,) = source.splits(None, [0, 0, 0, 10_000], parallel=1)
-    (chunk,) = source.read(split)
-    rows = chunk.rows
+    (piece,) = source.read(split)
+    rows = piece.rows
     assert dict(rows.schema) == schema.polars()
     assert set(rows["i"]) == {1, 2, 3}
     assert 5 <= rows["u"].min() < 5.01

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.catalog.definitions import Connector, Stream, Timing
-from headrace.connectors.connector import Chunk, Skipped, SkippingSource
+from headrace.connectors.connector import Skipped, SkippingSource, Slice
 from headrace.connectors.kafka.client import Asked, Place, Records
 from headrace.connectors.kafka.keys import homes, murmur2
 from headrace.connectors.kafka.limit import cut
@@ -100,15 +100,15 @@ def add(topic: FakeTopic, segment: int, stamp: int) -> None:
     )
 
 
-def all_of(chunks: Iterator[Chunk | Skipped]) -> tuple[pl.DataFrame, list[Any], list[Skipped]]:
+def all_of(pieces: Iterator[Slice | Skipped]) -> tuple[pl.DataFrame, list[Any], list[Skipped]]:
     rows, bad, skipped = [], [], []
-    for chunk in chunks:
-        if isinstance(chunk, Skipped):
-            skipped.append(chunk)
+    for piece in pieces:
+        if isinstance(piece, Skipped):
+            skipped.append(piece)
         else:
-            assert chunk.rows.height == len(chunk.seq)
-            rows.append(chunk.rows.with_columns(chunk.seq))
-            bad += [] if chunk.bad is None else chunk.bad.rows()
+            assert piece.rows.height == len(piece.seq)
+            rows.append(piece.rows.with_columns(piece.seq))
+            bad += [] if piece.bad is None else piece.bad.rows()
     return pl.concat(rows) if rows else pl.DataFrame(), bad, skipped
 
 
