@@ -1,4 +1,4 @@
-"""Packages that only some features need. Each belongs to an extra of the distribution (`pip install 'headrace[kafka]'`)."""
+"""Packages that only some features need; each belongs to an extra of the distribution, such as `headrace[kafka]`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What an application is: data to write, a script to run, and what must come out of it."""
+"""An application: generated data, a script to run over it, and the expected results."""
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 
 from headrace.session import Session
 
-#: The rows that each query delivered, in the order of their coming.
+#: The rows that each query delivered, in order of delivery.
 Results: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was planted in the data, and what the queries made of it."""
+    """A fact that was planted in the data, and what the queries found."""
 
     what: str
     planted: object
@@ -38,12 +38,12 @@ class Application(ABC):
     folder: str
     #: Queries and rules whose results are shown.
     shown: tuple[str, ...]
-    #: Those whose results are only compared.
+    #: Queries and rules whose results are only compared.
     watched: tuple[str, ...] = ()
 
     @property
     def script(self) -> str:
-        """The SQL; it names files from the folder that `prepare` fills."""
+        """Return the SQL; its paths are relative to the folder that `prepare` fills."""
         return files("headrace.applications").joinpath(self.folder, f"{self.folder}.sql").read_text()
 
     @abstractmethod
@@ -52,20 +52,27 @@ class Application(ABC):
 
     @abstractmethod
     def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
-        """Compare what came out with what was planted."""
+        """Compare the results with the planted facts."""
 
 
 def run(
     application: Application, session: Session, folder: Path, seed: int, *, timeout: float | None = None
 ) -> Results:
-    """Write the data and the script into a folder, run the script to its end, and return what its queries and rules delivered."""
+    """Write data and script into a folder, run the script to its end, and return the results of queries and rules."""
     folder.mkdir(parents=True, exist_ok=True)
     application.prepare(folder, seed)
     (folder / f"{application.folder}.sql").write_text(application.script)
     results: dict[str, list[Mapping[str, Any]]] = {query: [] for query in (*application.shown, *application.watched)}
     for query, rows in results.items():
-        session.subscribe(query, lambda _, some, rows=rows: rows.extend(some))  # type: ignore[misc]
-    with contextlib.chdir(folder):  # the script's paths, and those of the functions it calls, are from where it lies
+        session.subscribe(query, _append_to(rows))
+    with contextlib.chdir(folder):  # paths in the script, and in the functions it calls, are relative
         session.execute(application.script)
         session.drain(timeout)
     return results
+
+
+def _append_to(rows: list[Mapping[str, Any]]) -> Callable[[int, Sequence[Mapping[str, Any]]], None]:
+    def take(batch: int, delivered: Sequence[Mapping[str, Any]]) -> None:
+        rows.extend(delivered)
+
+    return take

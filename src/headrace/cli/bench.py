@@ -1,8 +1,8 @@
 """`headrace bench`: run a benchmark of a checkout and print Headrace beside its peers.
 
-A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`. The dict has `title`, `rows`, optional `notes`
-and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and optionally `ratio` (ours to
-the best peer), `target` and `verdict` ('met', 'missed', ...).
+A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`. The dict has `title`, `rows`, optional
+`notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and optionally
+`ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
 """
 
 from __future__ import annotations

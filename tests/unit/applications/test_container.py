@@ -78,7 +78,7 @@ def test_a_field_is_locked_by_who_edits_it(container: Container) -> None:
     container.edit("ring 3", "note", "ann")
     with pytest.raises(Locked, match="ann is editing note"):
         container.edit("ring 3", "note", "bob")
-    with pytest.raises(Locked, match="bob does not edit"):
+    with pytest.raises(Locked, match="bob has not locked"):
         container.finish("ring 3", "note", "bob", "mine", at=NOON)
     container.update("ring 3", at=minutes(1), note="from a rule", severity="MINOR")
     assert (container.alarms()["ring 3"].note, container.alarms()["ring 3"].severity) == (None, "MINOR"), (

@@ -15,7 +15,7 @@ from headrace.applications.car_adn.traffic import START, Place, Traffic, traffic
 
 @dataclass(frozen=True)
 class CarAdn(Application):
-    """Which of the cars that stand are accidents, and whom to warn."""
+    """Which standing cars are accidents, and which drivers to warn."""
 
     accidents: int = 5
     cars: int = 120
@@ -30,30 +30,30 @@ class CarAdn(Application):
         write(self._traffic(seed).reports, folder / "data" / "cars")
 
     def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
-        """Each accident once, and warnings for exactly the cars that drive towards one."""
-        made = self._traffic(seed)
-        told = sorted(((place_of(row), row["at"]) for row in results["notify"]), key=lambda item: item[1])
-        found, left = [], sorted(made.accidents, key=lambda item: item[1])
-        for place, at in told:
+        """Check that each accident is notified once, and that exactly the cars that approach one are warned."""
+        planted = self._traffic(seed)
+        notified = sorted(((place_of(row), row["at"]) for row in results["notify"]), key=lambda item: item[1])
+        found, remaining = [], sorted(planted.accidents, key=lambda item: item[1])
+        for place, at in notified:
             minute = (at - START) / dt.timedelta(minutes=1)
             cause = next(
-                (accident for accident in left if accident[0] == place and 0 <= minute - accident[1] <= 10), None
+                (accident for accident in remaining if accident[0] == place and 0 <= minute - accident[1] <= 10), None
             )
             if cause is not None:
-                left.remove(cause)
+                remaining.remove(cause)
             found.append(cause or (place, int(minute)))
         warnings = sum(
             1
-            for place, at in told
-            for report in made.reports
+            for place, at in notified
+            for report in planted.reports
             if (report.lane.exp_way, report.lane.dir) == place[:2]
             and 1 <= (place.segment - report.place.segment) * (1 - 2 * place.dir) <= 2
             and at <= START + dt.timedelta(seconds=report.at) <= at + dt.timedelta(minutes=5)
         )
         return (
-            Check("accidents notified, by place and minute", list(made.accidents), sorted(found)),
-            Check("calls to the police", len(made.accidents), len(calls(folder))),
-            Check("warnings to cars on their way there", warnings, len(results["warned"])),
+            Check("accidents notified, by place and minute", list(planted.accidents), sorted(found)),
+            Check("calls to the police", len(planted.accidents), len(calls(folder))),
+            Check("warnings to cars that approach one", warnings, len(results["warned"])),
         )
 
     def _traffic(self, seed: int) -> Traffic:
@@ -61,5 +61,5 @@ class CarAdn(Application):
 
 
 def place_of(row: Mapping[str, Any]) -> Place:
-    """Where a notification says that it is."""
+    """Return the place of a notification."""
     return Place(row["exp_way"], row["dir"], row["lane"], row["segment"])

@@ -1,4 +1,4 @@
-"""The police's duty book: a file with a line for each accident that it was told of."""
+"""The police log: a file with a line for each notified accident."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-BOOK = Path("out") / "police.jsonl"
+LOG = Path("out") / "police.jsonl"
 
 
 def police(
     exp_way: int, dir: int, lane: int, segment: int, stopped: int, slowed: int, at: datetime, *, key: str
 ) -> None:
-    """Write down an accident; rules call at least once, so what is in the book already is not written again."""
+    """Log an accident. Rules call at least once, so a call with a known key is ignored."""
     if any(call["key"] == key for call in calls(Path())):
         return
     call = {
@@ -26,12 +26,12 @@ def police(
         "slowed": slowed,
         "at": f"{at}",
     }
-    BOOK.parent.mkdir(parents=True, exist_ok=True)
-    with BOOK.open("a") as book:
-        book.write(json.dumps(call) + "\n")
+    LOG.parent.mkdir(parents=True, exist_ok=True)
+    with LOG.open("a") as log:
+        log.write(json.dumps(call) + "\n")
 
 
 def calls(folder: Path) -> list[dict[str, Any]]:
-    """What is in the book."""
-    book = folder / BOOK
-    return [json.loads(line) for line in book.read_text().splitlines()] if book.exists() else []
+    """Return all logged calls."""
+    log = folder / LOG
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []

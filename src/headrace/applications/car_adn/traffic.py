@@ -1,4 +1,4 @@
-"""Generated traffic: cars that report every 30 seconds, accidents among them, and much that only looks like one."""
+"""Generated traffic: cars that report every 30 seconds, accidents, and situations that only resemble accidents."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MINUTES = 90
 REPORT = 30.0  # seconds
 ROAD, SEGMENT = 100.0, 5.0  # miles
 WAYS, DIRECTIONS, LANES = 4, 2, 4
-#: Cars that come within so many miles of what blocks a lane go at walking pace.
+#: Cars within this many miles of an obstacle creep at this speed (miles, miles per hour).
 SIGHT, CREEP = 2.0, 12.0
 COLUMNS = ("at", "carId", "speed", "exp_way", "dir", "lane", "xpos")
 
 
 class Lane(NamedTuple):
-    """A lane in one direction; cars go along it from mile 0 to the end."""
+    """A lane in one direction; cars drive from mile 0 to its end."""
 
     exp_way: int
     dir: int
@@ -29,7 +29,7 @@ class Lane(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an accident is notified."""
+    """The place that a notification of an accident names."""
 
     exp_way: int
     dir: int
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a car tells: seconds since the start, and its position as the road's signs count it."""
+    """A car's report: seconds since the start, speed, and position by the road signs."""
 
     at: float
     car: int
@@ -53,7 +53,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Car:
-    """A car that enters a lane at a mile and a time; it stands between some times, and is then towed away or drives on."""
+    """A car that enters a lane at a mile and a time. It may stand for some periods, then drives on or is towed away."""
 
     number: int
     lane: Lane
@@ -66,7 +66,7 @@ class Car:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Cars creep towards a mile of a lane between two times."""
+    """A period in which cars creep towards a mile of a lane."""
 
     lane: Lane
     mile: float
@@ -76,37 +76,37 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """All reports in the order of their arrival, and the accidents: place, and the minute in which the first car stopped."""
+    """All reports in order of arrival, and the accidents: place, and the minute in which the first car stopped."""
 
     reports: tuple[Report, ...]
     accidents: tuple[tuple[Place, int], ...]
 
 
 def traffic(seed: int, *, accidents: int = 5, cars: int = 120) -> Traffic:
-    """Traffic with so many accidents, and one of each kind of what is none."""
+    """Generate traffic with this many accidents, and one of each situation that only resembles an accident."""
     chance = random.Random(seed)
     lanes = [
         Lane(way, 0, lane) for way in range(WAYS) for lane in range(LANES)
     ]  # the other direction is left for one that only looks like it
     chance.shuffle(lanes)
-    staged = _Staged(chance)
+    plan = _Plan(chance)
     planted = []
     for i in range(accidents):
         lane = lanes[i]._replace(dir=chance.randrange(DIRECTIONS))
-        mile, begin = staged.somewhere(), chance.uniform(10, 25) * 60
+        mile, begin = plan.somewhere(), chance.uniform(10, 25) * 60
         planted.append((_place(lane, mile), begin))
-        staged.accident(lane, mile, begin, vehicles=1 + i % 2)
+        plan.accident(lane, mile, begin, vehicles=1 + i % 2)
         if i == 0:  # the same place again, later
             planted.append((_place(lane, mile), begin + 40 * 60))
-            staged.accident(lane, mile, begin + 40 * 60, vehicles=2)
-    staged.pretences(lanes[accidents:])
+            plan.accident(lane, mile, begin + 40 * 60, vehicles=2)
+    plan.decoys(lanes[accidents:])
     for _ in range(cars):
         lane = Lane(chance.randrange(WAYS), chance.randrange(DIRECTIONS), chance.randrange(LANES))
-        staged.car(lane, enters=chance.uniform(-30, 80) * 60, mile=0.0)
-    reports = [
-        report for car in staged.cars for report in _drive(car, staged.slow, random.Random(f"{seed}/{car.number}"))
-    ]
-    arrival = [(report.at + chance.uniform(0, 4), report) for report in reports]  # the network takes up to four seconds
+        plan.car(lane, enters=chance.uniform(-30, 80) * 60, mile=0.0)
+    reports = [report for car in plan.cars for report in _drive(car, plan.slow, random.Random(f"{seed}/{car.number}"))]
+    arrival = [
+        (report.at + chance.uniform(0, 4), report) for report in reports
+    ]  # transmission takes up to four seconds
     return Traffic(
         tuple(report for _, report in sorted(arrival)),
         tuple(sorted((place, int(begin // 60)) for place, begin in planted)),
@@ -114,14 +114,14 @@ def traffic(seed: int, *, accidents: int = 5, cars: int = 120) -> Traffic:
 
 
 def write(reports: Sequence[Report], folder: Path, *, parts: int = 3) -> None:
-    """Write reports as CSV files, in the order of their arrival."""
+    """Write reports as CSV files, in order of arrival."""
     folder.mkdir(parents=True, exist_ok=True)
-    each = -(-len(reports) // parts)
+    size = -(-len(reports) // parts)
     for part in range(parts):
         with (folder / f"{part}.csv").open("w", newline="") as file:
             out = csv.writer(file)
             out.writerow(COLUMNS)
-            for at, car, speed, lane, xpos in reports[part * each : (part + 1) * each]:
+            for at, car, speed, lane, xpos in reports[part * size : (part + 1) * size]:
                 out.writerow(
                     (
                         f"{START + dt.timedelta(seconds=at):%Y-%m-%d %H:%M:%S.%f}",
@@ -133,8 +133,8 @@ def write(reports: Sequence[Report], folder: Path, *, parts: int = 3) -> None:
                 )
 
 
-class _Staged:
-    """Cars and what slows them down, as they are thought up."""
+class _Plan:
+    """The cars and slow zones that have been planned so far."""
 
     def __init__(self, chance: random.Random) -> None:
         self.cars: list[Car] = []
@@ -142,7 +142,7 @@ class _Staged:
         self._chance = chance
 
     def somewhere(self, segments: range = range(4, 16)) -> float:
-        """A mile far enough in its segment that cars slow down in the same one, seen from either direction."""
+        """Return a mile deep enough in its segment that cars slow down in the same segment, in either direction."""
         return SEGMENT * self._chance.choice(segments) + self._chance.uniform(2.5, 4.5)
 
     def car(
@@ -157,11 +157,11 @@ class _Staged:
         self.cars.append(Car(len(self.cars) + 1, lane, enters, mile, self._chance.uniform(52, 68), stands, towed))
 
     def stop(self, lane: Lane, mile: float, begin: float, minutes: float, *, towed: bool = True) -> None:
-        """A car that comes to stand near a mile."""
+        """Add a car that stops near a mile."""
         self.car(lane, enters=begin - 180, mile=mile - 3.0, stands=((begin, begin + minutes * 60),), towed=towed)
 
     def jam(self, lane: Lane, mile: float, begin: float, end: float, *, arrivals: int = 3) -> None:
-        """A time in which cars creep, and some that come then."""
+        """Add a period in which cars creep, and cars that arrive in it."""
         self.slow.append(Slow(lane, mile, begin, end))
         for i in range(arrivals):
             there = (
@@ -170,20 +170,20 @@ class _Staged:
             self.car(lane, enters=there - 180, mile=mile - SIGHT - 3.0)
 
     def accident(self, lane: Lane, mile: float, begin: float, *, vehicles: int) -> None:
-        """Cars that stand for eight minutes; others slow down behind them, some before it is known that they stand."""
+        """Add cars that stand for eight minutes, and others that slow down behind them, some before four reports."""
         for i in range(vehicles):
             self.stop(lane, mile, begin + 10 * i, 8)
         self.jam(lane, mile, begin, begin + 480, arrivals=4)
 
-    def pretences(self, lanes: Sequence[Lane]) -> None:
-        """What is no accident, one of each kind."""
+    def decoys(self, lanes: Sequence[Lane]) -> None:
+        """Add situations that are no accidents, one of each kind."""
         begin = self._chance.uniform(20, 30) * 60
-        mile = self.somewhere(range(16, 19))  # no accident is there, so a neighbouring lane is free
+        mile = self.somewhere(range(16, 19))  # accidents are elsewhere, so a neighboring lane is free
         alone, short, crowd, beside, later, across, before, twice = lanes[:8]
-        self.stop(alone, mile, begin, 10)  # nobody slows down
-        self.stop(short, mile, begin, 0.75, towed=False)  # on its way again after two reports
+        self.stop(alone, mile, begin, 10)  # no car slows down
+        self.stop(short, mile, begin, 0.75, towed=False)  # drives on after two reports
         self.jam(short, mile, begin, begin + 300)
-        self.jam(crowd, mile, begin, begin + 300)  # nobody stands
+        self.jam(crowd, mile, begin, begin + 300)  # no car stands
         beside = beside._replace(dir=1)
         self.stop(beside, mile, begin, 10)  # others slow down in the next lane
         self.jam(beside._replace(lane=(beside.lane + 1) % LANES), mile, begin, begin + 480)
@@ -191,9 +191,9 @@ class _Staged:
         self.jam(later, mile, begin + 13 * 60, begin + 18 * 60)
         self.stop(across, mile, begin, 10)  # in the other direction
         self.jam(across._replace(dir=1), ROAD - mile, begin, begin + 480)
-        self.jam(before, mile, begin - 480, begin - 240)  # first slow, then one that stands
+        self.jam(before, mile, begin - 480, begin - 240)  # cars slow down before one stands
         self.stop(before, mile, begin, 10)
-        again = begin + 240  # the same car stands, goes on a little and stops again: it is the only one that slows down
+        again = begin + 240  # the same car stops twice: it is the only one that slows down
         self.car(twice, enters=begin - 180, mile=mile - 5.0, stands=((begin, begin + 165), (again, again + 300)))
 
 
@@ -218,5 +218,5 @@ def _place(lane: Lane, mile: float) -> Place:
 
 
 def _sign(lane: Lane, mile: float) -> float:
-    """The mile that the road's signs say; they count from one end, whichever way one goes."""
+    """Return the mile on the road signs, which count from one end in both directions."""
     return round(mile if lane.dir == 0 else ROAD - mile, 4)

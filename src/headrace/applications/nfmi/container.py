@@ -1,8 +1,8 @@
-"""The alarm container: alarms that experts share, with tickets, locks on fields, and views.
+"""The alarm container: alarms that operators share, with tickets, locks on fields, and views.
 
-An alarm has versions: who edits a field locks it, and who is done appends a version with the new value. A version stays as long as somebody
-holds a lock that was taken on it. Views show the newest version of each alarm, so an edited alarm replaces the old one on every screen. A
-cleared alarm goes to the archive after a while.
+An alarm has versions. An operator locks a field to edit it, and appends a version with the new value. A version stays
+as long as a lock that was taken on it. Views show the newest version of each alarm, so an edited alarm replaces the old
+one on every screen. A cleared alarm goes to the archive after some time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _NAMES = ", ".join(COLUMNS)
 _SCHEMA = (
     f"CREATE TABLE IF NOT EXISTS alarm ({_TABLE}, PRIMARY KEY (alarm, version))",
     f"CREATE TABLE IF NOT EXISTS archive ({_TABLE}, PRIMARY KEY (alarm, version))",
-    "CREATE TABLE IF NOT EXISTS lock (alarm TEXT, field TEXT, holder TEXT, version INTEGER, PRIMARY KEY (alarm, field))",
+    "CREATE TABLE IF NOT EXISTS lock"
+    " (alarm TEXT, field TEXT, holder TEXT, version INTEGER, PRIMARY KEY (alarm, field))",
     "CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER)",
     "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY)",
     "INSERT INTO counter VALUES ('ticket', 0), ('change', 0) ON CONFLICT DO NOTHING",
@@ -71,7 +72,7 @@ class Alarm:
 
 
 class Locked(RunError):
-    """Somebody else edits the field."""
+    """Another operator edits the field."""
 
 
 class Container:
@@ -93,7 +94,7 @@ class Container:
         parent: str | None = None,
         key: str | None = None,
     ) -> None:
-        """A new alarm gets a ticket; one that is there stays as it is. With a key, the same call again does nothing."""
+        """Open an alarm with a new ticket, unless it exists. A second call with the same key does nothing."""
         with self._once(key) as work:
             if work is None or work.rows(
                 "SELECT 1 FROM alarm WHERE alarm = ? UNION SELECT 1 FROM archive WHERE alarm = ?", alarm, alarm
@@ -107,7 +108,7 @@ class Container:
             )
 
     def update(self, alarm: str, *, at: datetime, key: str | None = None, **fields: str) -> None:
-        """Append a version with other values, in the name of the system: what an expert is editing is left to the expert."""
+        """Append a version with new values, except for fields that an operator is editing."""
         with self._once(key) as work:
             if work is None:
                 return
@@ -115,27 +116,27 @@ class Container:
             _append(work, alarm, at, {name: value for name, value in fields.items() if _editable(name) not in held})
 
     def edit(self, alarm: str, field: str, holder: str) -> str | None:
-        """Lock a field for an expert, and give the value it has."""
+        """Lock a field for an operator and return its value."""
         with self._change() as work:
             found = _newest(work, alarm)
             for (other,) in work.rows("SELECT holder FROM lock WHERE alarm = ? AND field = ?", alarm, _editable(field)):
                 if other != holder:
-                    raise Locked(f"{other} is editing {field} of {alarm}", hint="other fields are free")
+                    raise Locked(f"{other} is editing {field} of {alarm}", hint="other fields can be edited")
                 work.do("DELETE FROM lock WHERE alarm = ? AND field = ?", alarm, field)
             work.do("INSERT INTO lock VALUES (?, ?, ?, ?)", alarm, field, holder, found.version)
             value: str | None = getattr(found, field)
             return value
 
     def finish(self, alarm: str, field: str, holder: str, value: str, *, at: datetime) -> None:
-        """End an edit: a new version has the value, and versions on which nobody works any more go."""
+        """End an edit: append a version with the value, and delete versions on which no lock was taken."""
         with self._change() as work:
             if not work.rows("SELECT 1 FROM lock WHERE alarm = ? AND field = ? AND holder = ?", alarm, field, holder):
-                raise Locked(f"{holder} does not edit {field} of {alarm}", hint="edit it first")
+                raise Locked(f"{holder} has not locked {field} of {alarm}", hint="call edit first")
             work.do("DELETE FROM lock WHERE alarm = ? AND field = ?", alarm, field)
             _append(work, alarm, at, {field: value})
 
     def clear(self, alarm: str, *, at: datetime, key: str | None = None) -> None:
-        """An alarm and its consequences are over; they stay visible as such until they are purged."""
+        """Mark an alarm and its consequences as cleared; they stay visible until they are purged."""
         with self._once(key) as work:
             if work is None:
                 return
@@ -143,7 +144,7 @@ class Container:
                 _append(work, name, at, {"status": CLEAR})
 
     def purge(self, *, now: datetime, lifetime: timedelta) -> list[str]:
-        """Archive alarms that have been clear for a lifetime and that nobody edits; say which."""
+        """Archive alarms that have been cleared for a lifetime and that no operator edits; return their names."""
         with self._change() as work:
             idle = "alarm NOT IN (SELECT alarm FROM lock)"
             over = work.rows(
@@ -157,39 +158,39 @@ class Container:
             return sorted(alarm for (alarm,) in over)
 
     def define_view(self, name: str, condition: str, columns: tuple[str, ...] = COLUMNS) -> None:
-        """What an expert sees: some columns of the alarms for which a condition holds, as a view of the database."""
+        """Define a database view: some columns of the alarms that satisfy a condition."""
         unknown = [column for column in columns if column not in COLUMNS]
         if not name.isidentifier() or unknown:
-            raise NameFault(f"{(unknown or [name])[0]!r} is no name for this", hint=f"columns are {_NAMES}")
+            raise NameFault(f"{(unknown or [name])[0]!r} is not a valid name here", hint=f"columns are {_NAMES}")
         with self._change() as work:
             work.do(f"DROP VIEW IF EXISTS view_{name}")
             work.do(f"CREATE VIEW view_{name} AS SELECT {', '.join(columns)} FROM ({_NEWEST}) AS n WHERE {condition}")
 
     def view(self, name: str) -> list[tuple[object, ...]]:
-        """What a view shows now."""
+        """Return the rows of a view."""
         with self._store.transaction() as work:
             return sorted(work.rows(f"SELECT * FROM view_{name}"), key=str)
 
     def alarms(self) -> Mapping[str, Alarm]:
-        """All alarms that are not archived, newest versions, by name."""
+        """Return the newest versions of all alarms that are not archived, by name."""
         with self._store.transaction() as work:
             return {row[0]: Alarm(*row) for row in work.rows(_NEWEST)}
 
     def versions(self, alarm: str) -> list[int]:
-        """The versions that are kept of an alarm."""
+        """Return the versions of an alarm that are kept."""
         with self._store.transaction() as work:
             return [
                 version for (version,) in work.rows("SELECT version FROM alarm WHERE alarm = ? ORDER BY version", alarm)
             ]
 
     def archived(self) -> list[str]:
-        """What was purged."""
+        """Return the names of archived alarms."""
         with self._store.transaction() as work:
             return sorted({alarm for (alarm,) in work.rows("SELECT alarm FROM archive")})
 
     @contextmanager
     def _change(self) -> Iterator[Work]:
-        """A transaction that waits for others that change something."""
+        """Run a transaction that waits for other changes."""
         with self._store.transaction() as work:
             work.do(
                 "UPDATE counter SET value = value + 1 WHERE name = 'change'"
@@ -198,7 +199,7 @@ class Container:
 
     @contextmanager
     def _once(self, key: str | None) -> Iterator[Work | None]:
-        """The same; None where the key says that it was done before."""
+        """Run a changing transaction; yield None if the key has been used before."""
         with self._change() as work:
             if key is not None and work.rows("SELECT 1 FROM done WHERE key = ?", key):
                 yield None
@@ -209,7 +210,7 @@ class Container:
 
 
 class Screen:
-    """What an expert looks at: rows of a view by alarm, and what changed since the last look."""
+    """An operator's screen: rows of a view by alarm, and the changes since the last look."""
 
     def __init__(self, container: Container, view: str) -> None:
         self._container = container
@@ -217,7 +218,7 @@ class Screen:
         self.rows: dict[object, tuple[object, ...]] = {}
 
     def look(self) -> tuple[list[object], list[object]]:
-        """Alarms that are new or changed, and alarms that are gone."""
+        """Return the alarms that are new or changed, and those that are gone."""
         now = {row[0]: row for row in self._container.view(self._view)}
         changed = sorted((alarm for alarm, row in now.items() if self.rows.get(alarm) != row), key=str)
         gone = sorted(self.rows.keys() - now.keys(), key=str)
@@ -233,7 +234,7 @@ def _newest(work: Work, alarm: str) -> Alarm:
 
 
 def _append(work: Work, alarm: str, at: datetime, fields: Mapping[str, str]) -> None:
-    """A new version with other fields; older ones go unless somebody edits a field of theirs."""
+    """Append a version with new values; delete older versions on which no lock was taken."""
     newest = _newest(work, alarm)
     values = (
         {name: getattr(newest, name) for name in COLUMNS}
@@ -242,7 +243,8 @@ def _append(work: Work, alarm: str, at: datetime, fields: Mapping[str, str]) -> 
     )
     _put(work, Alarm(**values))
     work.do(
-        "DELETE FROM alarm WHERE alarm = ? AND version <= ? AND version NOT IN (SELECT version FROM lock WHERE lock.alarm = ?)",
+        "DELETE FROM alarm WHERE alarm = ? AND version <= ?"
+        " AND version NOT IN (SELECT version FROM lock WHERE lock.alarm = ?)",
         alarm, newest.version, alarm,
     )  # fmt: skip
 
@@ -253,5 +255,5 @@ def _put(work: Work, alarm: Alarm) -> None:
 
 def _editable(field: str) -> str:
     if field not in EDITABLE:
-        raise NameFault(f"{field!r} cannot be edited", hint=f"fields that can be are {', '.join(EDITABLE)}")
+        raise NameFault(f"{field!r} cannot be edited", hint=f"editable fields: {', '.join(EDITABLE)}")
     return field

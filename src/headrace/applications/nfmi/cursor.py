@@ -1,4 +1,4 @@
-"""Runs a script over a message: a cursor that walks, looks, and marks fields."""
+"""Run a cursor script over a message: the cursor moves, matches, and marks fields."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from headrace.applications.nfmi.script import (
 )
 
 BLANKS = " \t"
-#: What lies between fields unless a script says otherwise.
+#: The characters between fields, unless a script names others.
 SEPARATORS = " \t:;."
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why a script does not take a message: the step that failed, where, and how many had succeeded before."""
+    """The reason why a script rejects a message: the step that failed, where, and how many steps had succeeded."""
 
     script: str
     step: str
@@ -44,7 +44,7 @@ Outcome: TypeAlias = Mapping[str, str] | Rejected
 
 
 def extract(message: str, scripts: Sequence[Script]) -> Outcome:
-    """The fields that the first script finds that takes the message; if none does, why the one failed that came furthest."""
+    """Return the fields by the first script that accepts the message, else why the script that got furthest failed."""
     furthest: Rejected | None = None
     for script in scripts:
         match run(script, message):
@@ -57,7 +57,7 @@ def extract(message: str, scripts: Sequence[Script]) -> Outcome:
 
 
 def run(script: Script, message: str) -> Outcome:
-    """Take the steps of a script, one after the other; fields count only if all succeed."""
+    """Run the steps of a script in order; return fields only if all steps succeed."""
     cursor = _Cursor(message)
     for done, (step, written) in enumerate(script.steps):
         if not cursor.take(step):
@@ -67,7 +67,7 @@ def run(script: Script, message: str) -> Outcome:
 
 
 class _Cursor:
-    """A place in a text; lines end with one newline, the last one too."""
+    """A position in a text; every line ends with one newline, the last one too."""
 
     def __init__(self, message: str) -> None:
         self.text = message.replace("\r\n", "\n").rstrip("\n") + "\n"
@@ -77,7 +77,7 @@ class _Cursor:
         self._separators = SEPARATORS
 
     def take(self, step: Step) -> bool:
-        """Take one step; False if the message is not what the script expects."""
+        """Run one step; return False if the message does not match."""
         match step:
             case Move(unit=unit, count=count):
                 for _ in range(abs(count)):
@@ -85,9 +85,9 @@ class _Cursor:
             case Jump(to=to):
                 self.at = 0 if to == "bm" else len(self.text)
             case Match(expression=expression):
-                return self._behind(expression.match(self.text, self.at))
+                return self._move_past(expression.match(self.text, self.at))
             case Find(expression=expression, scope=scope, count=count):
-                return self._behind(expression.search(self.text, self.at, self._end_of(scope, count)))
+                return self._move_past(expression.search(self.text, self.at, self._end_of(scope, count)))
             case Begin(field=field):
                 self._begun[field] = self.at
             case End(field=field):
@@ -99,10 +99,10 @@ class _Cursor:
                 self._separators = characters
         return True
 
-    def _behind(self, found: re.Match[str] | None) -> bool:
-        if found is None:
+    def _move_past(self, matched: re.Match[str] | None) -> bool:
+        if matched is None:
             return False
-        self.at = found.end()
+        self.at = matched.end()
         return True
 
     def _forward(self, unit: Unit) -> int:
@@ -116,7 +116,7 @@ class _Cursor:
                 start = at
                 while at < end and _in_word(self.text[at]):
                     at += 1
-                at += at == start and at < end  # not in a word: over whatever stands here
+                at += at == start and at < end  # not in a word: skip one character
                 between = BLANKS
             case "f":
                 while at < end and self.text[at] not in self._separators:
@@ -124,7 +124,7 @@ class _Cursor:
                 between = self._separators
         while at < end and self.text[at] in between:
             at += 1
-        return at  # never behind the end of the line, so that the next `l` goes one line on
+        return at  # never past the end of the line, so that the next `l` goes to the next line
 
     def _back(self, unit: Unit) -> int:
         at, begin = self.at, self.text.rfind("\n", 0, self.at) + 1
@@ -146,22 +146,22 @@ class _Cursor:
         return at
 
     def _end_of(self, scope: str, count: int) -> int:
-        """Where a scope ends: this line and `count` - 1 more, up to the `count`-th empty line, or the message."""
+        """Return the end of a scope: `count` lines, up to the `count`-th empty line, or the message."""
         at = self.at
         for _ in range(count):
             match scope:
                 case "line":
                     at = min(self._line_end(at) + 1, len(self.text))
                 case "section":
-                    found = self.text.find("\n\n", at)
-                    at = len(self.text) if found < 0 else found + 2
+                    empty_line = self.text.find("\n\n", at)
+                    at = len(self.text) if empty_line < 0 else empty_line + 2
                 case _:
                     return len(self.text)
         return at
 
     def _line_end(self, at: int) -> int:
-        found = self.text.find("\n", at)
-        return len(self.text) if found < 0 else found
+        newline = self.text.find("\n", at)
+        return len(self.text) if newline < 0 else newline
 
 
 def _in_word(character: str) -> bool:

@@ -1,7 +1,7 @@
-"""What rules call: the operations centre's desk, which keeps the alarm container.
+"""The functions that rules call: they keep the alarm container.
 
-The container is in the database that `HEADRACE_ALARMS` names, or in the file alarms.db. A rule may call more than once, always with the same key,
-so every change is made once.
+The container is in the database that `HEADRACE_ALARMS` names, or in the file alarms.db. A rule may call more than once,
+always with the same key, and the container makes each change once.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ PLACE = "HEADRACE_ALARMS"
 
 
 def container() -> Container:
-    """The container that this process works on."""
+    """Return the container of this process."""
     return _container(os.environ.get(PLACE) or os.path.abspath("alarms.db"))
 
 
 def opened(alarm: str, domain: str, source: str, kind: str, severity: str, at: datetime, *, key: str) -> None:
-    """A fault: an alarm with a ticket of its own."""
+    """Open an alarm for a fault, with a ticket of its own."""
     container().open(alarm, at=at, domain=domain, source=source, kind=kind, severity=severity, key=key)
 
 
 def attached(alarm: str, domain: str, source: str, kind: str, severity: str, at: datetime, *, key: str) -> None:
-    """A consequence of a fault."""
+    """Attach a consequence to the alarm of a fault."""
     container().open(
         f"{source} at {at:%Y-%m-%d %H:%M:%S}",
         at=at,
@@ -41,17 +41,17 @@ def attached(alarm: str, domain: str, source: str, kind: str, severity: str, at:
 
 
 def explained(alarm: str, consequences: int, at: datetime, *, key: str) -> None:
-    """How much a fault brought down."""
+    """Note how many consequences a fault has."""
     container().update(alarm, at=at, note=f"{consequences} consequences", key=key)
 
 
 def escalated(alarm: str, at: datetime, *, key: str) -> None:
-    """A fault that takes too long."""
+    """Escalate a fault that has lasted too long."""
     container().update(alarm, at=at, severity="CRITICAL", key=key)
 
 
 def closed(alarm: str, at: datetime, *, key: str) -> None:
-    """A fault that was repaired."""
+    """Close the alarm of a repaired fault."""
     container().clear(alarm, at=at, key=key)
 
 

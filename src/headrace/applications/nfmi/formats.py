@@ -1,4 +1,4 @@
-"""The formats of the network's messages, as `FROM FILES (format 'python:headrace.applications.nfmi.formats:switches', ...)` names them."""
+"""The formats of the network's messages, for `FROM FILES (format 'python:headrace.applications.nfmi.formats:...')`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.applications.nfmi.script import parse
 
 
 def reading(scripts: str) -> Callable[[str], Mapping[str, str]]:
-    """A function that gives the fields of a message by the first script that takes it; ValueError if none does."""
+    """Return a function that extracts fields with the first script that accepts a message; ValueError if none does."""
     parsed = parse(scripts)
 
     def read(message: str) -> Mapping[str, str]:

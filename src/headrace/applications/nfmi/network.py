@@ -1,6 +1,6 @@
-"""A generated network of optical rings, circuits and private networks above them: an hour of its messages, with faults.
+"""A generated network: optical rings, circuits and private networks above them; an hour of messages, with faults.
 
-A cut fibre makes every node of its ring complain every few seconds until it is repaired, and everything above the ring as well.
+A cut fiber makes every node of its ring, and everything above the ring, complain every few seconds until the repair.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ START = dt.datetime(2026, 1, 1, 9, tzinfo=dt.UTC).replace(tzinfo=None)
 MINUTES = 60
 RINGS = 4
 NODES, CIRCUITS, NETWORKS = 5, 6, 4  # of each ring
-#: What stands behind each message, by stream.
+#: The characters that end each message, by stream.
 TERMINATORS = {"transport": "\r\n\x1b\x05", "circuits": "\r\n\x1b\x05", "traps": "\n", "switches": "\r\n\x19"}
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A fibre of a ring, cut and repaired; seconds since the start."""
+    """A fiber of a ring, cut and repaired; seconds since the start."""
 
     ring: int
     begin: float
@@ -31,19 +31,22 @@ class Cut:
 
 @dataclass(slots=True)
 class Network:
-    """Messages by stream with the seconds at which they arrive, what is above which ring, and the faults."""
+    """Messages by stream with their arrival times in seconds, the topology above each ring, and the faults."""
 
     messages: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: {stream: [] for stream in TERMINATORS})
     topology: list[tuple[str, str, int]] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
-    lonely: list[str] = field(default_factory=list)  # circuits that fail though their ring is whole
+    isolated: list[str] = field(default_factory=list)  # circuits that fail although their ring works
     stuck: list[str] = field(default_factory=list)  # trunks that were not restored in time
-    repeated: list[str] = field(default_factory=list)  # modules that report again and again
-    broken: int = 0  # messages that nobody can read
+    repeated: list[str] = field(default_factory=list)  # modules that fail repeatedly
+    broken: int = 0  # messages that no script accepts
 
 
 def network(seed: int, *, repeat: float = 5.0) -> Network:
-    """An hour in which three rings are cut: one is repaired soon, one late, one not yet. Complaints are repeated after so many seconds."""
+    """Generate an hour in which three rings are cut: one is repaired soon, one late, one never.
+
+    Elements repeat their complaints every `repeat` seconds.
+    """
     chance = random.Random(seed)
     made = Network()
     for ring in range(1, RINGS + 1):
@@ -58,8 +61,8 @@ def network(seed: int, *, repeat: float = 5.0) -> Network:
     ]
     for cut in made.cuts:
         _storm(made, chance, cut, repeat)
-    made.lonely = [f"VC-{whole}-{chance.randint(1, CIRCUITS)}"]
-    _fail(made, chance, made.lonely[0], Cut(whole, *_times(chance, 3)), repeat, delay=0)
+    made.isolated = [f"VC-{whole}-{chance.randint(1, CIRCUITS)}"]
+    _fail(made, chance, made.isolated[0], Cut(whole, *_times(chance, 3)), repeat, delay=0)
     _statuses(made, chance)
     _switches(made, chance)
     for messages in made.messages.values():
@@ -68,12 +71,12 @@ def network(seed: int, *, repeat: float = 5.0) -> Network:
 
 
 def write(made: Network, folder: Path, *, parts: int = 2) -> None:
-    """Write the characters that each kind of element sends, cut into files anywhere between two messages, and the topology."""
+    """Write the characters that each kind of element sends, divided into files between messages, and the topology."""
     for stream, messages in made.messages.items():
         (folder / stream).mkdir(parents=True, exist_ok=True)
-        each = -(-len(messages) // parts)
+        size = -(-len(messages) // parts)
         for part in range(parts):
-            text = "".join(message + TERMINATORS[stream] for _, message in messages[part * each : (part + 1) * each])
+            text = "".join(message + TERMINATORS[stream] for _, message in messages[part * size : (part + 1) * size])
             (folder / stream / f"{part}.txt").write_bytes(text.encode())
     with (folder / "topology.csv").open("w", newline="") as file:
         out = csv.writer(file)
@@ -87,7 +90,7 @@ def _times(chance: random.Random, minutes: float) -> tuple[float, float]:
 
 
 def _storm(made: Network, chance: random.Random, cut: Cut, repeat: float) -> None:
-    """A cut fibre: the nodes next to it see it first, all else within half a minute."""
+    """Add the complaints about a cut fiber: one node is first, all other elements follow within half a minute."""
     order = [element for element, layer, ring in made.topology if ring == cut.ring]
     nodes = [element for element in order if element.startswith("SDH")]
     first = chance.choice(nodes)
@@ -99,7 +102,7 @@ def _storm(made: Network, chance: random.Random, cut: Cut, repeat: float) -> Non
 
 
 def _fail(made: Network, chance: random.Random, element: str, cut: Cut, repeat: float, *, delay: float) -> None:
-    """An element that complains until all is well again."""
+    """Add the complaints of an element until the fault is repaired."""
     stream = {"SDH": "transport", "VC-": "circuits", "VPN": "traps"}[element[:3]]
     for at in _every(cut.begin + delay, min(cut.end, MINUTES * 60), repeat):
         _send(made, chance, stream, at, _complaint(element, at))
@@ -116,7 +119,8 @@ def _complaint(element: str, at: float) -> str:
         case "VC-":
             return f"VC={element} DOWN AT {_clock(at)}\r\nCAUSE: SIGNAL LOST"
         case _:
-            return f"{_clock(at).replace(' ', 'T')}Z router-{element[4]} linkDown vpn={element} metric=1 dest=10.{element[4]}.{element[6]}.0/24"
+            link = f"router-{element[4]} linkDown vpn={element} metric=1 dest=10.{element[4]}.{element[6]}.0/24"
+            return f"{_clock(at).replace(' ', 'T')}Z {link}"
 
 
 def _relief(element: str, at: float) -> str:
@@ -130,7 +134,7 @@ def _relief(element: str, at: float) -> str:
 
 
 def _statuses(made: Network, chance: random.Random) -> None:
-    """Every five minutes each node says that it is there; now and then a line is cut short or disturbed."""
+    """Add a status message of each node every five minutes; a few are truncated or garbled."""
     for element, layer, _ in made.topology:
         if layer == "SDH":
             for at in _every(chance.uniform(0, 300), MINUTES * 60, 300):
@@ -148,7 +152,7 @@ def _statuses(made: Network, chance: random.Random) -> None:
 
 
 def _switches(made: Network, chance: random.Random) -> None:
-    """Modules that fail, one of them again and again; trunks that are taken out and put back, one of them not in time."""
+    """Add modules that fail, one of them repeatedly, and trunks that are taken out, one of them for too long."""
     for number in range(8):
         at = chance.uniform(60, 3000)
         _send(made, chance, "switches", at, _report(f"{number},0,ACT", at))

@@ -1,4 +1,4 @@
-"""Cursor scripts: how to find the fields of a text message, as steps of a cursor that walks through it.
+"""Cursor scripts: steps of a cursor that moves through a text message and marks its fields.
 
     script trunk
       separators(" ")
@@ -6,10 +6,15 @@
       l  begin_field(reason) l bc end_field(reason)
       define_field(domain = "PSTN")
 
-A step is `c`, `w`, `f` or `l` (a character, word, field or line on; `f(3)` is three of them; with `b` before it back), `bm` or `em` (to the
-beginning or end of the message), `pattern(P)` (P must stand here), `find(P [, line|section|message [(n)]])` (P must follow), `begin_field(x)`
-and `end_field(x)` around a field, `define_field(x = value)` for one that is not in the text, and `separators("...")`, the characters
-between fields. P is one regular expression or several, separated by `|`. `[x]` is short for `begin_field(x) f end_field(x)`.
+Steps:
+
+* `c`, `w`, `f`, `l` move by a character, word, field or line; `f(3)` by three; `bc`, `bw`, `bf`, `bl` move back
+* `bm`, `em` move to the beginning or end of the message
+* `pattern(P)` requires P at the cursor; `find(P [, line|section|message [(n)]])` requires P after it, within a scope
+* `begin_field(x)` and `end_field(x)` enclose a field; `define_field(x = value)` defines one that is not in the text
+* `separators("...")` sets the characters between fields
+
+P is one regular expression or several, separated by `|`. `[x]` is short for `begin_field(x) f end_field(x)`.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Go on by so many units; back if it is a negative number."""
+    """Move by this many units; backwards if negative."""
 
     unit: Unit
     count: int
@@ -43,14 +48,14 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The expression must stand at the cursor, which goes behind it."""
+    """Require the expression at the cursor, and move past it."""
 
     expression: re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """The expression must stand behind the cursor within a scope; the cursor goes behind it."""
+    """Search for the expression within a scope, and move past it."""
 
     expression: re.Pattern[str]
     scope: Scope
@@ -59,14 +64,14 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A field begins here."""
+    """The begin of a field."""
 
     field: str
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A field ends here; blanks and separators around it are not part of it."""
+    """The end of a field, without blanks and separators around it."""
 
     field: str
 
@@ -81,7 +86,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Separators:
-    """Which characters lie between fields from now on."""
+    """The characters between fields, from this step on."""
 
     characters: str
 
@@ -91,19 +96,19 @@ Step: TypeAlias = Move | Jump | Match | Find | Begin | End | Constant | Separato
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Steps, each with its text; all must succeed for a message to be taken."""
+    """Steps, each with its text; a message is accepted if all succeed."""
 
     name: str
     steps: tuple[tuple[Step, str], ...]
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What a message gives, in the order of the script."""
+        """Return the names of the fields, in the order of the script."""
         return tuple(step.field for step, _ in self.steps if isinstance(step, End | Constant))
 
 
 def parse(text: str) -> tuple[Script, ...]:
-    """The scripts of a text; SyntaxFault or NameFault shows where it is wrong."""
+    """Parse the scripts of a text; SyntaxFault or NameFault points at a mistake."""
     return tuple(_Parser(text).scripts())
 
 
@@ -115,7 +120,8 @@ class _Token:
 
 
 _TOKEN = re.compile(
-    r'(?P<skip>\s+|--[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<number>\d+)|(?P<name>[A-Za-z_][\w.-]*)|(?P<mark>[][(),=|])'
+    r'(?P<skip>\s+|--[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<number>\d+)|'
+    r"(?P<name>[A-Za-z_][\w.-]*)|(?P<mark>[][(),=|])"
 )
 _MOVES: dict[str, tuple[Unit, int]] = {
     f"{way}{unit}": (unit, sign) for way, sign in (("", 1), ("b", -1)) for unit in get_args(Unit)

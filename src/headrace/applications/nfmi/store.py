@@ -1,4 +1,4 @@
-"""A database that keeps alarms: SQLite in a file, or PostgreSQL. One statement text serves both."""
+"""A database for alarms: SQLite in a file, or PostgreSQL. Both use the same statements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace import extras
 
 
 class Store:
-    """Connections to one database; each transaction is one at a time, over all processes."""
+    """Connections to one database; transactions of all processes run one at a time."""
 
     def __init__(self, place: str | Path) -> None:
         self._place = str(place)
@@ -20,7 +20,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[Work]:
-        """All of what is done inside, or nothing."""
+        """Commit all changes made inside, or none."""
         with closing(self._connect()) as connection:
             work = Work(connection, "%s" if self._is_postgres else "?")
             if not self._is_postgres:
@@ -33,9 +33,9 @@ class Store:
             connection.commit()
 
     def prepare(self, statements: Sequence[str]) -> None:
-        """Make tables that are not there yet."""
+        """Create tables that do not exist yet."""
         with self.transaction() as work:
-            if self._is_postgres:  # two that come first at the same time would both make them
+            if self._is_postgres:  # two first users at the same time would both create them
                 work.do("SELECT pg_advisory_xact_lock(716)")
             for statement in statements:
                 work.do(statement)
@@ -55,13 +55,13 @@ class Work:
         self._mark = mark
 
     def do(self, statement: str, *values: object) -> None:
-        """Run a statement that gives nothing back."""
+        """Run a statement without a result."""
         self._run(statement, values)
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a query."""
-        found: list[tuple[Any, ...]] = self._run(statement, values).fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = self._run(statement, values).fetchall()
+        return rows
 
     def _run(self, statement: str, values: tuple[object, ...]) -> Any:
         return self._connection.execute(statement.replace("?", self._mark), values)

@@ -1,4 +1,4 @@
-"""Products in cases: pairs of readings in the order in which things happen."""
+"""Products in cases: pairs of readings in order of time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.applications.rfid.warehouse import Warehouse, warehouse, write
 
 @dataclass(frozen=True)
 class Rfid(Application):
-    """Where each product is, which seal closes which case, and what is missing at the gate."""
+    """The case of each product, the seal of each case, and the products missing at the gate."""
 
     cases: int = 40
 
@@ -26,17 +26,17 @@ class Rfid(Application):
         write(self._warehouse(seed), folder / "data")
 
     def checks(self, seed: int, folder: Path, results: Results) -> Sequence[Check]:
-        """Each product in its case, each seal on its case, each loss."""
-        made = self._warehouse(seed)
+        """Check that each product is in its case, each seal on its case, and each loss is reported."""
+        planted = self._warehouse(seed)
 
-        def pairs(query: str, one: str, other: str) -> list[tuple[object, object]]:
-            return sorted((row[one], row[other]) for row in results[query])
+        def pairs(query: str, first: str, second: str) -> list[tuple[object, object]]:
+            return sorted((row[first], row[second]) for row in results[query])
 
         return (
-            Check("products missing, by case", sorted(made.missing), pairs("missing", "box", "tag")),
-            Check("products in their case", sorted(made.packed), pairs("packed", "box", "tag")),
-            Check("seals on their case", sorted(made.closed), pairs("closed", "box", "seal")),
-            Check("items counted at the gate, by case", sorted(made.shipped), pairs("shipped", "box", "items")),
+            Check("products missing, by case", sorted(planted.missing), pairs("missing", "box", "tag")),
+            Check("products in their case", sorted(planted.packed), pairs("packed", "box", "tag")),
+            Check("seals on their case", sorted(planted.closed), pairs("closed", "box", "seal")),
+            Check("items counted at the gate, by case", sorted(planted.shipped), pairs("shipped", "box", "items")),
         )
 
     def _warehouse(self, seed: int) -> Warehouse:

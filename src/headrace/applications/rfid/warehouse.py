@@ -1,4 +1,4 @@
-"""Generated readings of a warehouse: packing lines, seals, gates, and products that get lost in between."""
+"""Generated readings of a warehouse: packing lines, seals, gates, and products that get lost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from typing import Any, TypeAlias
 START = dt.datetime(2026, 1, 1, 6, tzinfo=dt.UTC).replace(tzinfo=None)
 #: Columns behind the time, by stream.
 COLUMNS = {
-    "cases": ("line", "box"), "products": ("line", "tag"), "seals": ("line", "seal"), "gate_items": ("gate", "tag"), "gate_cases": ("gate", "box"),
-}  # fmt: skip
-#: How late a reading may come, in seconds.
+    "cases": ("line", "box"),
+    "products": ("line", "tag"),
+    "seals": ("line", "seal"),
+    "gate_items": ("gate", "tag"),
+    "gate_cases": ("gate", "box"),
+}
+#: The largest delay of a reading, in seconds.
 DELAYS = {"products": 2.5, "gate_items": 1.5}
 
 Reading: TypeAlias = tuple[float, int, str]  # seconds since the start, line or gate, what was read
@@ -22,7 +26,7 @@ Reading: TypeAlias = tuple[float, int, str]  # seconds since the start, line or 
 
 @dataclass(slots=True)
 class Warehouse:
-    """Readings by stream, and what is true: pairs of case and product, of case and seal, items by case, and what is missing."""
+    """Readings by stream, and the truth: pairs of case and product, case and seal, items by case, missing products."""
 
     readings: dict[str, list[Reading]] = field(default_factory=lambda: {stream: [] for stream in COLUMNS})
     packed: list[tuple[str, str]] = field(default_factory=list)
@@ -32,7 +36,7 @@ class Warehouse:
 
 
 def warehouse(seed: int, *, lines: int = 3, cases: int = 40) -> Warehouse:
-    """A shift of so many lines and so many cases each; of about every tenth case a product is lost."""
+    """Generate a shift of some lines with some cases each; about every tenth case loses a product."""
     chance = random.Random(seed)
     made = Warehouse()
     for line in range(1, lines + 1):
@@ -44,13 +48,13 @@ def warehouse(seed: int, *, lines: int = 3, cases: int = 40) -> Warehouse:
             count = chance.randint(2, 6)
             tags = [f"{box}/{i}" for i in range(count)]
             for i, tag in enumerate(tags):
-                # the last may be read at the very instant of the next case: it is still this one's, since only what comes before counts
+                # the last one may be read at the instant of the next case; it belongs to this case, which came before
                 last = i == count - 1 and number < cases - 1 and chance.random() < 0.2
                 put = at + length if last else at + length * (i + chance.uniform(0.1, 0.9)) / count
                 made.readings["products"].append((put, line, tag))
             made.packed += [(box, tag) for tag in tags]
             sealed = at + length + chance.uniform(2, 60)
-            made.readings["seals"].append((sealed, line, ""))  # named below, when it is known in which order they come
+            made.readings["seals"].append((sealed, line, ""))  # _seal gives names, in order of time
             lost = chance.choice(tags) if chance.random() < 0.1 else None
             kept = [tag for tag in tags if tag != lost]
             made.missing += [(box, lost)] if lost is not None else []
@@ -61,7 +65,7 @@ def warehouse(seed: int, *, lines: int = 3, cases: int = 40) -> Warehouse:
                 made.shipped.append((box, len(kept)))
             at += length
     _seal(made, lines)
-    for stream, delay in DELAYS.items():  # arrival is not quite in order
+    for stream, delay in DELAYS.items():  # arrival is not in order of time
         made.readings[stream] = [
             reading
             for _, reading in sorted(
@@ -87,7 +91,7 @@ def write(made: Warehouse, folder: Path) -> None:
 
 
 def _seal(made: Warehouse, lines: int) -> None:
-    """Seals are taken from a roll; each closes the first open case of its line."""
+    """Number the seals in order of time; each closes the first open case of its line."""
     made.readings["seals"] = [
         (at, line, f"S-{number:04d}") for number, (at, line, _) in enumerate(sorted(made.readings["seals"]))
     ]

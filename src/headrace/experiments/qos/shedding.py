@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -180,6 +181,10 @@ def late_share(seen: Seen, group: int, queries: int) -> float:
     return float((late > GROUPS[group][0]).mean()) if len(late) else 0.0
 
 
+def _late_percent(seen: Seen, *, group: int, queries: int) -> float:
+    return 100 * late_share(seen, group, queries)
+
+
 def lost(shed: Seen, whole: Seen, query: int) -> float:
     """The share of a query's results that shedding lost, by its twin that shed nothing."""
     wanted = len(whole.of(query)[0])
@@ -242,7 +247,7 @@ def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> I
         "edf, 0.6 s: largest latency with shedding", kept.mean, claim(kept.high <= 0.6), "never above 0.6 s", None, "s"
     )
     for group, (promise, _) in enumerate(GROUPS):
-        late = _each(edf_shed, lambda seen, group=group: 100 * late_share(seen, group, queries))  # type: ignore[misc]
+        late = _each(edf_shed, partial(_late_percent, group=group, queries=queries))
         yield Finding(f"edf, {promise:g} s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
     yield _less(
         "edf, 0.6 s: largest latency, with shedding to without",
