@@ -32,6 +32,12 @@ def test_files_exist(page: Path) -> None:
     assert [name for name in ours if not any((root / name).exists() for root in roots)] == []
 
 
+def test_every_folder_is_in_the_table_of_the_architecture() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(FOLDERS - {"__main__"}) == sorted(listed)
+
+
 def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
