@@ -42,7 +42,8 @@ def test_strategies_agree_with_the_oracle(data, text, histories, size, strategy)
     assert isinstance(statement, Select)
     plan = bind(statement.select, statement.text, CATALOG)
     graph = lower(best(plan), "q", {})
-    engine = Engine(graph, strategy)
+    engine = Engine(graph)
+    engine.dispatch.use_strategy(strategy)
     arcs = [
         (vertex.id, port)
         for vertex in graph
@@ -77,7 +78,7 @@ def test_strategies_agree_with_the_oracle(data, text, histories, size, strategy)
     ]
     expected, came = as_multiset(answer(plan, histories)), as_multiset(found)
     assert came == expected, f"missing {dict(expected - came)}, too many {dict(came - expected)}"
-    assert all(engine.bounds[end] == END for end in engine.ends)
+    assert all(engine.bounds.reached[end] == END for end in engine.ends)
 
 
 def narrowed(element: Element, scan: Scan) -> Element:

@@ -1,6 +1,6 @@
 """The arcs of a running graph: buffers with a cursor for each reader, and the registers of operators that merge by timestamp.
 
-Nothing executes here. The network knows who has unread input, who may take it, and what is taken.
+Nothing executes here. The network knows which vertices have unread input, which may take it, and hands it out.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from headrace.engine.bounds.mode import BoundsMode
+from headrace.engine.bounds.registers import Registers, fresh_registers, head_of
 from headrace.engine.bounds.shortcuts import EtsArc, ets_arcs, only_merging_readers
 from headrace.engine.buffer import Buffer, Waiting
-from headrace.engine.registers import Registers, fresh_registers, head_of
 from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.graph.place import origin_of
 from headrace.model.page import Element, Page, Punctuation
@@ -19,13 +20,20 @@ from headrace.model.time import BEGIN
 
 
 class Network:
-    """Buffers and registers. `absorb` folds a punctuation at the head of a merging operator's input into the register at once.
+    """Buffers and registers.
 
-    What is appended arrived when that did which was taken last (`arrival`), or when whoever lets elements enter says.
+    `screen` returns the rest of a page on an arc with guards, `shed` the rest of elements on an arc with a shedder.
+    `arrival` is the arrival time of appended elements: that of the element taken last, or the one set by the caller.
     """
 
-    def __init__(self, *, absorb: bool, keep_late: bool, relaxed: bool = True, folds: bool = False) -> None:
-        self._absorb, self._keep_late, self._relaxed, self._folds = absorb, keep_late, relaxed, folds
+    def __init__(
+        self,
+        mode: BoundsMode,
+        *,
+        screen: Callable[[Arc, Page], Page],
+        shed: Callable[[Arc, Sequence[Element]], Sequence[Element]],
+    ) -> None:
+        self._mode, self._screen, self._shed = mode, screen, shed
         self.arrival = BEGIN
         self.graph = Graph()
         self.vertices: Mapping[VertexId, Vertex] = {}
@@ -34,64 +42,67 @@ class Network:
         self.ready: dict[Arc, None] = {}  # arcs with unread elements
         self.registers: dict[VertexId, Registers] = {}
         self.arcs: dict[VertexId, tuple[EtsArc, ...]] = {}
-        self.needs_no_echo: set[VertexId] = set()  # whose readers take a tuple for a promise of its timestamp
+        self.needs_no_echo: set[VertexId] = set()  # whose readers take a tuple for a bound of its timestamp
         self.readers: dict[VertexId, tuple[Arc, ...]] = {}  # the arcs on which a vertex's buffer is read
-        self.screen: Callable[[Arc, Page], Page] = lambda arc, page: page  # what is left of a page that is read there
-        self.shedding: set[Arc] = set()  # arcs on which tuples are dropped before they are stored; for `use`
-        self.shed: Callable[[Arc, Sequence[Element]], Sequence[Element]] = lambda arc, elements: (
-            elements
-        )  # what is left of elements there
-        self._own: dict[Arc, Buffer] = {}  # of such an arc: what is left, since its neighbours read everything
         self._buffers: dict[VertexId, Buffer] = {}
+        self._own: dict[Arc, Buffer] = {}  # of arcs with a shedder, as the other readers of the vertex read everything
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
         self._inputs: dict[VertexId, tuple[Arc, ...]] = {}
 
-    def use(self, graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]) -> None:
-        """Change the topology: arcs that stay keep what is unread and how far they had come; a new reader begins at the tail."""
-        before, unread, known = self.vertices, {arc: self.waiting(arc) for arc in self.ready}, self.registers
-        self.graph, self.vertices = graph, graph.by_id()
-        self.depth = {vertex.id: depth for depth, vertex in enumerate(graph)}
-        self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
-        self._inputs = {vertex.id: tuple((vertex.id, port) for port in range(len(vertex.inputs))) for vertex in graph}
-        self.readers = readers = {
-            name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()
+    def use(
+        self,
+        graph: Graph,
+        merging: Collection[VertexId],
+        ends: Collection[VertexId],
+        shedding: Collection[Arc] = frozenset(),
+    ) -> None:
+        """Change the topology. Arcs that stay keep their unread elements and registers; a new reader begins at the tail.
+
+        Tuples on the arcs of `shedding` are dropped before they are stored.
+        """
+        unread = {arc: self.waiting(arc) for arc in self.ready}
+        ports = {
+            vertex.id: _same_ports(self.vertices[vertex.id], vertex) for vertex in graph if vertex.id in self.vertices
         }
-        self._own = {
-            arc: Buffer(1, folds=self._folds) for arcs in readers.values() for arc in arcs if arc in self.shedding
-        }
-        shared = (
-            {name: [arc for arc in arcs if arc not in self._own] for name, arcs in readers.items()}
-            if self._own
-            else readers
-        )
-        self._buffers = {name: Buffer(len(arcs), folds=self._folds) for name, arcs in shared.items()}
-        self._cursors = {
-            arc: (self._buffers[name], number) for name, arcs in shared.items() for number, arc in enumerate(arcs)
-        }
-        self._cursors |= {arc: (buffer, 0) for arc, buffer in self._own.items()}
-        self.ready, self.registers = {}, {}
-        for vertex in graph:
-            if vertex.id in merging:
-                self.registers[vertex.id] = fresh_registers(len(vertex.inputs), relaxed=self._relaxed)
-            if vertex.id not in before:
-                continue
-            kept = _same_ports(before[vertex.id], vertex)
-            for new, old in kept.items():
-                self.give((vertex.id, new), *unread.get((vertex.id, old), ((), 0)))
-            if vertex.id in merging and vertex.id in known:
-                found, was = self.registers[vertex.id], known[vertex.id]
-                found.values = [
-                    was.values[kept[port]] if port in kept else value for port, value in enumerate(found.values)
-                ]
-                found.passed, found.newest, found.late, found.side, found.raised = (
-                    was.passed,
-                    was.newest,
-                    was.late,
-                    was.side,
-                    True,
-                )
+        self._connect(graph, ends, shedding)
+        self._hand_over(unread, ports)
+        self._use_registers(merging, ports)
         self.arcs = ets_arcs(graph, merging, ends)
         self.needs_no_echo = only_merging_readers(graph, merging)
+
+    def _connect(self, graph: Graph, ends: Collection[VertexId], shedding: Collection[Arc]) -> None:
+        """Make empty buffers for a graph, and a cursor for each reader."""
+        self.graph, self.vertices, self.ready = graph, graph.by_id(), {}
+        self.depth = {vertex.id: depth for depth, vertex in enumerate(graph)}
+        self.ports = {vertex.id: range(len(vertex.inputs)) for vertex in graph}
+        self._inputs = {name: tuple((name, port) for port in ports) for name, ports in self.ports.items()}
+        self.readers = {
+            name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()
+        }
+        folds = self._mode.folds
+        self._own = {arc: Buffer(1, folds=folds) for arcs in self.readers.values() for arc in arcs if arc in shedding}
+        self._buffers, self._cursors = {}, {arc: (buffer, 0) for arc, buffer in self._own.items()}
+        for name, arcs in self.readers.items():
+            shared = [arc for arc in arcs if arc not in self._own]
+            buffer = self._buffers[name] = Buffer(len(shared), folds=folds)
+            self._cursors |= {arc: (buffer, cursor) for cursor, arc in enumerate(shared)}
+
+    def _hand_over(
+        self, unread: Mapping[Arc, tuple[Sequence[Waiting], int]], ports: Mapping[VertexId, Mapping[int, int]]
+    ) -> None:
+        """Give readers of both graphs what they have not read; `ports` says for each new port which old one it was."""
+        for name, same in ports.items():
+            for new, old in same.items():
+                self.give((name, new), *unread.get((name, old), ((), 0)))
+
+    def _use_registers(self, merging: Collection[VertexId], ports: Mapping[VertexId, Mapping[int, int]]) -> None:
+        """Make registers for the merging vertices, which continue from those of the same vertex before."""
+        before, self.registers = self.registers, {}
+        for name in self.vertices:
+            if name in merging:
+                registers = self.registers[name] = fresh_registers(len(self.ports[name]), relaxed=self._mode.relaxed)
+                if name in before:
+                    registers.continue_from(before[name], ports[name])
 
     def append(self, name: VertexId, elements: Sequence[Element]) -> int:
         """Put what a vertex produced into its buffer; returns the number of tuples."""
@@ -99,168 +110,159 @@ class Network:
         count = buffer.append(elements, self.arrival)
         for arc in self.readers[name]:
             if self._own and arc in self._own:
-                left = self.shed(arc, elements)
-                if not left:
+                rest = self._shed(arc, elements)
+                if not rest:
                     continue
-                self._own[arc].append(left, self.arrival)
+                self._own[arc].append(rest, self.arrival)
             self.ready[arc] = None
         return count
 
     def give(self, arc: Arc, elements: Sequence[Waiting], taken: int = 0) -> None:
-        """Let one reader have elements that it must read first, without the tuples already `taken` of the first."""
+        """Give one reader elements that it must read first, without the tuples already `taken` of the first."""
         if elements:
             buffer, cursor = self._cursors[arc]
             buffer.carry(cursor, elements, taken)
             self.ready[arc] = None
 
     def swap(self, arc: Arc, elements: Sequence[Waiting]) -> None:
-        """Let one reader have these elements, of which there is at least one, instead of all that is unread."""
+        """Give one reader these elements, of which there is at least one, instead of all that is unread."""
         buffer, cursor = self._cursors[arc]
         buffer.swap(cursor, elements)
 
     def elements(self, arc: Arc) -> list[Element]:
-        """What is unread on an arc."""
+        """Return what is unread on an arc."""
         buffer, cursor = self._cursors[arc]
         return buffer.elements(cursor)
 
     def rest(self, arc: Arc) -> list[Waiting]:
-        """What is unread on an arc, and since when."""
+        """Return what is unread on an arc, with arrival times."""
         buffer, cursor = self._cursors[arc]
         return buffer.rest(cursor)
 
     def waiting(self, arc: Arc) -> tuple[list[Waiting], int]:
-        """As `rest`, but the first element whole, and how many of its tuples were taken."""
+        """Return the same as `rest`, but the first element whole, and how many of its tuples were taken."""
         buffer, cursor = self._cursors[arc]
         return buffer.whole(cursor), buffer.taken(cursor)
 
     def oldest(self, arc: Arc) -> int:
-        """Since when the head of an arc that is ready has been waiting."""
+        """Return when the head of an arc that is ready arrived."""
         buffer, cursor = self._cursors[arc]
         head = buffer.next(cursor)
         assert head is not None
         return head[1]
 
     def tuples(self, arc: Arc) -> int:
-        """How many tuples wait on an arc."""
+        """Return how many tuples wait on an arc."""
         buffer, cursor = self._cursors[arc]
         return buffer.queued(cursor)
 
     def unread(self, name: VertexId) -> int:
-        """How many elements wait at a vertex's inputs."""
+        """Return how many elements wait at a vertex's inputs."""
         return sum(buffer.unread(cursor) for buffer, cursor in (self._cursors[name, port] for port in self.ports[name]))
 
     def queued(self, name: VertexId) -> int:
-        """How many tuples wait at a vertex's inputs."""
+        """Return how many tuples wait at a vertex's inputs."""
         return sum(buffer.queued(cursor) for buffer, cursor in (self._cursors[name, port] for port in self.ports[name]))
 
     def stored(self, name: VertexId) -> int:
-        """How many elements a vertex's buffer keeps for its slowest reader."""
+        """Return how many elements a vertex's buffer keeps for its slowest reader."""
         return max(
             len(self._buffers[name]), *(len(self._own[arc]) for arc in self.readers[name] if arc in self._own), 0
         )
 
     def first_stamp(self, arc: Arc) -> int:
-        """The timestamp of the head of an arc that is ready."""
+        """Return the timestamp of the head of an arc that is ready."""
         buffer, cursor = self._cursors[arc]
         head = buffer.head(cursor)
         assert head is not None
         element, first = head
-        return int(element.rows[TS][first]) if isinstance(element, Page) else element.bound
+        if isinstance(element, Punctuation):
+            return element.bound
+        return int(element.rows[TS][first]) if len(element) else BEGIN
 
     def more(self, name: VertexId) -> bool:
-        """Whether a vertex may take input: any, or for a merging one a head at the least register."""
-        found = self.registers.get(name)
-        if found is None:
+        """Return whether a vertex may take input: any, or for a merging one a head at the least register."""
+        registers = self.registers.get(name)
+        if registers is None:
             return not self.ready.keys().isdisjoint(self._inputs[name])
         self.refresh(name)
-        return found.port() is not None
+        return registers.port() is not None
 
     def blocked(self, name: VertexId) -> bool:
-        """Whether a merging vertex holds tuples that it may not take."""
+        """Return whether a merging vertex holds tuples that it may not take."""
         if name not in self.registers or self.more(name):
             return False
-        found = self.registers[name]
-        behind = (self._cursors[name, port] for port, marked in enumerate(found.marks) if marked)
-        return found.holds or any(buffer.queued(cursor) for buffer, cursor in behind)
+        registers = self.registers[name]
+        behind = (self._cursors[name, port] for port, marked in enumerate(registers.marks) if marked)
+        return registers.holds or any(buffer.queued(cursor) for buffer, cursor in behind)
 
     def blocking(self, name: VertexId) -> int:
-        """The port to go back along when a vertex has no more: the lowest that is empty and holds up the others."""
-        found = self.registers.get(name)
-        port = None if found is None else found.blocking()
+        """Return the port to go back along when a vertex has no more: the lowest that is empty and holds up the others."""
+        registers = self.registers.get(name)
+        port = None if registers is None else registers.blocking()
         return 0 if port is None else port
 
     def take(self, name: VertexId, limit: int | None) -> tuple[int, Element]:
-        """Remove what a vertex may take next, of a page at most `limit` tuples.
+        """Remove what a vertex may take next, of a page at most `limit` tuples; returns the port, too.
 
-        If the rest has to wait, inputs keep pace by timestamp: a join that had read far ahead on one would then find all of its pairs at once.
+        With a limit, inputs advance together by timestamp: a join that had read far ahead on one input would have to
+        emit all of its pairs at once when it reads the other.
         """
-        found = self.registers.get(name)
-        if found is None:
+        registers = self.registers.get(name)
+        if registers is None:
             ready = [port for port in self.ports[name] if (name, port) in self.ready]
             port = (
                 ready[0]
                 if limit is None or len(ready) == 1
-                else min(ready, key=lambda port: self._next_time((name, port)))
+                else min(ready, key=lambda port: self.first_stamp((name, port)))
             )
-        else:
-            chosen = found.port()
-            assert chosen is not None
-            port = chosen
-            if found.heads[port] is not None:
-                allowed = found.allowed(port)
-                limit = allowed if limit is None else min(limit, allowed)
-        element = self._remove((name, port), limit)
-        if found is not None:
-            arrived = self.arrival
-            self.refresh(name)
-            self.arrival = arrived
-        return port, element
-
-    def _next_time(self, arc: Arc) -> int:
-        """The timestamp of what is next on an arc that is ready."""
-        buffer, cursor = self._cursors[arc]
-        head = buffer.head(cursor)
-        assert head is not None
-        element, taken = head
-        if isinstance(element, Punctuation):
-            return element.bound
-        return int(element.rows[TS][taken]) if len(element) else BEGIN
+            return port, self._remove((name, port), limit)
+        chosen = registers.port()
+        assert chosen is not None
+        if registers.heads[chosen] is not None:
+            allowed = registers.allowed(chosen)
+            limit = allowed if limit is None else min(limit, allowed)
+        element = self._remove((name, chosen), limit)
+        arrived = self.arrival
+        self.refresh(name)
+        self.arrival = arrived
+        return chosen, element
 
     def refresh(self, name: VertexId) -> None:
-        """Let the registers of a merging vertex see the heads of its inputs; tuples below their register are late and go aside."""
-        found = self.registers[name]
+        """Update the registers of a merging vertex from the heads of its inputs; tuples below their register are late."""
+        registers = self.registers[name]
         for port in self.ports[name]:
             arc = (name, port)
             buffer, cursor = self._cursors[arc]
-            found.marks[port] = False
+            registers.marks[port] = False
             while (head := buffer.head(cursor)) is not None:
                 element, first = head
                 if isinstance(element, Punctuation):
-                    if self._absorb:
+                    if self._mode.absorb:
                         mark = self._remove(arc, None)  # perhaps with those behind it
                         assert isinstance(mark, Punctuation)
-                        found.write(port, mark.bound)
+                        registers.write(port, mark.bound)
                         continue
-                    found.heads[port], found.marks[port] = None, True
-                    found.see(port, element.bound)
+                    registers.heads[port], registers.marks[port] = None, True
+                    registers.see(port, element.bound)
                     break
-                last = found.heads[port]
+                last = registers.heads[port]
                 if last is None or last.page is not element:
                     last = head_of(element, first)
                 elif last.first != first:
                     last = last.at(first)
-                late = last.stamps[last.first : last.ordered] < found.values[port]
+                late = last.stamps[last.first : last.ordered] < registers.values[port]
                 if late[0]:
-                    self._set_aside(found, arc, self._remove(arc, int(late.sum())))
+                    self._set_aside(registers, arc, self._remove(arc, int(late.sum())))
                     continue
-                found.heads[port] = last
-                found.see(port, last.stamp)
+                registers.heads[port] = last
+                registers.see(port, last.stamp)
                 break
             else:
-                found.heads[port] = None
+                registers.heads[port] = None
 
     def is_empty(self, path: Sequence[Arc]) -> bool:
-        """Whether nothing is on its way along these arcs."""
+        """Return whether nothing is on its way along these arcs."""
         return not any(arc in self.ready for arc in path)
 
     def _remove(self, arc: Arc, limit: int | None) -> Element:
@@ -271,27 +273,27 @@ class Network:
             del self.ready[arc]
         return element
 
-    def _set_aside(self, found: Registers, arc: Arc, late: Element) -> None:
+    def _set_aside(self, registers: Registers, arc: Arc, late: Element) -> None:
         assert isinstance(late, Page)
-        late = self.screen(arc, late)
-        found.late += len(late)
-        if self._keep_late and len(late):
-            found.side.append(late)
+        late = self._screen(arc, late)
+        registers.late += len(late)
+        if self._mode.keep_late and len(late):
+            registers.late_pages.append(late)
 
 
 def _same_ports(before: Vertex, after: Vertex) -> dict[int, int]:
-    """Which new port was which old port: the n-th that reads the same vertex, where it is or from afar."""
+    """Return which new port was which old port: the n-th that reads the same vertex, where it is or from afar."""
     free = dict(enumerate(before.inputs))
-    found: dict[int, int] = {}
-    for same in (operator.eq, _is_sent):
+    same: dict[int, int] = {}
+    for is_same in (operator.eq, _is_sent):
         for port, origin in enumerate(after.inputs):
-            match = next((old for old, name in free.items() if port not in found and same(name, origin)), None)
-            if match is not None:
-                found[port] = match
-                del free[match]
-    return found
+            old = next((old for old, name in free.items() if port not in same and is_same(name, origin)), None)
+            if old is not None:
+                same[port] = old
+                del free[old]
+    return same
 
 
-def _is_sent(one: VertexId, other: VertexId) -> bool:
-    """Whether one vertex is the other as it is received from the ingest, or both are: it may change its place."""
-    return origin_of(one) == origin_of(other)
+def _is_sent(before: VertexId, after: VertexId) -> bool:
+    """Return whether two names stand for one vertex, run here or received from the ingest: it may change its place."""
+    return origin_of(before) == origin_of(after)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from headrace.engine.bounds.ets import ClockEts
+from headrace.engine.bounds.mode import BoundsMode
 from headrace.engine.engine import Engine
 from headrace.experiments.arrivals import keep
 from headrace.graph.graph import Graph, Vertex
@@ -31,7 +32,8 @@ def simulate(
     ets = ClockEts(clock, {BUSY: None, SILENT: None}) if bounds in ("punctuation", "registers") else None
     union = Union(2) if bounds == "latent" else OrderedUnion(2)
     absorb = bounds in ("absorbed", "registers", "latent")
-    engine = Engine(_graph(union), strategy, ets=ets, registers=bounds == "registers", absorb=absorb)
+    engine = Engine(_graph(union), ets=ets, mode=BoundsMode(registers=bounds == "registers", absorb=absorb))
+    engine.dispatch.use_strategy(strategy)
     return Simulation(engine, clock, Costs(cost, ets=2, test=test)).run(arrivals, round(seconds * SECOND))
 
 

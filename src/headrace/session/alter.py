@@ -16,7 +16,7 @@ from headrace.commands.settings import (
     ShedShare,
     Strategy,
 )
-from headrace.engine.dispatch.rules import strategy_named
+from headrace.engine.dispatch.strategies import strategy_named
 from headrace.engine.scheduling.schedulers import scheduler_named
 from headrace.errors import NameFault, QueryError
 from headrace.language.names import did_you_mean

@@ -66,7 +66,8 @@ class Trial:
         Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may be there that was not before.
         """
         for position in range(len(self.script) + 1) if positions is None else positions:
-            engine = Engine(self.graph, answer=answer)
+            engine = Engine(self.graph)
+            engine.use_responses(answer)
             for name in self._speaking:
                 join = engine.operators[name]
                 assert isinstance(join, JoinOperator)

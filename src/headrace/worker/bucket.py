@@ -27,6 +27,7 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, invariants_in, placement_of, spread_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
 from headrace.engine.bounds.ets import BatchEts
+from headrace.engine.bounds.mode import MICRO_BATCHES
 from headrace.engine.dispatch.in_force import cut_in, strategies_in
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import Guard
@@ -60,7 +61,7 @@ class Bucket:
         self.number = number
         self.running = Running()
         self._ets = BatchEts()
-        self.engine = Engine(Graph(), ets=self._ets, registers=True, folds=True)
+        self.engine = Engine(Graph(), ets=self._ets, mode=MICRO_BATCHES)
         self.bounds: dict[str, int] = {}  # of streams
         self.time = BEGIN
         self.restored = False  # since the last micro-batch

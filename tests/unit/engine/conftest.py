@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from headrace.engine.bounds.ets import ClockEts
+from headrace.engine.bounds.mode import BoundsMode
 from headrace.engine.engine import Engine
 from headrace.graph.graph import Graph, Vertex
 from headrace.model.expressions.expression import TRUE, Call, Column, Expr
@@ -88,7 +89,11 @@ class Cycles:
         if skews is None:
             skews = {vertex.id: None for vertex in graph if not vertex.inputs}
         ets = None if mode == "none" else ClockEts(self.clock, skews)
-        return Engine(graph, strategy, ets=ets, registers=mode == "registers", absorb=mode != "literal", **more)
+        engine = Engine(
+            graph, ets=ets, mode=BoundsMode(registers=mode == "registers", absorb=mode != "literal", **more)
+        )
+        engine.dispatch.use_strategy(strategy)
+        return engine
 
     def simulate(
         self,

@@ -80,7 +80,7 @@ def test_breaks_are_set_and_healed_while_it_runs_and_lose_nothing(forgetful: boo
             session.push("s", [{"k": 1, "v": number}])
             deployment.step()
             cut.append(
-                sum(row.rule == "SOURCE-VIRTUAL" for row in deployment.kept[0].engine.dispatch.table.rows.values())
+                sum(row.selection == "SOURCE-VIRTUAL" for row in deployment.kept[0].engine.dispatch.table.rows.values())
             )
         assert cut[0] == cut[2] > cut[1] > cut[3] == 0
         session.drain(timeout=30)
@@ -91,5 +91,7 @@ def test_breaks_are_set_and_healed_while_it_runs_and_lose_nothing(forgetful: boo
 def rules(bucket: Bucket) -> dict[str, str]:
     """The rules of the operators."""
     return {
-        state: row.rule for state, row in bucket.engine.dispatch.table.rows.items() if row.pred and row.rule != "FORK"
+        state: row.selection
+        for state, row in bucket.engine.dispatch.table.rows.items()
+        if row.pred and row.selection != "FORK"
     }

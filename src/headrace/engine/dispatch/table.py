@@ -1,7 +1,8 @@
-"""The table that drives the cycle: for each state its predecessors, its successors and the rule that selects what comes next.
+"""The table that drives the cycle: for each state its predecessors, its successors and how the next move is selected.
 
-States are operators, sources, forks (`fork:<vertex>`, where several operators read one buffer) and virtual sources (`break:<reader>:<port>`,
-where an arc was cut). Another strategy is another rule column; another topology is another table.
+States are operators, sources, forks (`fork:<vertex>`, where several operators read one buffer) and virtual sources
+(`break:<reader>:<port>`, where an arc was cut). Another strategy changes the column of selections; another topology
+makes another table.
 """
 
 from __future__ import annotations
@@ -24,23 +25,24 @@ class Row:
     pred: tuple[State, ...]
     succ: tuple[State, ...]
     arcs: tuple[Arc, ...]
-    rule: str
+    selection: str  # a name in SELECTIONS
     batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows by state, and to which fragment each belongs: fragments meet only at virtual breaks."""
+    """The rows by state, and the fragment of each; fragments meet only where arcs are cut."""
 
     rows: Mapping[State, Row] = field(default_factory=dict)
     fragments: Mapping[State, int] = field(default_factory=dict)
     sources: tuple[State, ...] = ()  # virtual ones too, in topological order
 
     def text(self) -> str:
-        """The table as people read it."""
-        lines = [("state", "pred", "succ", "rule")]
+        """Return the table for people to read."""
+        lines = [("state", "pred", "succ", "selection")]
         lines += [
-            (row.state, ",".join(row.pred) or "-", ",".join(row.succ) or "-", row.rule) for row in self.rows.values()
+            (row.state, ",".join(row.pred) or "-", ",".join(row.succ) or "-", row.selection)
+            for row in self.rows.values()
         ]
         widths = [max(len(line[i]) for line in lines) for i in range(4)]
         return "\n".join(
@@ -49,12 +51,12 @@ class Table:
 
 
 def fork_state(vertex: VertexId) -> State:
-    """The name of the fork behind a vertex."""
+    """Return the name of the fork behind a vertex."""
     return f"fork:{vertex}"
 
 
 def break_state(arc: Arc) -> State:
-    """The name of the virtual source on an arc."""
+    """Return the name of the virtual source on an arc."""
     return f"break:{arc[0]}:{arc[1]}"
 
 
@@ -62,9 +64,9 @@ def build_table(
     graph: Graph,
     ends: Collection[VertexId],
     breaks: Collection[Arc],
-    rule: Callable[[VertexId, bool], tuple[str, int | None]],
+    selection: Callable[[VertexId, bool], tuple[str, int | None]],
 ) -> Table:
-    """Make the rows of a graph; `rule(vertex, before_sink)` names an operator's rule and batch."""
+    """Return the table of a graph; `selection(vertex, before_sink)` names an operator's selection and batch."""
     readers = graph.readers()
     open_arcs = {
         v.id: tuple(arc for arc in readers[v.id] if arc[0] not in ends and arc not in breaks)
@@ -86,7 +88,7 @@ def build_table(
         forked = len(arcs) > 1
         succ = (fork_state(name),) if forked else tuple(reader for reader, _ in arcs)
         pred = tuple(_pred(name, port, origin, breaks, open_arcs) for port, origin in enumerate(vertex.inputs))
-        chosen, batch = rule(name, not arcs) if vertex.inputs else ("SOURCE", None)
+        chosen, batch = selection(name, not arcs) if vertex.inputs else ("SOURCE", None)
         rows[name] = Row(name, name, pred, succ, arcs, chosen, batch)
         if not vertex.inputs:
             sources.append(name)
@@ -115,11 +117,11 @@ def _fragments(rows: Mapping[State, Row]) -> dict[State, int]:
         for other in (*row.pred, *row.succ):
             neighbours[row.state].add(other)
             neighbours[other].add(row.state)
-    found: dict[State, int] = {}
+    fragments: dict[State, int] = {}
     for number, start in enumerate(rows):
-        for state in _reach(start, neighbours, found):
-            found[state] = number
-    return found
+        for state in _reach(start, neighbours, fragments):
+            fragments[state] = number
+    return fragments
 
 
 def _reach(start: State, neighbours: Mapping[State, set[State]], known: Mapping[State, int]) -> Iterator[State]:

@@ -1,7 +1,8 @@
-"""Runs units of a graph as schedulers choose them: a master gives each scheduler its slice, each scheduler chooses among its own units.
+"""The master of the schedulers: it gives each scheduler its slice, and each scheduler chooses among its own units.
 
-The pass of a unit takes one page at the operator that can run nearest to the output, so that what was begun goes on first, and lets what comes of it
-run through the rest of the unit. Between passes another unit may have its turn. A gated pass takes at each operator what is there when it comes by.
+The pass of a unit takes one page at the operator that can run nearest to the output, so that work in progress goes on
+first, and lets the rest of the unit process what comes of it. Between passes another unit may have its turn. A gated
+pass takes at each operator what is there when it comes by.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from headrace.commands.command import Cost
-from headrace.engine.dispatch.cycle import Visit
+from headrace.engine.choosing import Step, Visit
+from headrace.engine.dispatch.cycle import Cycle
 from headrace.engine.network import Network
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
@@ -22,13 +24,13 @@ from headrace.engine.scheduling.units import Part, Unit, units_of
 from headrace.graph.graph import VertexId
 from headrace.model.time import BEGIN
 
-#: Nanoseconds of work that a scheduler has for each of its units, and each unit of its weight, before the next one has its slice.
+#: Nanoseconds of work in a scheduler's slice, for each of its units and each unit of its weight.
 QUANTUM = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A scheduler and the part of the graph that it runs; `name` finds its memory again, `weight` is what it counts beside others."""
+    """A scheduler, the part of the graph that it runs, and its weight beside others; its memory is kept by `name`."""
 
     name: str
     scheduler: Scheduler
@@ -37,29 +39,28 @@ class Share:
 
 
 class Turns(Struct, frozen=True):
-    """What is remembered between micro-batches: whose slice it is and how much of it is used, and each scheduler's turn."""
+    """The memory between micro-batches: which scheduler has its slice, how much of it is used, and each scheduler's turn."""
 
     current: str = ""
     used: float = 0.0
     turns: dict[str, Turn] = {}
 
 
-class Scheduled:
-    """One graph, run by schedulers. `runnable` says whether a vertex can execute, `cost` what a tuple costs there."""
+class Master:
+    """A chooser that lets schedulers choose; what no unit of theirs can run is left to the cycle."""
 
-    def __init__(
-        self, network: Network, runnable: Callable[[VertexId], bool], cost: Callable[[VertexId], Cost], turns: Turns
-    ) -> None:
-        self._network, self._runnable, self._cost = network, runnable, cost
+    def __init__(self, network: Network, cycle: Cycle, cost: Callable[[VertexId], Cost]) -> None:
+        self._network, self._cycle, self._cost = network, cycle, cost
         self._shares: tuple[Share, ...] = ()
         self._units: dict[str, tuple[Unit, ...]] = {}
         self._fairness = Fairness()
         self._pass: _Pass | None = None
-        self.turns = turns
+        self._is_charged = False  # the execution that was selected last counts for the current slice
+        self.turns = Turns()
         self.decisions = 0  # units chosen
 
     def use(self, shares: Sequence[Share], fairness: Fairness) -> None:
-        """Go on with these schedulers; those that stay keep their memory. The one that counts most has the first slice."""
+        """Use these schedulers; those that stay keep their memory. The one with the greatest weight has the first slice."""
         self._shares = tuple(sorted(shares, key=lambda share: -share.weight))
         self._units = {share.name: units_of(share.scheduler.kinds, share.part) for share in shares}
         self._fairness = fairness
@@ -69,51 +70,57 @@ class Scheduled:
 
     @property
     def units(self) -> Mapping[str, tuple[Unit, ...]]:
-        """What is scheduled, by scheduler."""
+        """The units of each scheduler."""
         return self._units
 
     def restart(self) -> None:
-        """Begin with a new choice: what is done now does not depend on where the last micro-batch stopped."""
+        """Begin with a new choice: it must not depend on where the last micro-batch stopped."""
         self._pass = None
 
     def select(self, now: int) -> Visit | None:
-        """The next execution; None if no unit can run."""
+        """Return the next execution; None if nothing can run."""
+        visit = self._select(now)
+        self._is_charged = visit is not None
+        return visit or self._cycle.select(now)
+
+    def executed(self, visit: Visit, step: Step) -> None:
+        """Charge an execution to the current slice."""
+        self._cycle.executed(visit, step)
+        if self._is_charged:
+            turns, nanoseconds = self.turns, step.tuples * self._cost(step.vertex).service_ns
+            turn = turns.turns.get(turns.current, Turn())
+            turn = msgspec.structs.replace(turn, since=turn.since + nanoseconds)
+            self.turns = Turns(turns.current, turns.used + nanoseconds, {**turns.turns, turns.current: turn})
+
+    def _select(self, now: int) -> Visit | None:
         while True:
             if self._pass is not None:
-                found = (
-                    None if self._pass.gated and self._rest() <= 0 else self._pass.next(self._network, self._runnable)
-                )
-                if found is not None:
-                    return Visit(found, self._fitting(found))
+                is_over = self._pass.gated and self._rest() <= 0
+                vertex = None if is_over else self._pass.next(self._network, self._cycle.runnable)
+                if vertex is not None:
+                    return Visit(vertex, self._fitting(vertex))
                 self._pass = None
             share, able = self._next_share()
             if share is None:
                 return None
             self._choose(share, able, now)
 
-    def executed(self, nanoseconds: float) -> None:
-        """Charge what was executed to whoever's slice it is."""
-        turns = self.turns
-        turn = turns.turns.get(turns.current, Turn())
-        turn = msgspec.structs.replace(turn, since=turn.since + nanoseconds)
-        self.turns = Turns(turns.current, turns.used + nanoseconds, {**turns.turns, turns.current: turn})
-
     def _rest(self) -> float:
-        """Nanoseconds that are left of the slice; endless for a scheduler that is alone."""
+        """Return the nanoseconds that remain of the slice; without end for the only scheduler."""
         current = next((share for share in self._shares if share.name == self.turns.current), None)
         if current is None or len(self._shares) == 1:
             return math.inf
         return QUANTUM * len(self._units[current.name]) * current.weight - self.turns.used
 
     def _fitting(self, vertex: VertexId) -> int | None:
-        """How much of a page fits the slice; what has been begun when the slice is over is carried on without a limit."""
+        """Return how many tuples fit the slice; a pass that outlasts it goes on without a limit."""
         rest = self._rest()
         return None if rest <= 0 or rest == math.inf else max(1, int(rest / max(self._cost(vertex).service_ns, 1e-3)))
 
     def _next_share(self) -> tuple[Share | None, set[VertexId]]:
-        """Whose slice it is: the current one's until it is used up, then the next that has anything to do."""
-        ready = {name for name, _ in self._network.ready}  # to ask whether one can run may fold promises that are ready
-        able = {name for name in (*ready, *self._network.registers) if self._runnable(name)}
+        """Return whose slice it is, the current one's until it is used up, and which vertices can run."""
+        ready = {name for name, _ in self._network.ready}  # `runnable` may absorb punctuation that is ready
+        able = {name for name in (*ready, *self._network.registers) if self._cycle.runnable(name)}
         busy = [share for share in self._shares if not able.isdisjoint(share.part.vertices)]
         if not busy:
             return None, able
@@ -121,9 +128,9 @@ class Scheduled:
         place = names.index(self.turns.current) if self.turns.current in names else -1
         if place >= 0 and self._shares[place] in busy and self._rest() > 0:
             return self._shares[place], able
-        found = min(busy, key=lambda share: (names.index(share.name) <= place, names.index(share.name)))
-        self.turns = msgspec.structs.replace(self.turns, current=found.name, used=0.0)
-        return found, able
+        following = min(busy, key=lambda share: (names.index(share.name) <= place, names.index(share.name)))
+        self.turns = msgspec.structs.replace(self.turns, current=following.name, used=0.0)
+        return following, able
 
     def _choose(self, share: Share, able: set[VertexId], now: int) -> None:
         candidates = self._candidates(self._units[share.name], able, now)
@@ -139,12 +146,12 @@ class Scheduled:
         for arc in self._network.ready:
             queued[arc[0]] = queued.get(arc[0], 0) + self._network.tuples(arc)
             oldest[arc[0]] = min(oldest.get(arc[0], now), self._network.oldest(arc))
-        found = []
+        candidates = []
         for number, unit in enumerate(units):
             if able.isdisjoint(unit.vertices):
                 continue
             first = min((oldest.get(name, now) for name in unit.vertices if name in able), default=now)
-            found.append(
+            candidates.append(
                 Candidate(
                     number,
                     unit.kind,
@@ -159,7 +166,7 @@ class Scheduled:
                     len(unit.vertices),
                 )
             )
-        return found
+        return candidates
 
 
 class _Pass:
@@ -171,7 +178,7 @@ class _Pass:
         self._left: int | None = 0  # elements that the vertex at this place may still take; None: all
 
     def next(self, network: Network, runnable: Callable[[VertexId], bool]) -> VertexId | None:
-        """Who executes now; None if the pass is over."""
+        """Return the vertex that executes now; None if the pass is over."""
         while True:
             if self._place >= 0 and (self._left is None or self._left > 0) and runnable(self._vertices[self._place]):
                 self._left = None if self._left is None else self._left - 1

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from headrace.engine.bounds.ets import ClockEts
+from headrace.engine.bounds.mode import BoundsMode
 from headrace.engine.engine import Engine
 from headrace.experiments.arrivals import keep, poisson
 from headrace.experiments.experiment import Finding, Outcome, Panel, Range, Scale, Series, Trial
@@ -89,7 +90,7 @@ def times(
     chance, clock = np.random.default_rng(seed), VirtualClock()
     arrivals = poisson("S1", RATE, seconds, chance) + _counted(poisson("S2", RATE, seconds, chance), slide)
     ets = ClockEts(clock, {"S1": None, "S2": None}) if on_demand else None
-    engine = Engine(graph(keep(0.5) if aggregate is None else aggregate), ets=ets, absorb=False)
+    engine = Engine(graph(keep(0.5) if aggregate is None else aggregate), ets=ets, mode=BoundsMode(absorb=False))
     return Simulation(engine, clock, Costs(20, ets=2, test=1)).run(arrivals, round(seconds * SECOND)).times()
 
 

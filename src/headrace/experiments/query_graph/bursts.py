@@ -142,7 +142,8 @@ def _path(strategy: str, n: int, share: float, chance: np.random.Generator) -> l
         Vertex("q1", keep(share), ("S",)),
         Vertex("q2", keep(1.0), ("q1",)),
     )
-    engine = Engine(Graph((scan, first, second, Vertex("out", Output("out"), ("q2",)))), strategy)
+    engine = Engine(Graph((scan, first, second, Vertex("out", Output("out"), ("q2",)))))
+    engine.dispatch.use_strategy(strategy)
     return Simulation(engine, VirtualClock(), Costs(1)).run(at_times("S", np.zeros(n), chance)).times()
 
 

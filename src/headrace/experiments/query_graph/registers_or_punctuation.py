@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from headrace.engine.bounds.ets import ClockEts
+from headrace.engine.bounds.mode import BoundsMode
 from headrace.engine.engine import Engine
 from headrace.experiments.arrivals import keep, poisson
 from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
@@ -106,7 +107,8 @@ def latency(bounds: Bounds, m: int, seconds: float, seed: int, *, price: float =
     """The mean latency in seconds."""
     chance, clock = np.random.default_rng(seed), VirtualClock()
     ets = None if bounds == "none" else ClockEts(clock, dict.fromkeys(RATES))
-    engine = Engine(graph(m), ets=ets, registers=bounds == "registers", absorb=bounds == "registers")
+    by_register = bounds == "registers"
+    engine = Engine(graph(m), ets=ets, mode=BoundsMode(registers=by_register, absorb=by_register))
     costs = Costs(COST, punctuation=round(COST * price), ets=2, test=1, free=UNIONS if who == "not unions" else ())
     return (
         Simulation(engine, clock, costs).run(_arrivals(m, seconds, chance), round(seconds * SECOND)).mean_latency()

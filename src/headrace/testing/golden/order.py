@@ -17,7 +17,8 @@ from headrace.commands.command import Cost, UseCosts
 from headrace.commands.running import Running
 from headrace.driver.deployed import Deployments
 from headrace.driver.progress import guide
-from headrace.engine.engine import Engine, Step
+from headrace.engine.choosing import Step
+from headrace.engine.engine import Engine
 from headrace.graph.graph import VertexId
 from headrace.hosts.local import LocalDeployment
 from headrace.model.time import MICROSECOND

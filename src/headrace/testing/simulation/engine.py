@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.engine.engine import Engine, Step
+from headrace.engine.choosing import Step
+from headrace.engine.engine import Engine
 from headrace.graph.graph import VertexId
 from headrace.model.page import Element, Punctuation
 from headrace.model.schema import TS

@@ -170,7 +170,7 @@ def test_v4b_a_join_promises_what_no_tuple_says(cycles: Any) -> None:
         cycles.clock.sleep_until(arrival.time)
         engine.push(arrival.source, arrival.element)
         engine.run()
-        promised.append(engine.bounds["J"])
+        promised.append(engine.bounds.reached["J"])
     assert promised == [1, 1, 12]  # the pair at 3 says enough
     # C never speaks, so what came after the first bound is still at the union's input
     pair, last = engine.network.elements(("U", 0))
@@ -219,7 +219,7 @@ def test_v10_a_register_is_not_written_past_tuples_on_the_way(cycles: Any) -> No
         engine.push(source, Punctuation(20))
     # stage: U1 hands on its 20 while x is in the break's buffer
     engine.registers("U1")
-    assert engine._promises.hand_on("U1", 20, with_tuples=False) is None
+    assert engine.bounds.hand_on("U1", 20, with_tuples=False) is None
     assert engine.registers("U2") == (BEGIN, BEGIN)
     engine.push("S3", cycles.page(("z", 18)))
     assert not engine.network.more("U2")
@@ -319,4 +319,4 @@ def test_blocked_tuples_and_registers_survive_a_restart(cycles: Any) -> None:
         each.push("B", Punctuation(6))
         each.run()
         assert [x for page in each.take_results()["out"] for x in page.rows["x"]] == ["a2"]
-        assert each.bounds["out"] == 6
+        assert each.bounds.reached["out"] == 6

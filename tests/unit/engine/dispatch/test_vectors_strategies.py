@@ -95,14 +95,14 @@ def test_1_5_a_virtual_break_runs_the_fragments_one_after_the_other(cycles: Any)
     assert Simulation(engine, cycles.clock, Costs(1)).run(burst(cycles, 3)).times() == [4, 5, 6]
     engine = cycles.engine(cycles.path(2))
     engine.dispatch.set_break("q2")
-    engine.dispatch.unset_break("q2")
+    engine.dispatch.use_breaks([])
     assert Simulation(engine, cycles.clock, Costs(1)).run(burst(cycles, 3)).times() == [2, 4, 6]
 
 
 def test_1_4_tables_of_a_path_of_a_broken_path_and_of_a_fork(cycles: Any) -> None:
     engine = cycles.engine(cycles.path(2))
     assert engine.dispatch.table.text().splitlines() == [
-        "state  pred  succ  rule",
+        "state  pred  succ  selection",
         "S      -     q1    SOURCE",
         "q1     S     q2    DFS-NOS",
         "q2     q1    -     DFS-SINK",

@@ -68,7 +68,7 @@ def test_a_guard_drops_tuples_and_counts_them_but_never_a_promise() -> None:
     engine.push("s", page((1, 0, 1), (2, 0, 2), (1, 0, 12)))
     engine.push("s", Punctuation(5))
     assert results(engine) == [(2, 0), (1, 0)]
-    assert engine.bounds["out"] == 5
+    assert engine.bounds.reached["out"] == 5
     assert [(guard.arc, guard.saved) for guard in engine.guards.in_force()] == [(("out", 0), 0), (("f", 0), 1)]
     assert (
         str(engine.guards.in_force()[1])
@@ -215,7 +215,7 @@ def test_a_join_forgets_and_a_lonely_tuple_that_nobody_needs_holds_up_nothing() 
     engine.push("s", Punctuation(20))
     engine.push("r", Punctuation(20))
     engine.run()
-    assert engine.bounds["out"] == 9  # only the needed one waits
+    assert engine.bounds.reached["out"] == 9  # only the needed one waits
 
 
 def test_groups_that_match_for_ever_are_found_while_they_run() -> None:
@@ -329,7 +329,7 @@ def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
     engine.run()
     came = [row for one in engine.take_results()["out"] for row in one.rows.rows()]
     assert came == [(2, 0, 2), (2, 1, 3), (1, 0, 1), (1, 1, 4)]
-    assert engine.bounds["out"] == 2
+    assert engine.bounds.reached["out"] == 2
     assert engine.guards.relayed == {"s": [Feedback(Intent.DESIRED, pattern((G, equal(2))))]}
     engine.feedback("out", assumed((G, equal(2))))  # no longer, and that is another thing to say
     assert engine.guards.relayed["s"][1:] == [assumed((G, equal(2)))]
@@ -385,13 +385,13 @@ def test_rule_4_a_demanded_result_is_partial_and_the_final_one_comes_later(windo
     engine = Engine(Graph((scan(), *counting(window), double, out("d"))))
     engine.push("s", page((1, 0, 1), (1, 0, 2), (2, 0, 3)))
     engine.run()
-    held, bound = held_by(engine.operators["a"]), engine.bounds["out"]
+    held, bound = held_by(engine.operators["a"]), engine.bounds.reached["out"]
     assert engine.feedback("out", Feedback(Intent.DEMANDED, pattern((Column("k", Type.BIGINT), equal(1)))))
     partial = [row for one in engine.take_partials()["out"] for row in one.visible().rows()]
     assert set(partial) == {(1, 2)}
     assert engine.take_partials() == {}
     assert engine.take_results() == {}
-    assert (held_by(engine.operators["a"]), engine.bounds["out"]) == (held, bound)
+    assert (held_by(engine.operators["a"]), engine.bounds.reached["out"]) == (held, bound)
     engine.push("s", page((1, 0, 4)))
     engine.push("s", Punctuation(END))
     assert set(results(engine)) == {(1, 3), (2, 1)}
@@ -514,4 +514,4 @@ def test_an_impatient_join_asks_for_the_partners_of_what_it_has() -> None:
     assert [row for one in engine.take_results()["out"] for row in one.visible().rows()] == [(2, 0, 2, 2), (2, 0, 2, 3)]
     assert engine.network.queued("j") == 1  # the others wait, before the promise that was behind them
     engine.run()
-    assert engine.bounds["out"] == -(2**62)
+    assert engine.bounds.reached["out"] == -(2**62)

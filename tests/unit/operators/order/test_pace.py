@@ -174,4 +174,4 @@ def test_an_engine_ends_the_guards_of_pace_with_time() -> None:
         engine.push(source, Punctuation(END))
     engine.run()
     assert engine.guards.in_force() == []
-    assert engine.bounds["out"] == END
+    assert engine.bounds.reached["out"] == END

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from headrace.engine.bounds.mode import BoundsMode
 from headrace.engine.engine import Engine
 from headrace.graph.graph import Graph, Vertex
 from headrace.model.expressions.expression import TRUE
@@ -69,7 +70,7 @@ def test_an_operator_may_take_punctuation_at_no_cost() -> None:
 
 
 def test_a_tuple_behind_punctuation_is_held_but_its_operator_is_not_idle() -> None:
-    simulation = Simulation(Engine(MERGED, absorb=False), VirtualClock(), Costs(0, punctuation=3))
+    simulation = Simulation(Engine(MERGED, mode=BoundsMode(absorb=False)), VirtualClock(), Costs(0, punctuation=3))
     trace = simulation.run([*heartbeats("B", 5, 5), arrival("A", 6)], until=20)
     assert trace.behind == {"U": 3}  # the bound 5 of B is taken first
     assert trace.waited == {"U": 20 - 9}

@@ -1,11 +1,12 @@
 """Time-stamp memory of an operator that takes its inputs merged by timestamp: one register for each input.
 
-A register holds the timestamp of the input's head and keeps it until there is a next one, so it says how far the input has come even while the
-input is empty. The operator may go on with a head at the least register.
+A register holds the timestamp of the input's head and keeps it until there is a next one, so it is a bound of the input
+even while the input is empty. The operator may go on with a head at the least register.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +27,7 @@ class Head:
     ordered: int
 
     def at(self, first: int) -> Head:
-        """The same page, read up to `first`."""
+        """Return the head of the same page, read up to `first`."""
         return Head(
             self.page, self.stamps, first, self.ordered if first < self.ordered else _ordered(self.stamps, first)
         )
@@ -37,7 +38,7 @@ class Head:
 
 
 def head_of(page: Page, first: int) -> Head:
-    """Look at a page that has become the head."""
+    """Return the head that a page is."""
     stamps = page.rows[TS].to_numpy()
     return Head(page, stamps, first, _ordered(stamps, first))
 
@@ -48,13 +49,13 @@ class Registers:
 
     values: list[int]
     heads: list[Head | None]
-    told: list[int]  # what the operator knows of them
+    given: list[int]  # the bounds that the operator was given of them
     marks: list[bool]  # a punctuation is at the head (only where heads are not absorbed)
     passed: int = BEGIN  # the least register at the last step
-    raised: bool = False  # by a promise since the last step, not by a tuple
+    raised: bool = False  # by a bound since the last step, not by a tuple
     newest: int = BEGIN  # timestamp of the last tuple that went out
     late: int = 0
-    side: list[Page] = field(default_factory=list)
+    late_pages: list[Page] = field(default_factory=list)  # only with BoundsMode.keep_late
     relaxed: bool = True  # else every input must have a head, as without registers
 
     @property
@@ -63,21 +64,29 @@ class Registers:
 
     @property
     def pending(self) -> bool:
-        """The least register rose by promises alone, and nobody was told."""
+        """Whether the least register rose by bounds alone, and the operator has not run since."""
         return self.raised and self.minimum > self.passed
 
     @property
     def holds(self) -> bool:
-        """Tuples wait at an input."""
+        """Whether tuples wait at an input."""
         return any(head is not None for head in self.heads)
 
+    def continue_from(self, before: Registers, ports: Mapping[int, int]) -> None:
+        """Take over what the registers of the same vertex held in another graph; `ports` says which port was which."""
+        for port, old in ports.items():
+            self.values[port] = before.values[old]
+        self.passed, self.newest = before.passed, before.newest
+        self.late, self.late_pages = before.late, before.late_pages
+        self.raised = True
+
     def see(self, port: int, stamp: int) -> None:
-        """The head of a port has this timestamp."""
+        """Raise the register of a port to the timestamp of its head."""
         if stamp > self.values[port]:
             self.values[port] = stamp
 
     def write(self, port: int, bound: int) -> bool:
-        """Take a promise for a port; False if it says nothing new."""
+        """Take a bound for a port; False if it is not new."""
         if bound <= self.values[port]:
             return False
         self.values[port] = bound
@@ -85,7 +94,7 @@ class Registers:
         return True
 
     def port(self) -> int | None:
-        """The port whose head may be taken: at the least register, tuples before punctuation, then the lowest port."""
+        """Return the port whose head may be taken: at the least register, tuples before punctuation, then the lowest port."""
         if not self.relaxed and None in self.heads:
             return None
         least = self.minimum
@@ -98,21 +107,20 @@ class Registers:
         return None
 
     def blocking(self) -> int | None:
-        """The lowest empty port whose register is the least; the lowest empty one if none is; None if all have heads."""
+        """Return the lowest empty port at the least register, else the lowest empty one; None if all have heads."""
         least = self.minimum
         empty = [port for port, head in enumerate(self.heads) if head is None and not self.marks[port]]
         return next((port for port in empty if self.values[port] == least), empty[0] if empty else None)
 
     def allowed(self, port: int) -> int:
-        """How many tuples of a port's head may be taken together, as if one by one."""
+        """Return how many tuples of a port's head may be taken together, as if one by one."""
         head = self.heads[port]
         assert head is not None
         upto: int | None = None
         for other, value in enumerate(self.values):
             if other != port:
-                limit = (
-                    value - 1 if other < port and self.heads[other] is not None else value
-                )  # a tie goes to the lower port
+                # a tie goes to the lower port
+                limit = value - 1 if other < port and self.heads[other] is not None else value
                 upto = limit if upto is None or limit < upto else upto
         if upto is None:
             return head.ordered - head.first
@@ -120,11 +128,11 @@ class Registers:
 
 
 def fresh_registers(ports: int, *, relaxed: bool = True) -> Registers:
-    """Nothing known: all inputs may still begin anywhere."""
+    """Return registers of inputs of which nothing is known yet."""
     return Registers([BEGIN] * ports, [None] * ports, [BEGIN] * ports, [False] * ports, relaxed=relaxed)
 
 
 def _ordered(stamps: npt.NDArray[np.int64], first: int) -> int:
-    """Up to where the timestamps from `first` on do not fall."""
+    """Return the position up to which the timestamps from `first` on do not fall."""
     falls = np.flatnonzero(np.diff(stamps[first:]) < 0)
     return len(stamps) if not len(falls) else first + int(falls[0]) + 1

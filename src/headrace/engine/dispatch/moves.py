@@ -1,21 +1,19 @@
-"""The rules by which the next operator is selected: fixed bodies, one of which stands in each row of the dispatch table.
+"""The functions that select the next move of the dispatch cycle; each row of the dispatch table names one of them.
 
-A rule answers with a `Move`. Forward and Encore execute the chosen node; only Backtrack looks at the predecessor's rule without executing it.
+Forward and Encore execute the chosen vertex; Backtrack goes to the predecessor's row without executing it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol, TypeAlias
 
 from headrace.engine.dispatch.table import Row
-from headrace.errors import NameFault
 
 
 class Move(Enum):
-    """Where control goes."""
+    """The ways in which control leaves a row."""
 
     FORWARD = auto()  # to the reader of what was produced
     SIGNAL = auto()  # to the operator whose register was written
@@ -27,26 +25,26 @@ class Move(Enum):
 
 
 class View(Protocol):
-    """What a rule may ask about a row."""
+    """The questions about a row that decide its move."""
 
     def yields(self, row: Row) -> bool:
-        """Something it produced is unread."""
+        """Return whether something that it produced is unread."""
         ...
 
     def signals(self, row: Row) -> bool:
-        """It wrote a register whose operator has not run since."""
+        """Return whether it wrote a register whose operator has not run since."""
         ...
 
     def more(self, row: Row) -> bool:
-        """It can execute."""
+        """Return whether it can execute."""
         ...
 
     def fresh(self, row: Row) -> bool:
-        """Its batch is not used up."""
+        """Return whether its batch is not used up."""
         ...
 
 
-Rule: TypeAlias = Callable[[Row, View], Move]
+Selection: TypeAlias = Callable[[Row, View], Move]
 
 
 def dfs_nos(row: Row, view: View) -> Move:
@@ -73,7 +71,7 @@ def rr_nos(row: Row, view: View) -> Move:
 
 
 def sink(row: Row, view: View) -> Move:
-    """Forward is ignored before a sink: somebody outside takes what is produced."""
+    """Encore, Backtrack: before a sink there is no Forward, as the outside takes what is produced."""
     return Move.ENCORE if view.more(row) else Move.BACKTRACK
 
 
@@ -121,8 +119,8 @@ def eqg_rr_nos(row: Row, view: View) -> Move:
     return Move.SIGNAL if view.signals(row) else Move.EXIT
 
 
-#: The macro library. A row names its rule.
-RULES: Mapping[str, Rule] = {
+#: By the name that a row has.
+SELECTIONS: Mapping[str, Selection] = {
     "DFS-NOS": dfs_nos,
     "DFS-SINK": sink,
     "BFS-NOS": batch_nos,
@@ -143,30 +141,3 @@ RULES: Mapping[str, Rule] = {
     "SOURCE-VIRTUAL": source,
     "FORK": fork,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """The family of a row's rule; `batch` is k of DFS-k, in tuples."""
-
-    family: str
-    batch: int | None = None
-
-
-#: By the name that a user writes; `dfs-<k>` stands for dfs-1, dfs-2 and so on.
-STRATEGIES: Mapping[str, Strategy] = {
-    "dfs": Strategy("DFS"),
-    "bfs": Strategy("BFS"),
-    "rr": Strategy("RR"),
-    "dfs-<k>": Strategy("DFSK"),
-}
-
-
-def strategy_named(name: str) -> Strategy:
-    """Look a strategy up; NameFault if there is none of that name."""
-    if name in STRATEGIES and "<" not in name:
-        return STRATEGIES[name]
-    head, _, number = name.partition("-")
-    if head == "dfs" and number.isdecimal() and int(number) > 0:
-        return Strategy("DFSK", int(number))
-    raise NameFault(f"no strategy {name!r}", hint=f"choose one of {', '.join(STRATEGIES)}, such as dfs-100")
