@@ -65,7 +65,7 @@ class TypeFault(QueryError):
 
 
 class UnboundedStateFault(QueryError):
-    """The query would have to remember everything for ever."""
+    """The query would have to remember everything forever."""
 
     code = "HR104"
 

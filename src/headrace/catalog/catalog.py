@@ -52,26 +52,24 @@ class Catalog:
         return self._relations.get(name.lower()) or self._side_stream(name) or _clock_stream(name)
 
     def find(self, name: str, *, span: Span | None = None) -> Relation:
-        """The stream, side stream, table or query of this name."""
-        found = self.get(name)
-        if found is None:
-            known = self.names()
-            otherwise = f"known are {', '.join(known)}" if known else "create it first with CREATE STREAM"
-            sides = (
-                [SHED.name, *(side(stream.name) for stream in self.streams() for side in (late_stream, bad_stream))]
-                if "." in name
-                else []
-            )
-            sides += [failed_stream(rule.name) for rule in self.rules()] if "." in name else []
-            sides += [
-                late_stream(query.name) for query in self.queries() if "." in name and references(query.text).is_paced
-            ]
-            raise NameFault(
-                f"no stream, table or query {name!r}",
-                span=span,
-                hint=did_you_mean(name, [*known, *sides], otherwise=otherwise),
-            )
-        return found
+        """Return the stream, side stream, table or query of this name; NameFault if there is none."""
+        relation = self.get(name)
+        if relation is None:
+            raise NameFault(f"stream, table or query {name!r} does not exist", span=span, hint=self._hint_for(name))
+        return relation
+
+    def _hint_for(self, name: str) -> str | None:
+        known = self.names()
+        if "." in name and (sides := self._side_names()):
+            return did_you_mean(name, [*known, *sides], otherwise=f"side streams are {', '.join(sides)}")
+        otherwise = f"there are {', '.join(known)}" if known else "create it first with CREATE STREAM"
+        return did_you_mean(name, known, otherwise=otherwise)
+
+    def _side_names(self) -> list[str]:
+        """Return the names of all side streams that can be read."""
+        of_streams = [side(stream.name) for stream in self.streams() for side in (late_stream, bad_stream)]
+        of_queries = [late_stream(query.name) for query in self.queries() if references(query.text).is_paced]
+        return [SHED.name, *of_streams, *of_queries, *(failed_stream(rule.name) for rule in self.rules())]
 
     def aggregate(self, name: str) -> Aggregate | None:
         """The user-defined aggregate of this name, if there is one."""
@@ -83,7 +81,9 @@ class Catalog:
         if found is None:
             known = [rule.name for rule in self.rules()]
             raise NameFault(
-                f"no rule {name!r}", span=span, hint=did_you_mean(name, known, otherwise="CREATE RULE makes one")
+                f"rule {name!r} does not exist",
+                span=span,
+                hint=did_you_mean(name, known, otherwise="create it first with CREATE RULE"),
             )
         return found
 
@@ -101,7 +101,7 @@ class Catalog:
             raise NameFault(
                 f"{definition.name!r} is already a {_kind(taken)}",
                 span=span,
-                hint="choose another name, DROP it first, or CREATE OR REPLACE",
+                hint="choose another name, DROP it first, or write CREATE OR REPLACE",
             )
         self.replace(definition, span=span)
 
@@ -128,7 +128,7 @@ class Catalog:
             readers = self.callers(key) if isinstance(definition, Aggregate) else self.readers(key)
             if readers:
                 raise NameFault(
-                    f"{before.name!r} is read by {', '.join(readers)}, so its columns must stay",
+                    f"the columns of {before.name!r} cannot change: it is read by {', '.join(readers)}",
                     span=span,
                     hint=self._first(readers[0]),
                 )

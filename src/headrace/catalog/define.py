@@ -31,7 +31,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
         field = next((field for field in schema if field.name.lower() == name.text.lower()), None)
         if field is None:
             raise NameFault(
-                f"no column {name.text!r} in {statement.name.text}",
+                f"column {name.text!r} does not exist in {statement.name.text}",
                 span=name.span,
                 hint=did_you_mean(name.text, schema.names),
             )
@@ -39,7 +39,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
             raise TypeFault(
                 f"column {field.name!r} is {field.type.value}, not TIMESTAMP",
                 span=name.span,
-                hint="declare it as TIMESTAMP",
+                hint="declare the column as TIMESTAMP",
             )
         column = field.name
     return Stream(

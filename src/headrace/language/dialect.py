@@ -13,14 +13,15 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headrace.errors import NotSupported, Span, SyntaxFault
+from headrace.errors import NotSupported, QueryError, Span, SyntaxFault
+from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES
 from headrace.language.read.impute import read_impute
 from headrace.language.read.modifiers import MODIFIERS, SUPPRESSORS, read_call
 from headrace.language.read.pace import HINT as PACE_HINT
 from headrace.language.read.pace import read_pace
 from headrace.language.read.windows import read_window
-from headrace.language.reader import no_type, span_of
+from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.syntax.clauses import FollowingClause, MannerClause, PaceClause
 
 #: What sqlglot must parse by itself because its arguments are not a plain list.
@@ -107,7 +108,7 @@ class Headrace(Dialect):
             if self._match_text_seq("WITH", "PACE", advance=False):
                 if not isinstance(found, exp.Union):
                     raise SyntaxFault(
-                        "PACE is of a UNION, and stands right after its last part",
+                        "WITH PACE must follow a UNION, right after its last part",
                         span=span_of(self._curr),
                         hint=f"FROM a UNION b {PACE_HINT}",
                     )
@@ -234,7 +235,9 @@ def tokenize(text: str) -> list[Token]:
         return Headrace().tokenize(text)
     except TokenError as error:
         raise SyntaxFault(
-            "a quote or comment is not closed", span=_open_quote(text), hint="'' writes a quote inside a text"
+            "a quote or comment is not closed",
+            span=_open_quote(text),
+            hint="close it; inside a text in quotes, '' stands for one quote",
         ) from error
 
 
@@ -242,7 +245,7 @@ def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     """Parse the tokens of one SELECT."""
     trees = _run(tokens_, lambda parser_: parser_.parse(list(tokens_), text))
     if not isinstance(trees[0], exp.Query):
-        raise SyntaxFault("expected a SELECT", span=span_of(tokens_[0]))
+        raise SyntaxFault("expected SELECT", span=span_of(tokens_[0]))
     return trees[0]
 
 
@@ -258,20 +261,30 @@ def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> lis
         return work(Headrace().parser(error_level=ErrorLevel.IMMEDIATE))
     except RecursionError as error:
         raise NotSupported(
-            "this is nested too deeply", span=span_of(tokens_[0]), hint="split it into several queries"
+            "the expression is nested too deeply", span=span_of(tokens_[0]), hint="split it into several queries"
         ) from error
-    except PlacedError as error:
-        raise SyntaxFault(_plain(str(error)), span=error.span) from error
-    except ParseError as error:
-        raise SyntaxFault(_plain(str(error)), span=span_of(tokens_[0])) from error
+    except (QueryError, ParseError) as error:
+        phrase = other_systems.find_phrase(tokens_)
+        if phrase is not None:
+            first, hint = phrase
+            raise NotSupported(f"{first.text.upper()} is not supported here", span=span_of(first), hint=hint) from error
+        if isinstance(error, QueryError):
+            raise
+        span = error.span if isinstance(error, PlacedError) else span_of(tokens_[0])
+        token = next((token for token in tokens_ if token.start == span.start), None)
+        raise SyntaxFault(_plain(str(error), token), span=span) from error
 
 
-def _plain(message: str) -> str:
-    """Sqlglot's complaint in the words of a reader who does not know its classes."""
+def _plain(message: str, token: Token | None) -> str:
+    """Rewrite an error of sqlglot for a reader who does not know its classes; `token` is where it stopped."""
+    shown = "the text ends" if token is None else f"found {token.text!r}"
     if message.startswith("Required "):
-        return "something is missing here"
+        return "an expression is missing here"
     if message.startswith("Invalid expression / Unexpected token"):
-        return "this was not expected here"
+        return "the text should end here" if token is None else f"unexpected {token.text!r}"
+    if message.startswith("Expecting "):
+        what = message.removeprefix("Expecting ")
+        return f"expected {SPELLED.get(what, what)}, but {shown}"
     return message[:1].lower() + message[1:]
 
 

@@ -1,9 +1,9 @@
-"""What types are called in text."""
+"""Names in text: those of types, and the known name that a misspelled one is most like."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headrace.model.types import Type
 
@@ -20,13 +20,24 @@ TYPE_NAMES: dict[str, Type] = {
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
-    """Of the known names the one most like `name`, whatever the case; None if none is like it."""
+    """Return the known name that is most like `name`, whatever the case; None if none differs in a few letters only."""
+    written = name.lower()
     by_lower = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
+    candidates = difflib.get_close_matches(written, by_lower, n=1, cutoff=0.75)
+    candidates += [candidate for candidate in by_lower if _differ_in_one_letter(written, candidate)]
+    return by_lower[candidates[0]] if candidates else None
 
 
-def did_you_mean(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
-    """A hint that names the nearest known name."""
-    found = near(name, known)
-    return otherwise if found is None else f"did you mean {found!r}?"
+def did_you_mean(
+    name: str, known: Iterable[str], *, elsewhere: Mapping[str, str] | None = None, otherwise: str | None = None
+) -> str | None:
+    """Return a hint: what `elsewhere` says about a word of another system, else the nearest known name, else `otherwise`."""
+    hint = (elsewhere or {}).get(name)
+    if hint is not None:
+        return hint
+    candidate = near(name, known)
+    return otherwise if candidate is None else f"did you mean {candidate!r}?"
+
+
+def _differ_in_one_letter(a: str, b: str) -> bool:
+    return len(a) == len(b) > 2 and sum(x != y for x, y in zip(a, b, strict=True)) == 1

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import HeadraceError, Span, SyntaxFault
+from headrace.language import other_systems
 from headrace.language.dialect import parse_expressions, parse_select, tokenize
 from headrace.language.names import did_you_mean
 from headrace.language.read.create import read_connector, read_create
@@ -113,7 +114,10 @@ def _read(reader: Reader, offset: int) -> Statement:
         case "EXPLAIN":
             return _explain(reader, offset)
         case other:
-            reader.fail("expected a statement", hint=did_you_mean(other, _STATEMENTS, otherwise=_HINT))
+            reader.fail(
+                "expected a statement",
+                hint=did_you_mean(other, _STATEMENTS, elsewhere=other_systems.STATEMENTS, otherwise=_HINT),
+            )
 
 
 def _create(reader: Reader, offset: int) -> Statement:
@@ -151,7 +155,9 @@ def _view(reader: Reader, offset: int, or_replace: bool) -> statements.CreateVie
     reader.expect("AS", hint="CREATE VIEW name AS SELECT ...")
     select, span, sinks = _query(reader)
     if sinks:
-        raise SyntaxFault("a view writes nothing, so it has no INTO", span=sinks[0].span, hint="use CREATE QUERY")
+        raise SyntaxFault(
+            "a view cannot have INTO", span=sinks[0].span, hint="write CREATE QUERY instead of CREATE VIEW"
+        )
     return statements.CreateView(reader.text, offset, name, select, span, or_replace, if_not_exists)
 
 
@@ -169,7 +175,9 @@ def _event(reader: Reader, offset: int, or_replace: bool) -> statements.CreateEv
         select, span, sinks = _query(reader)
         if sinks:
             raise SyntaxFault(
-                "an event writes nothing, so it has no INTO", span=sinks[0].span, hint="read it with CREATE QUERY"
+                "an event cannot have INTO",
+                span=sinks[0].span,
+                hint="CREATE QUERY q AS SELECT * FROM event INTO KIND (options) writes its occurrences",
             )
         body = statements.Select(reader.text, offset, select, span, ())
     else:
@@ -204,7 +212,7 @@ def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPr
     span = reader.here()
     value = reader.option()
     if value is None:
-        reader.fail("expected a value", hint="strategy = 'bfs'")
+        reader.fail("expected a value", hint="write for example strategy = 'bfs'")
     return statements.Alter(reader.text, offset, query, setting, Name(str(value), span))
 
 
@@ -218,7 +226,9 @@ def _tell(reader: Reader, offset: int) -> statements.Tell:
     condition = parse_expressions(tokens, reader.text)
     if len(condition) > 1:
         raise SyntaxFault(
-            "one condition is enough", span=Span(tokens[0].start, tokens[-1].end + 1), hint="join its parts with AND"
+            "expected one condition, but found several",
+            span=Span(tokens[0].start, tokens[-1].end + 1),
+            hint="join its parts with AND",
         )
     duration = reader.duration() if reader.accept("FOR") else None
     return statements.Tell(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import Span, SyntaxFault, TypeFault
+from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.syntax.names import Name
 from headrace.model.option import Option
 from headrace.model.time import UNITS, parse_duration
 from headrace.model.types import Type
 
-_SPELLED = {",": "a comma", "(": "an opening parenthesis", ")": "a closing parenthesis"}
+SPELLED = {",": "a comma", "(": "an opening parenthesis", ")": "a closing parenthesis"}
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1}
 
 
@@ -24,13 +26,12 @@ def span_of(token: Token) -> Span:
 
 
 def no_type(written: str, span: Span | None) -> TypeFault:
-    """The error about a type that does not exist."""
-    if written.upper().startswith(("DECIMAL", "NUMERIC")):
-        return TypeFault(f"no type {written!r}", span=span, hint="use DOUBLE")
+    """Return the error about a type that does not exist."""
+    name = re.split(r"[(<\s]", written.upper(), maxsplit=1)[0]
     known = ", ".join(type_.value for type_ in Type if type_ is not Type.NULL)
-    return TypeFault(
-        f"no type {written!r}", span=span, hint=did_you_mean(written, TYPE_NAMES, otherwise=f"types are {known}")
-    )
+    hint = did_you_mean(name, TYPE_NAMES, elsewhere=other_systems.TYPES, otherwise=f"types are {known}")
+    wrong = "is not supported" if name in other_systems.TYPES else "does not exist"
+    return TypeFault(f"type {written!r} {wrong}", span=span, hint=hint)
 
 
 class Reader:
@@ -72,7 +73,7 @@ class Reader:
 
     def expect(self, *words: str, hint: str | None = None) -> Token:
         if not self.accept(*words):
-            self.fail(f"expected {_SPELLED.get(words[0], ' '.join(words))}", hint=hint)
+            self.fail(f"expected {SPELLED.get(words[0], ' '.join(words))}", hint=hint)
         return self.tokens[self.position - 1]
 
     def here(self) -> Span:
@@ -121,15 +122,15 @@ class Reader:
         return int(token.text)
 
     def type(self) -> Type:
-        """A type name such as BIGINT or VARCHAR(20); the length says nothing to us."""
+        """A type name such as BIGINT or VARCHAR(20); the length has no effect."""
         name = self.name("a type")
-        found = TYPE_NAMES.get(" ".join(name.text.upper().split()))
-        if found is None:
+        type_ = TYPE_NAMES.get(" ".join(name.text.upper().split()))
+        if type_ is None:
             raise no_type(name.text, name.span)
-        if found is Type.STRING and self.accept("("):
+        if type_ is Type.STRING and self.accept("("):
             self.integer("a length")
             self.expect(")")
-        return found
+        return type_
 
     def duration(self) -> int:
         """`5 MINUTES`, `1 HOUR 30 MINUTES`, `'500 ms'` or SQL's `INTERVAL '5' MINUTE` as microseconds."""

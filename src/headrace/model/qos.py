@@ -99,7 +99,7 @@ def qos_of(options: Mapping[str, Option]) -> Qos:
     shed = options.get("shed")
     priority = options.get("priority")
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int) or priority < 0):
-        raise ValueError("a priority is a whole number, such as 2; larger counts more")
+        raise ValueError("expected a whole number such as 2; a larger one means a higher priority")
     return Qos(
         latency=_promise(options, "latency", _latency),
         memory=_promise(options, "memory", parse_size),
@@ -151,7 +151,7 @@ def _promise(options: Mapping[str, Option], name: str, parse: Callable[[str], fl
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ValueError(f"a value in quotes is needed, such as {_SAMPLES[name]}")
+        raise ValueError(f"expected a value in quotes, such as {_SAMPLES[name]}")
     return Promise(_curve(value, parse), Strictness(str(options.get(f"{name}.class", "BEST EFFORT"))))
 
 
@@ -175,13 +175,13 @@ def _curve(text: str, parse: Callable[[str], float]) -> Curve:
 def _latency(text: str) -> float:
     value = parse_duration(text)
     if value <= 0:
-        raise ValueError("a latency is more than nothing, such as '500 ms'")
+        raise ValueError("expected a latency above zero, such as '500 ms'")
     return float(value)
 
 
 def _share(value: Option) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError("an error is a share from 0 to 1, such as 0.15")
+        raise ValueError("expected a share from 0 to 1, such as 0.15")
     return float(value)
 
 
@@ -191,7 +191,7 @@ def _shedding(kind: str, options: Mapping[str, Option]) -> Shedding:
         if kind == known:
             break
     else:
-        raise ValueError(f"no way {kind} to shed; there are {', '.join(SHED_KINDS)}")
+        raise ValueError(f"{kind} is not a way to shed; choose one of {', '.join(SHED_KINDS)}")
     if known == "RANDOM" and attribute is not None:
         raise ValueError("RANDOM takes no attribute")
     if known != "RANDOM" and attribute is None:

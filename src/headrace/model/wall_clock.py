@@ -93,4 +93,4 @@ def _part(text: str, low: int, high: int, what: str) -> tuple[int, ...]:
         return tuple(range(low, high + 1, int(text[2:])))
     if text.isdigit() and low <= int(text) <= high:
         return (int(text),)
-    raise ValueError(f"{text!r} is no {what}: a number from {low} to {high}, * or */n")
+    raise ValueError(f"{text!r} is not valid as {what}: expected a number from {low} to {high}, * or */n")

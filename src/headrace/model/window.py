@@ -85,7 +85,7 @@ class AggregateCall(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """How long a join remembers a tuple: for `span` microseconds (None: for ever), or while it is among the newest `rows` (of its `by` group).
+    """How long a join remembers a tuple: for `span` microseconds (None: forever), or while it is among the newest `rows` (of its `by` group).
 
     With `span`, tuple t is in the window at time x if t.ts <= x <= t.ts + span. [NOW] is span 0. With `rows`, span is None.
     """

@@ -1,4 +1,4 @@
-"""Simpler expressions of the same type that mean the same for every tuple, NULL included."""
+"""Simpler expressions of the same type that mean the same forevery tuple, NULL included."""
 
 from __future__ import annotations
 

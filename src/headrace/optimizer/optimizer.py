@@ -33,7 +33,7 @@ class Step:
 #: In the order in which they are tried.
 RULES: tuple[Rule, ...] = (fold_constants, merge_filters, merge_projects, push_down_filters, push_down_projections)
 
-#: Every plan on the way is correct, so stopping early is harmless; rules that undo each other must not loop for ever.
+#: Every plan on the way is correct, so stopping early is harmless; rules that undo each other must not loop forever.
 MOST_ROUNDS = 10
 
 

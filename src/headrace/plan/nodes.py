@@ -110,7 +110,7 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
 class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
     """Each right tuple, in order, with one left tuple that precedes it, or with none; a result is stamped as its right tuple.
 
-    A left tuple a and a right tuple b match iff a.ts < b.ts (`inclusive`: a.ts <= b.ts), b.ts <= a.ts + span (None: for ever), they agree on all
+    A left tuple a and a right tuple b match iff a.ts < b.ts (`inclusive`: a.ts <= b.ts), b.ts <= a.ts + span (None: forever), they agree on all
     `keys` and satisfy `residual`, in which `__ts` is b's. 'recent' takes the newest a that matches, however often; 'chronicle' the earliest that
     matches and has not been taken before. Order is by timestamp, ties by arrival in a base stream, else by content.
     """

@@ -315,7 +315,7 @@ def test_a_restarted_deployment_goes_on_with_its_guards(tmp_path):
     ("text", "error", "complaint"),
     [
         ("ASSUME speed WHERE segment = 3 FOR 1 MINUTE", NameFault, "no running query 'speed'"),
-        ("ASSUME speeds WHERE segments = 3 FOR 1 MINUTE", NameFault, "no column 'segments'"),
+        ("ASSUME speeds WHERE segments = 3 FOR 1 MINUTE", NameFault, "column 'segments' does not exist"),
         ("ASSUME speeds WHERE segment = 3", NotSupported, "nothing in .* ends with time"),
         ("ASSUME speeds WHERE segment + n = 3 FOR 1 MINUTE", NotSupported, "feedback cannot say"),
         ("ASSUME speeds WHERE segment = 3 OR n = 2 FOR 1 MINUTE", NotSupported, "feedback cannot say"),

@@ -115,9 +115,9 @@ def test_sizes_and_rates() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"latency": 5}, "in quotes is needed"),
+        ({"latency": 5}, "expected a value in quotes"),
         ({"latency": "fast"}, "not a duration"),
-        ({"latency": "0 s"}, "more than nothing"),
+        ({"latency": "0 s"}, "above zero"),
         ({"latency": "0 s: 1 s, 2 s"}, "not a point"),
         ({"latency": "5 s: 1 s, 5 s: 2 s"}, "must grow"),
         ({"memory": "64"}, "not an amount of memory"),
@@ -127,7 +127,7 @@ def test_sizes_and_rates() -> None:
         ({"error": True}, "share from 0 to 1"),
         ({"priority": "high"}, "whole number"),
         ({"priority": -1}, "whole number"),
-        ({"shed": "OLDEST"}, "no way OLDEST"),
+        ({"shed": "OLDEST"}, "OLDEST is not a way to shed"),
         ({"shed": "SMALLEST"}, "needs an attribute"),
         ({"shed": "RANDOM", "shed.attribute": "v"}, "takes no attribute"),
         ({"shed": "CENTER", "shed.attribute": "v"}, "needs a center"),

@@ -83,5 +83,5 @@ def test_vector_2_4_an_alarm_fires_on_an_idle_stream_after_five_minutes_and_a_pa
 
 
 def test_modifiers_of_different_partitions_need_queries_of_their_own() -> None:
-    with pytest.raises(NotSupported, match="the same partition"):
+    with pytest.raises(NotSupported, match="the same PARTITION BY"):
         answers("SELECT DIFF(speed) OVER (PARTITION BY id), DIFF(speed) FROM cars")

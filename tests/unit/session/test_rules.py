@@ -352,11 +352,11 @@ def test_what_a_rule_needs_cannot_be_dropped(session: Session) -> None:
         ("DROP EVENT alarm", "alarm"),
         ("DROP SINK kept", "kept"),
     ):
-        with pytest.raises(NameFault, match=f"'{name}' is read by seen") as caught:
+        with pytest.raises(NameFault, match=f"'{name}' cannot be dropped: it is read by seen") as caught:
             session.execute(statement)
         assert caught.value.hint == "first DROP RULE seen"
     session.execute("CREATE RULE worry ON seen.failed DO INSERT INTO MEMORY")
-    with pytest.raises(NameFault, match="'seen' is read by worry"):
+    with pytest.raises(NameFault, match="'seen' cannot be dropped: it is read by worry"):
         session.execute("DROP RULE seen")
     session.execute("DROP RULE worry")
     with pytest.raises(NameFault, match="'seen' is already a rule"):

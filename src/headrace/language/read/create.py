@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.errors import NameFault, Span, SyntaxFault
+from headrace.language import other_systems
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import ConnectorClause, Name
@@ -24,12 +25,12 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
             if_not_exists = reader.accept("IF", "NOT", "EXISTS")
             name = reader.name(f"the {kind.lower()}'s name")
             if name.text in HIDDEN or name.text.startswith("__"):
-                raise NameFault("names that begin with two underscores are ours", span=name.span)
+                raise NameFault(f"{name.text!r}: names that begin with '__' are reserved", span=name.span)
             break
     else:
         reader.fail(
             "expected STREAM, TABLE, QUERY, VIEW, EVENT, RULE, SINK or AGGREGATE",
-            hint=did_you_mean(reader.word(), _KINDS),
+            hint=did_you_mean(reader.word(), _KINDS, elsewhere=other_systems.CREATED),
         )
     match kind:
         case "STREAM":
@@ -58,7 +59,7 @@ def read_connector(reader: Reader) -> ConnectorClause:
             if value is None:
                 reader.fail(
                     f"expected a value for {key.text!r}",
-                    hint="values are texts in single quotes, numbers, TRUE or FALSE",
+                    hint="a value is a text in single quotes, a number, TRUE or FALSE",
                 )
             if key.text.lower() in options:
                 raise SyntaxFault(f"option {key.text!r} is given twice", span=key.span)
@@ -79,11 +80,11 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
         if reader.accept("SKEW"):
             skew = reader.duration()
     elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.accept("TIMESTAMP", "LATENT"):
-        reader.expect("FROM", hint=_STREAM)
+        reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
         return CreateStream(
             reader.text, offset, name, columns, "LATENT", None, 0, read_connector(reader), or_replace, if_not_exists
         )
-    reader.expect("FROM", hint=_STREAM)
+    reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
     connector = read_connector(reader)
     if time_column is None:
         return CreateStream(
@@ -121,8 +122,11 @@ def read_columns(reader: Reader) -> Schema:
     reader.expect("(")
     while True:
         name = reader.name("a column's name")
+        if name.text.upper() == "WATERMARK" and reader.word() == "FOR":
+            hint = other_systems.STREAM_CLAUSES["WATERMARK"]
+            raise SyntaxFault("a watermark is not declared among the columns", span=name.span, hint=hint)
         if name.text.startswith("__"):
-            raise NameFault("names that begin with two underscores are ours", span=name.span)
+            raise NameFault(f"{name.text!r}: names that begin with '__' are reserved", span=name.span)
         if any(field.name.lower() == name.text.lower() for field in fields):
             raise NameFault(f"column {name.text!r} is declared twice", span=name.span)
         fields.append(Field(name.text, reader.type()))

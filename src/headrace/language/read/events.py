@@ -7,6 +7,7 @@ from collections.abc import Sequence as Sequence_
 from sqlglot.tokenizer_core import TokenType
 
 from headrace.errors import NameFault, Span, SyntaxFault
+from headrace.language import other_systems
 from headrace.language.dialect import parse_expressions
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
@@ -70,13 +71,19 @@ def read_detection(reader: Reader, offset: int) -> Detection:
         where_span = Span(tokens[0].start, tokens[-1].end + 1)
         conditions = parse_expressions(tokens, reader.text)
         if len(conditions) > 1:
-            raise SyntaxFault("one condition is enough", span=where_span, hint="join its parts with AND")
+            raise SyntaxFault(
+                "expected one condition, but found several", span=where_span, hint="join its parts with AND"
+            )
         where = conditions[0]
     context, _, names = (
         read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
     )
     if not reader.done:
-        reader.fail("the event should end here", hint=did_you_mean(reader.word(), _OPERATORS, otherwise=_HINT))
+        before = reader.tokens[reader.position - 1].text.upper()
+        if reader.word() == "(" and before in other_systems.EVENTS:
+            reader.position -= 1  # a word of another system, such as SEQ(a, b), was taken for a name
+            reader.fail("expected the name of an event", hint=_word_hint(reader.word()))
+        reader.fail("the event should end here", hint=_word_hint(reader.word()))
     end = reader.tokens[-1].end + 1
     return Detection(reader.text, offset, event, tuple(expression.parts), where, context, names, Span(start, end))
 
@@ -177,16 +184,16 @@ class _Expression:
         reader.expect(")")
         if count > len(events):
             raise SyntaxFault(
-                f"{count} of {len(events)} events never happen",
+                f"ANY needs {count} events, but only {len(events)} are named",
                 span=span,
-                hint="name more events, or use TIMES (n, event)",
+                hint="name more events, or write TIMES (n, event) for several of one kind",
             )
         return AnyOf(count, tuple(events))
 
     def _primitive(self) -> Event:
         reader = self.reader
         if reader.word() in _OPERATORS:
-            reader.fail("expected an event", hint=_HINT)
+            reader.fail("expected the name of an event", hint=_HINT)
         source = reader.name("an event")
         while reader.accept("."):
             part = reader.name()
@@ -194,18 +201,18 @@ class _Expression:
         alias = reader.name("another name for it") if reader.accept("AS") else source
         if "." in alias.text:
             raise NameFault(
-                f"{alias.text!r} needs a name of its own here",
+                f"{alias.text!r} needs a name without a dot in an event",
                 span=alias.span,
-                hint=f"write {source.text} AS late, for example",
+                hint=f"write for example {source.text} AS late",
             )
         return self._part(source, alias)
 
     def _part(self, source: Name, alias: Name) -> Event:
         if any(each.alias.text.lower() == alias.text.lower() for each in self.parts):
             raise NameFault(
-                f"two events are called {alias.text!r}",
+                f"two parts of the event are called {alias.text!r}",
                 span=alias.span,
-                hint=f"name one of them: {source.text} AS another",
+                hint=f"give one of them another name: {source.text} AS another",
             )
         self.parts.append(EventPart(source, alias))
         return Primitive(alias.text, len(self.parts) - 1)
@@ -249,7 +256,7 @@ class _Expression:
         span = self.reader.here()
         count = self.reader.integer(what)
         if count < 1:
-            raise SyntaxFault("at least one is needed", span=span)
+            raise SyntaxFault(f"the number must be at least 1, not {count}", span=span)
         self.reader.expect(",")
         return count
 
@@ -257,15 +264,22 @@ class _Expression:
         span = self.reader.here()
         length = self.reader.duration()
         if length <= 0:
-            raise SyntaxFault(f"{what} needs a span of time", span=span, hint="write for example 5 MINUTES or '500 ms'")
+            raise SyntaxFault(
+                f"{what} needs a duration above zero", span=span, hint="write for example 5 MINUTES or '500 ms'"
+            )
         return length
+
+
+def _word_hint(word: str) -> str | None:
+    return did_you_mean(word, _OPERATORS, elsewhere=other_systems.EVENTS, otherwise=_HINT)
 
 
 def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:
     """The mode with how much is kept of what waits, the parts as written, and where the columns of BY stand; `parts` None: nobody knows them yet."""
     if reader.word() not in _MODES:
         reader.fail(
-            "expected a mode", hint=did_you_mean(reader.word(), _MODES, otherwise=f"modes are {', '.join(_MODES)}")
+            "expected a mode of the context",
+            hint=did_you_mean(reader.word(), _MODES, otherwise=f"modes are {', '.join(_MODES)}"),
         )
     mode = Mode(reader.word())
     reader.position += 1
@@ -290,8 +304,8 @@ def part_named(name: Name, parts: Sequence_[EventPart]) -> str:
     part = next((each.alias.text for each in parts if each.alias.text.lower() == name.text.lower()), None)
     if part is None:
         known = [each.alias.text for each in parts]
-        hint = did_you_mean(name.text, known, otherwise=f"there is {', '.join(known)}")
-        raise NameFault(f"no event {name.text!r} in the expression", span=name.span, hint=hint)
+        hint = did_you_mean(name.text, known, otherwise=f"its parts are {', '.join(known)}")
+        raise NameFault(f"the event has no part {name.text!r}", span=name.span, hint=hint)
     return part
 
 
@@ -312,7 +326,7 @@ def _retention(reader: Reader, parts: list[EventPart] | None) -> tuple[Retention
         span = reader.here()
         keep = reader.integer("how many are kept")
         if keep < 1:
-            raise SyntaxFault("at least one is kept", span=span)
+            raise SyntaxFault(f"KEEP needs a number of at least 1, not {keep}", span=span)
     if reader.accept("AGE") or reader.accept("FOR"):
         age = reader.duration()
     columns = [Name(f"{part}.{column.text}", column.span) for column in by]

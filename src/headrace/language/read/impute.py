@@ -39,7 +39,7 @@ def read_impute(
     if reader.accept("ON"):
         inner = reader.until("DEFAULT")
         if not inner:
-            reader.fail("expected what to look up by", hint=HINT)
+            reader.fail("expected the columns to look up by", hint=HINT)
         on = tuple(parse(inner, text))
     default = _one(reader, text, parse, what="the default") if reader.accept("DEFAULT") else None
     if not reader.done:
@@ -60,6 +60,6 @@ def _one(
     found = parse(inner, text)
     if len(found) != 1:
         raise SyntaxFault(
-            f"{what} is one expression", span=Span(span_of(inner[0]).start, span_of(inner[-1]).end), hint=HINT
+            f"expected one expression for {what}", span=Span(span_of(inner[0]).start, span_of(inner[-1]).end), hint=HINT
         )
     return found[0]

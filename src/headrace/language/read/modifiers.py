@@ -70,9 +70,9 @@ def _modifier(reader: Reader, name: str, span: Span, parse: Parse) -> ModifierCl
         written = reader.here()
         value = reader.option()
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise SyntaxFault("PSEUDO takes a number", span=written, hint=_HINTS[name])
+            raise SyntaxFault("PSEUDO needs a number", span=written, hint=_HINTS[name])
         if name.endswith("DIFF") and not name.endswith("RDIFF"):
-            raise SyntaxFault(f"{name} divides by nothing, so it has no PSEUDO", span=written, hint=_HINTS[name])
+            raise SyntaxFault(f"{name} takes no PSEUDO; only RDIFF and SLOPE divide", span=written, hint=_HINTS[name])
         pseudo = value
     return ModifierClause(_KINDS[name], args, pseudo, _profile(reader), span)
 
@@ -89,7 +89,7 @@ def _suppressor(reader: Reader, name: str, span: Span, parse: Parse) -> Suppress
     if name == "TSUPPRESS" and reader.accept(","):
         inner = reader.until("OLD", "NEW")
         if not inner:
-            reader.fail("expected the column that says new, update or clean", hint=_HINTS[name])
+            reader.fail("expected the column whose value is new, update or clean", hint=_HINTS[name])
         (action,) = parse(inner, reader.text)[:1]
     return SuppressClause(limit, time, action, _profile(reader), span)
 

@@ -51,7 +51,9 @@ def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Opti
         if key not in known:
             otherwise = f"options are {', '.join(known)}"
             raise NameFault(
-                f"no option {name.text!r}", span=name.span, hint=did_you_mean(key, known, otherwise=otherwise)
+                f"option {name.text!r} does not exist",
+                span=name.span,
+                hint=did_you_mean(key, known, otherwise=otherwise),
             )
         if key in options:
             raise SyntaxFault(f"option {key!r} is given twice", span=name.span)

@@ -43,10 +43,12 @@ def _columns(
     found: list[exp.Column] = []
     for each in parse(inner, text) if inner else ():
         if not isinstance(each, exp.Column):
-            raise SyntaxFault("MAX in PACE takes columns", span=Span(inner[0].start, inner[-1].end + 1), hint=HINT)
+            raise SyntaxFault(
+                "MAX in WITH PACE takes only columns", span=Span(inner[0].start, inner[-1].end + 1), hint=HINT
+            )
         found.append(each)
     if not found:
-        reader.fail("expected the time of each part of the UNION before this", hint=HINT)
+        reader.fail("expected the time columns of the UNION's parts", hint=HINT)
     return tuple(found)
 
 
@@ -55,8 +57,8 @@ def _share(reader: Reader) -> float:
     number = reader.option() if reader.token is not None and reader.token.token_type == TokenType.NUMBER else None
     if not isinstance(number, int | float) or not 0 <= number <= 1:
         raise SyntaxFault(
-            "CUT takes a number from 0 to 1",
+            "CUT needs a number from 0 to 1",
             span=span,
-            hint="the share of the tolerance behind which work is not begun, such as CUT 0.5",
+            hint="write for example CUT 0.5: tuples older than half the tolerance may be dropped early",
         )
     return float(number)

@@ -50,7 +50,8 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
             span = reader.here()
             priority = reader.integer("a priority")
             if priority < 1:
-                raise SyntaxFault("priorities begin with 1, the highest", span=span)
+                hint = "1 is the highest priority"
+                raise SyntaxFault(f"a priority must be at least 1, not {priority}", span=span, hint=hint)
         else:
             deferred = reader.word() == "DEFERRED"
             reader.position += 1
@@ -62,10 +63,12 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
         condition_span = Span(tokens[0].start, tokens[-1].end + 1)
         conditions = parse_expressions(tokens, reader.text)
         if len(conditions) > 1:
-            raise SyntaxFault("one condition is enough", span=condition_span, hint="join its parts with AND")
+            raise SyntaxFault(
+                "expected one condition, but found several", span=condition_span, hint="join its parts with AND"
+            )
         condition = conditions[0]
     if not reader.accept("DO"):
-        reader.fail("expected DO and what is to be done", hint=did_you_mean(reader.word(), _CLAUSES, otherwise=_RULE))
+        reader.fail("expected DO and an action", hint=did_you_mean(reader.word(), _CLAUSES, otherwise=_RULE))
     actions: list[ActionClause] = []
     texts: list[str] = []
     while True:
@@ -138,7 +141,9 @@ def _call(reader: Reader) -> ActionClause:
         reader.expect(")")
         if not url.lower().startswith(("http://", "https://")):
             raise SyntaxFault(
-                f"{url!r} is no address of a webhook", span=span, hint="CALL webhook('http://localhost:9000/alarm')"
+                f"{url!r} is not the address of a webhook",
+                span=span,
+                hint="CALL webhook('http://localhost:9000/alarm')",
             )
         return WebhookClause(Name(url, span))
     is_python = reader.accept("PYTHON")

@@ -38,7 +38,9 @@ def read_switch(reader: Reader) -> SwitchClause | None:
             else:
                 times[word] = _time(reader)
     if reader.word() in ("START", "STOP"):
-        raise SyntaxFault(f"{reader.word()} comes once, and START before STOP", span=reader.here(), hint=_HINT)
+        raise SyntaxFault(
+            f"unexpected {reader.word()}: START stands before STOP, each at most once", span=reader.here(), hint=_HINT
+        )
     every = _every(reader, times, began) if reader.accept("EVERY") else None
     return SwitchClause(_schedule(times, every), events.get("START"), events.get("STOP"))
 
@@ -68,9 +70,9 @@ def _every(reader: Reader, times: dict[str, tuple[int, bool, Span]], began: Span
     span = reader.here()
     every = reader.duration()
     if not times:
-        raise SyntaxFault("EVERY repeats times, and there are none", span=began, hint=_HINT)
+        raise SyntaxFault("EVERY needs a time after START or STOP", span=began, hint=_HINT)
     if every <= 0:
-        raise SyntaxFault("EVERY needs a span of time", span=span, hint=_HINT)
+        raise SyntaxFault("EVERY needs a duration above zero", span=span, hint=_HINT)
     return every
 
 
@@ -81,7 +83,7 @@ def _schedule(times: dict[str, tuple[int, bool, Span]], every: int | None) -> Sc
     start, stop = times.get("START"), times.get("STOP")
     daily = any(is_daily for _, is_daily, _ in times.values())
     if daily and not all(is_daily for _, is_daily, _ in times.values()):
-        message = "one time is of every day, the other of a single one"
+        message = "START and STOP must both be times of day or both have a date"
         raise SyntaxFault(message, span=times["STOP"][2], hint="write both as '22:00', or both with a date")
     every = every or (DAY if daily else None)
     if start is None or stop is None:
@@ -90,11 +92,13 @@ def _schedule(times: dict[str, tuple[int, bool, Span]], every: int | None) -> Sc
     if daily and end < begin:
         end += DAY  # of the next day
     if end <= begin:
-        raise SyntaxFault(f"it would stop {'when' if end == begin else 'before'} it starts", span=stop[2], hint=_HINT)
+        raise SyntaxFault(
+            f"the query would stop {'when' if end == begin else 'before'} it starts", span=stop[2], hint=_HINT
+        )
     if every is not None and end - begin >= every:
         raise SyntaxFault(
-            "it would start again before it stops",
+            "the query would start again before it stops",
             span=stop[2],
-            hint="between a stop and the next start there is some time",
+            hint="choose an earlier STOP or a longer EVERY",
         )
     return Schedule(begin, end, every, daily)

@@ -33,7 +33,7 @@ def read_split(reader: Reader, offset: int) -> Split:
             raise NameFault(f"branch {name.text!r} is named twice", span=name.span)
         if reader.accept("ELSE"):
             if otherwise is not None:
-                raise SyntaxFault("only one branch takes what is left", span=name.span, hint=_SPLIT)
+                raise SyntaxFault(f"branch {name.text!r}: only one branch can have ELSE", span=name.span, hint=_SPLIT)
             otherwise = name
         else:
             reader.expect("WHEN", hint=_SPLIT)
@@ -41,7 +41,7 @@ def read_split(reader: Reader, offset: int) -> Split:
         if not reader.accept(","):
             break
     if not conditions:
-        raise SyntaxFault("no branch has a condition", span=reader.here(), hint=_SPLIT)
+        raise SyntaxFault("SPLIT needs at least one branch with WHEN", span=reader.here(), hint=_SPLIT)
     views = [_branch(reader, offset, name, source, tree, text) for name, tree, text in conditions.values()]
     if otherwise is not None:
         # A condition that is NULL did not hold, and neither would its NOT.

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from headrace.errors import Span, SyntaxFault
+from headrace.language import other_systems
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader, span_of
 from headrace.language.syntax.clauses import (
@@ -57,7 +58,7 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
         reader.position = len(reader.tokens)
         predicates = expressions(rest, reader.text)
         if len(predicates) != 1:
-            raise SyntaxFault("WHILE takes one condition", span=span)
+            raise SyntaxFault("WHILE needs one condition", span=span)
         return WhileClause(predicates[0], by, span)
     if reader.accept("SESSION"):
         return SessionClause(_positive(reader), span)
@@ -67,14 +68,17 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
         return NowClause(span)
     if reader.accept("UNBOUNDED"):
         return UnboundedClause(_slide(reader), span)
-    reader.fail("expected a window", hint=did_you_mean(reader.word(), _WINDOWS, otherwise=_HINT))
+    reader.fail(
+        "expected a window",
+        hint=did_you_mean(reader.word(), _WINDOWS, elsewhere=other_systems.WINDOWS, otherwise=_HINT),
+    )
 
 
 def _positive(reader: Reader) -> int:
     start = reader.here()
     value = reader.duration()
     if value <= 0:
-        raise SyntaxFault("a window's duration must be longer than zero", span=start)
+        raise SyntaxFault("the duration of a window must be longer than zero", span=start)
     return value
 
 
@@ -90,19 +94,19 @@ def _rows(reader: Reader, by: tuple[exp.Expr, ...], span: Span) -> RowsClause:
     elif reader.accept("SLIDE"):
         slide = reader.integer("a number of rows")
     if size < 1 or slide == 0:
-        raise SyntaxFault("a window has at least one row and slides by at least one", span=span)
+        raise SyntaxFault("a ROWS window needs at least one row and slides by at least one", span=span)
     return RowsClause(size, slide, by, span)
 
 
 def _landmark(reader: Reader, span: Span) -> LandmarkClause:
     reader.expect("FROM")
     token = reader.token
-    written = reader.string("an instant such as '2026-01-01'")
+    written = reader.string("a date or timestamp such as '2026-01-01'")
     try:
         start = parse_instant(written)
     except ValueError as error:
         raise SyntaxFault(
-            f"{written!r} is not an instant",
+            f"{written!r} is not a date or timestamp",
             span=span_of(token) if token else span,
             hint="write '2026-01-31' or '2026-01-31 12:00:00'",
         ) from error

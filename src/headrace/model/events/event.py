@@ -146,7 +146,7 @@ Event: TypeAlias = (
 class Mode(Enum):
     """Which of the occurrences that could be combined are, and which of them can be used again."""
 
-    UNRESTRICTED = "UNRESTRICTED"  # all, and for ever
+    UNRESTRICTED = "UNRESTRICTED"  # all, and forever
     RECENT = "RECENT"  # the latest start, until a newer one replaces it
     CHRONICLE = "CHRONICLE"  # the oldest that fits, once
     CONTINUOUS = "CONTINUOUS"  # every start on its own; an end closes all

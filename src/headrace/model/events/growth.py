@@ -18,7 +18,7 @@ def _open_starts(event: Event, context: Context) -> Iterator[str]:
         case Mode.RECENT | Mode.PROXIMAL:
             return
         case Mode.UNRESTRICTED:
-            how_long = "for ever"
+            how_long = "forever"
         case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE:
             how_long = "until it is used"
     for each in waiting(event):

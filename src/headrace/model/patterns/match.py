@@ -155,7 +155,7 @@ def is_empty_match(matcher: Match, type_: Type) -> bool:
 def as_held(matcher: Match, type_: Type) -> Match:
     """With values as a column of this type holds them: whole numbers, or floats of 32 bits."""
     if any(isinstance(value, float) and not math.isfinite(value) for value in _values(matcher)):
-        raise NotSupported("a pattern compares with finite numbers only")
+        raise NotSupported("a condition of feedback cannot compare with NaN or infinity")
     match matcher:
         case IsNull():
             return matcher

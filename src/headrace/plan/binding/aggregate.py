@@ -98,7 +98,9 @@ class Grouping:
             position = int(node.name) if node.name.isdigit() else 0
             if not 1 <= position <= len(select.expressions):
                 raise SyntaxFault(
-                    f"SELECT has no column {node.name}", span=place(node), hint=f"it has {len(select.expressions)}"
+                    f"GROUP BY {node.name}: SELECT has no column {node.name}",
+                    span=place(node),
+                    hint="write the column itself",
                 )
             node = select.expressions[position - 1].unalias()
         elif isinstance(node, exp.Column) and len(node.parts) == 1 and not self._source.scope.has(node.name):
@@ -152,9 +154,9 @@ class Grouping:
     def _collect(self, name: str, node: exp.Expr) -> Expr:
         if self._modifiers is not None and not self._modifiers.of_window:
             raise NotSupported(
-                "of two consecutive tuples there is no aggregate",
+                "DIFF, RDIFF and SLOPE cannot be mixed with aggregates",
                 span=place(node),
-                hint="aggregate in a sub-query, or use WDIFF",
+                hint="aggregate in a sub-query, or write WDIFF, WRDIFF or WSLOPE",
             )
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
@@ -164,7 +166,9 @@ class Grouping:
             arg = _fitted(arg, own, call)
         if condition is not None:
             if function in ("first", "last", "shed_error") or is_python_target(function):
-                raise NotSupported(f"{call.name} takes no FILTER", span=place(call), hint="filter in a sub-query")
+                raise NotSupported(
+                    f"{call.name} cannot have FILTER", span=place(call), hint="filter with WHERE, or in a sub-query"
+                )
             arg = Literal(1, Type.INT) if arg is None else arg
             arg = Case(((condition, arg),), None, arg.type)
         known = self._calls.get((function, arg))
@@ -182,21 +186,23 @@ class Grouping:
             args = args[0].expressions
             if name not in ("count", "min", "max"):
                 raise NotSupported(
-                    f"{call.name} takes no DISTINCT", span=place(call), hint="only count(DISTINCT x) is there"
+                    f"{call.name} cannot have DISTINCT", span=place(call), hint="only count(DISTINCT x) is supported"
                 )
         if name == "count" and not distinct and (not args or isinstance(args[0], exp.Star)) and len(args) < 2:
             return "count", None
         if name == "shed_error":
             if args:
                 raise TypeFault(
-                    "shed_error takes no argument", span=place(call), hint="it tells of count(*); write shed_error()"
+                    "shed_error takes no argument",
+                    span=place(call),
+                    hint="write shed_error(): it is the error of count(*)",
                 )
             return name, None
         if len(args) != 1 or isinstance(args[0], exp.Star):
             raise TypeFault(
                 f"{call.name} takes one argument, not {len(args)}",
                 span=place(call),
-                hint=None if name != "count" else "concat the columns",
+                hint=None if name != "count" else "count one value, such as concat(a, b)",
             )
         arg = self._inner.bind(args[0])
         if name == "count_if":
@@ -229,11 +235,13 @@ class Grouping:
                     return Column(self._known(_END[self._modifiers.profile], expr, type_).name, type_)
                 shown = "rowtime" if name == TS else name
                 hint = (
-                    "use window_end"
+                    "write window_end"
                     if name == TS
-                    else f"add it to GROUP BY, or take an aggregate of it such as max({name})"
+                    else f"add it to GROUP BY, or select an aggregate of it such as max({name})"
                 )
-                raise TypeFault(f"{shown!r} has no single value in a group", span=self._places.get(name), hint=hint)
+                raise TypeFault(
+                    f"{shown!r} is neither in GROUP BY nor inside an aggregate", span=self._places.get(name), hint=hint
+                )
             case Literal():
                 return expr
             case Call(function=function, args=args, type=type_):
@@ -265,11 +273,15 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
     if group is None:
         return []
     if not any(group.args.values()):
-        raise SyntaxFault("GROUP BY needs columns", span=place(select), hint="leave it out for one group")
+        raise SyntaxFault(
+            "GROUP BY names no columns", span=place(select), hint="leave GROUP BY out to make one group of all tuples"
+        )
     for name, value in group.args.items():
         if name != "expressions" and value:
             raise NotSupported(
-                f"there is no GROUP BY {name.replace('_', ' ').upper()}", span=place(group), hint="write the columns"
+                f"GROUP BY {name.replace('_', ' ').upper()} is not supported",
+                span=place(group),
+                hint="write the columns to group by",
             )
     return [each.this if isinstance(each, exp.Paren) else each for each in group.expressions]
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
+from headrace.language import other_systems
 from headrace.language.syntax.clauses import (
     LandmarkClause,
     RangeClause,
@@ -59,8 +60,6 @@ Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
 Bind: TypeAlias = Callable[[exp.Expr], Expr]
 Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
 
-_NO_LIMIT = "a continuous query never ends, so a first or last row never comes; use a window"
-
 
 def bind(
     select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool | str = False
@@ -77,7 +76,7 @@ def bind(
         node = _bind_query(select, env)
     except RecursionError as error:
         raise NotSupported(
-            "this is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
+            "the query is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
         ) from error
     return nodes.Order(node, merge=ordered == "merge") if ordered or by_time else node
 
@@ -95,9 +94,9 @@ def _by_time(tree: exp.Expr) -> bool:
     )
     if not plain or terms[0].args.get("desc"):
         raise NotSupported(
-            "results come as time passes, so they can be ordered by time only",
+            "a continuous query can be ordered only by time, ascending",
             span=place(order),
-            hint="write ORDER BY rowtime",
+            hint="write ORDER BY rowtime, or window_end",
         )
     return True
 
@@ -105,7 +104,11 @@ def _by_time(tree: exp.Expr) -> bool:
 def _bind_nested(tree: exp.Expr, env: Environment) -> Node:
     order = tree.args.get("order")
     if order is not None:
-        raise NotSupported("ORDER BY in a sub-query has no effect", span=place(order), hint="order the outermost query")
+        raise NotSupported(
+            "a sub-query cannot have ORDER BY",
+            span=place(order),
+            hint="write ORDER BY at the end of the outermost query",
+        )
     return _bind_query(tree, env)
 
 
@@ -113,9 +116,10 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
     for clause, value in tree.args.items():
         if value and clause not in _CLAUSES:
             name = clause.strip("_").replace("_", " ").upper()
-            hint = _NO_LIMIT if clause in ("limit", "offset", "fetch") else None
             raise NotSupported(
-                f"there is no {name}", span=place(value if isinstance(value, exp.Expr) else tree), hint=hint
+                f"{name} is not supported",
+                span=place(value if isinstance(value, exp.Expr) else tree),
+                hint=other_systems.CLAUSES.get(name),
             )
     env = _with(tree, env)
     match tree:
@@ -126,7 +130,7 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
         case exp.Select():
             return _bind_select(tree, env)
         case _:
-            raise NotSupported(f"there is no {tree.key.upper()}", span=place(tree), hint="use a JOIN, or UNION")
+            raise NotSupported(f"{tree.key.upper()} is not supported", span=place(tree), hint="write a JOIN or a UNION")
 
 
 def _bind_union(tree: exp.Union, env: Environment) -> Node:
@@ -166,14 +170,14 @@ def _with(tree: exp.Expr, env: Environment) -> Environment:
     if with_ is None:
         return env
     if with_.args.get("recursive"):
-        raise NotSupported("there is no WITH RECURSIVE", span=place(with_))
+        raise NotSupported("WITH RECURSIVE is not supported", span=place(with_))
     for cte in with_.expressions:
         node = _bind_nested(cte.this, env)
         columns = [column.name for column in cte.args["alias"].columns]
         if columns:
             if len(columns) != len(node.schema):
                 raise NameFault(
-                    f"{cte.alias} has {len(node.schema)} columns, {len(columns)} names are given",
+                    f"the number of columns of {cte.alias} is {len(node.schema)}, not {len(columns)}",
                     span=place(cte.args["alias"]),
                 )
             node = nodes.Project(
@@ -186,20 +190,20 @@ def _with(tree: exp.Expr, env: Environment) -> Environment:
 
 def _bind_select(select: exp.Select, env: Environment) -> Node:
     if not select.expressions:
-        raise SyntaxFault("SELECT selects nothing", span=place(select), hint="write * or columns")
+        raise SyntaxFault("SELECT names no columns", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
         raise NotSupported(
-            "there is no DISTINCT ON",
+            "DISTINCT ON is not supported",
             span=place(distinct),
-            hint="group by the columns and take first(...) of the others",
+            hint="GROUP BY the columns and select first(x) of the others",
         )
     if suppression_of(select) is not None:
         if distinct is not None:
             raise NotSupported(
-                "a suppressor has no DISTINCT beside it",
+                "RSUPPRESS and TSUPPRESS cannot be combined with DISTINCT",
                 span=place(distinct),
-                hint="leave DISTINCT out, or use a sub-query",
+                hint="leave DISTINCT out, or write it in a sub-query",
             )
         return bind_suppression(select, env, _outputs)
     modifiers = modifiers_of(select)
@@ -224,9 +228,9 @@ def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bo
         for clause in source.clauses:
             if isinstance(clause, SessionClause | WhileClause):
                 raise NotSupported(
-                    "without an aggregate this window says nothing",
+                    "a SESSION or WHILE window needs an aggregate",
                     span=clause.span,
-                    hint="add an aggregate such as count(*)",
+                    hint="select an aggregate such as count(*), or leave the window out",
                 )
         return _projected(node, columns)
     if any(isinstance(clause, RangeClause) and clause.slide is not None for clause in source.clauses):
@@ -251,7 +255,9 @@ def _distinct_span(source: Source) -> int:
         if source.streams[0].is_stream:
             name = source.streams[0].names[0]
             raise UnboundedStateFault(
-                f"DISTINCT would have to remember all of {name}", span=source.streams[0].span, hint=WINDOW_HINT
+                f"DISTINCT would have to keep all tuples of {name} forever",
+                span=source.streams[0].span,
+                hint=WINDOW_HINT,
             )
         return 0
     return min(END, max(distinct_span(clause) for clause in source.clauses))
@@ -261,13 +267,17 @@ def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> 
     """Tuples that follow each other are windows of two; so WHERE comes before, and the first tuple of a partition gives nothing."""
     source = bind_from(select, env, aggregated=False)
     if len(source.streams) == 1 and source.clauses:
-        hint = "leave the window out, or take WDIFF, WRDIFF or WSLOPE, which compare its first and last tuple"
+        hint = "leave the window out, or write WDIFF, WRDIFF or WSLOPE, which compare its first and last tuple"
         raise NotSupported(
-            "consecutive tuples are compared, whatever their window", span=source.clauses[0].span, hint=hint
+            "DIFF, RDIFF and SLOPE compare consecutive tuples and cannot have a window",
+            span=source.clauses[0].span,
+            hint=hint,
         )
     if (group := select.args.get("group")) is not None:
         raise NotSupported(
-            "consecutive tuples are not grouped", span=place(group), hint="write DIFF(x) OVER (PARTITION BY id)"
+            "DIFF, RDIFF and SLOPE cannot be combined with GROUP BY",
+            span=place(group),
+            hint="write DIFF(x) OVER (PARTITION BY id)",
         )
     binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
     by = tuple(dict.fromkeys(binder.bind(each) for each in modifiers.partition))
@@ -304,7 +314,7 @@ def _window(source: Source, env: Environment) -> Window:
     first = source.streams[0]
     if not source.clauses:
         raise UnboundedStateFault(
-            f"an aggregate over {first.names[0]} would never have a result", span=first.span, hint=WINDOW_HINT
+            f"an aggregate over {first.names[0]} needs a window", span=first.span, hint=WINDOW_HINT
         )
     if len(source.streams) > 1:
         return joined_window(source.clauses)
@@ -312,9 +322,9 @@ def _window(source: Source, env: Environment) -> Window:
     window = aggregate_window(clause, ExpressionBinder(Scope((first.relation(),)), env.catalog, "in a window"))
     if source.has_table and isinstance(window, Rows | While):
         raise NotSupported(
-            "this window counts tuples, and a stored table may multiply them",
+            "a ROWS or WHILE window cannot be combined with a stored table",
             span=clause.span,
-            hint="join in a sub-query first",
+            hint="join the table in a sub-query: FROM (SELECT ...) [ROWS 10] AS x",
         )
     return window
 
@@ -331,16 +341,20 @@ def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept
     for item in select.expressions:
         if item.is_star and isinstance(item, exp.Star | exp.Column):
             if any(item.args.get(clause) for clause in ("except_", "replace", "rename")):
-                raise NotSupported("* takes no EXCEPT", span=place(item), hint="write the columns")
+                raise NotSupported(
+                    "* cannot have EXCEPT, REPLACE or RENAME", span=place(item), hint="write the names of the columns"
+                )
             for name, expr in source.scope.star(item if isinstance(item, exp.Column) else None):
                 outputs.append((unique(name, taken), accept(item, expr)))
             continue
         alias = item.alias if isinstance(item, exp.Alias) else ""
         if alias.startswith("__"):
-            raise NameFault("names that begin with two underscores are ours", span=place(item))
+            raise NameFault(f"{alias!r}: names that begin with '__' are reserved", span=place(item))
         expr = bind_item(item.this if isinstance(item, exp.Alias) else item)
         if expr.type is Type.NULL:
-            raise TypeFault("this NULL has no type", span=place(item), hint="write CAST(NULL AS STRING)")
+            raise TypeFault(
+                "the type of NULL is not known", span=place(item), hint="write for example CAST(NULL AS STRING)"
+            )
         outputs.append((unique(alias or _name(item), taken), expr))
     return tuple(outputs)
 

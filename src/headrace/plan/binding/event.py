@@ -78,7 +78,9 @@ def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Nod
             return queries(query.name)
         case Table():
             raise NotSupported(
-                "nothing happens in a stored table", span=span, hint="an event reads a stream, a query or another event"
+                f"{name!r} is a stored table, which has no events",
+                span=span,
+                hint="name a stream, a query or another event",
             )
 
 
@@ -155,9 +157,9 @@ def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> No
             middles, ends = ({each.name for each in primitives(side)} for side in (part.middle, part.end))
             if any(_named(term) & middles and _named(term) & ends for term in conditions):
                 raise NotSupported(
-                    "APERIODIC tells of a middle event before its end is known",
+                    "a condition of APERIODIC cannot compare a middle event with the end",
                     span=detection.span,
-                    hint="use APERIODIC*",
+                    hint="write APERIODIC*, which reports when its end has come",
                 )
 
 
@@ -165,7 +167,9 @@ def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
     part, _, column = qualified.partition(".")
     schema = parts[part].schema
     if schema.find(column) is None:
-        raise NameFault(f"no column {column!r} in {part}", span=span, hint=did_you_mean(column, schema.names))
+        raise NameFault(
+            f"column {column!r} does not exist in {part}", span=span, hint=did_you_mean(column, schema.names)
+        )
 
 
 def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, ...]:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
+from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.reader import no_type
 from headrace.language.syntax.clauses import ImputeClause, impute_of
@@ -23,6 +24,7 @@ from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.scope import Scope
 from headrace.plan.binding.span import place
 
+_OVER_HINT = "write a window after the stream, such as [ROWS 10 SLIDE 1], and GROUP BY the partition"
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.DPipe: "||",
@@ -62,7 +64,7 @@ class ExpressionBinder:
             case exp.Paren():
                 return self.bind(node.this)
             case exp.Column() if isinstance(node.this, exp.Star):
-                raise SyntaxFault("* stands only in SELECT and count(*)", span=place(node))
+                raise SyntaxFault("* is allowed only in SELECT and count(*)", span=place(node))
             case exp.Column():
                 found = self.column(node) if self.column is not None else None
                 return self.scope.column(node) if found is None else found
@@ -115,12 +117,12 @@ class ExpressionBinder:
         for side in (node.this, node.expression):
             if isinstance(side, exp.Any | exp.All):
                 raise NotSupported(
-                    "there is no ANY or ALL", span=place(node), hint="use IN, or several conditions with OR"
+                    "ANY and ALL are not supported", span=place(node), hint="write IN, or several conditions with OR"
                 )
         if operator in ("and", "or"):
             return _combine(operator, [self.predicate(term) for term in _terms(node)])
         if any(value and name not in _OPERANDS for name, value in node.args.items()):
-            raise NotSupported("there is no such form of the operator", span=place(node))
+            raise NotSupported("this form of the operator is not supported", span=place(node))
         result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
         return apply("not", (result,), place(node)) if node.args.get("negate") else result
 
@@ -136,11 +138,15 @@ class ExpressionBinder:
             return apply("is_null", (arg,), place(node))
         if isinstance(right, exp.Boolean):
             return apply("<=>", (_boolean(arg, node.this), TRUE if right.this else FALSE), place(node))
-        raise SyntaxFault("IS takes NULL, TRUE or FALSE", span=place(node))
+        raise SyntaxFault("IS needs NULL, TRUE or FALSE", span=place(node))
 
     def _between(self, node: exp.Between) -> Expr:
         if node.args.get("symmetric"):
-            raise NotSupported("there is no BETWEEN SYMMETRIC", span=place(node), hint="use least and greatest")
+            raise NotSupported(
+                "BETWEEN SYMMETRIC is not supported",
+                span=place(node),
+                hint="write x BETWEEN least(a, b) AND greatest(a, b)",
+            )
         arg = self.bind(node.this)
         low = apply(">=", (arg, self.bind(node.args["low"])), place(node))
         high = apply("<=", (arg, self.bind(node.args["high"])), place(node))
@@ -171,14 +177,16 @@ class ExpressionBinder:
         if unified is None:
             kinds = " and ".join(dict.fromkeys(then.type.value for then in thens))
             raise TypeFault(
-                f"the results of CASE have different types: {kinds}", span=place(node), hint="convert them with CAST"
+                f"the results of CASE have different types: {kinds}",
+                span=place(node),
+                hint="convert them to one type with CAST",
             )
         default = unified[-1] if otherwise is not None else None
         return Case(tuple(zip(whens, unified[: len(whens)], strict=True)), default, unified[0].type)
 
     def _cast(self, node: exp.Cast) -> Expr:
         if node.args.get("format") is not None:
-            raise NotSupported("CAST has no FORMAT", span=place(node))
+            raise NotSupported("CAST with FORMAT is not supported", span=place(node))
         arg, to = self.bind(node.this), type_of(node.args["to"])
         try:
             return coerce(arg, to)
@@ -195,17 +203,23 @@ class ExpressionBinder:
             return modified
         refuse_modifier(node, self.where)
         if isinstance(node, exp.Window):
+            name = node.this.name.lower()
+            elsewhere = other_systems.FUNCTIONS.get(name)
+            if elsewhere is not None:
+                raise NotSupported(f"function {name!r} is not supported", span=place(node), hint=elsewhere)
             raise NotSupported(
-                "there is no OVER",
+                f"{name or 'this function'} cannot have OVER; only DIFF, RDIFF and SLOPE can",
                 span=place(node),
-                hint="give the stream a window, such as [ROWS 10 SLIDE 1], and group by the partition",
+                hint=_OVER_HINT,
             )
         clause = impute_of(node)
         if clause is not None:
             if self.impute is None:
                 hint = "impute in a sub-query: FROM (SELECT *, IMPUTE(...) AS x FROM ...)"
                 raise NotSupported(
-                    f"IMPUTE cannot stand {self.where}, only in SELECT without aggregates", span=clause.span, hint=hint
+                    f"IMPUTE is not allowed {self.where}, only in SELECT without aggregates",
+                    span=clause.span,
+                    hint=hint,
                 )
             return self.impute(clause)
         inner = node.this if isinstance(node, exp.Filter) else node
@@ -213,22 +227,26 @@ class ExpressionBinder:
         if name is not None:
             if self.collect is None:
                 raise TypeFault(
-                    f"{inner.name} is an aggregate and cannot stand {self.where}",
+                    f"the aggregate {inner.name} is not allowed {self.where}",
                     span=place(inner),
-                    hint="use it in SELECT or HAVING",
+                    hint="write it in SELECT or HAVING",
                 )
             return self.collect(name, node)
         if isinstance(node, exp.Filter):
-            raise TypeFault("FILTER belongs to an aggregate", span=place(node))
+            raise TypeFault(f"{inner.name} cannot have FILTER: it is not an aggregate", span=place(node))
         if any(isinstance(arg, exp.Star | exp.Distinct) for arg in node.expressions):
-            raise TypeFault(f"{node.name} is no aggregate", span=place(node), hint=did_you_mean(node.name, AGGREGATES))
+            raise TypeFault(
+                f"{node.name} is not an aggregate, so it cannot have * or DISTINCT",
+                span=place(node),
+                hint=did_you_mean(node.name, AGGREGATES),
+            )
         if any(isinstance(arg, exp.Alias) for arg in node.expressions):
-            raise SyntaxFault("an argument has no name", span=place(node))
+            raise SyntaxFault(f"the arguments of {node.name} cannot have names", span=place(node))
         return call(node.name, [self.bind(arg) for arg in node.expressions], place(node))
 
     def _trim(self, node: exp.Trim) -> Expr:
         if node.expression is not None:
-            raise NotSupported("trim removes blanks only", span=place(node), hint="use replace(s, what, '')")
+            raise NotSupported("trim can remove only blanks", span=place(node), hint="write replace(s, what, '')")
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
         return apply(name, (self.bind(node.this),), place(node))
 
@@ -273,7 +291,7 @@ def _boolean(expr: Expr, node: exp.Expr) -> Expr:
         return Literal(None, Type.BOOLEAN)
     if expr.type is not Type.BOOLEAN:
         raise TypeFault(
-            f"a condition is BOOLEAN, this is {expr.type.value}", span=place(node), hint="compare it with something"
+            f"a condition must be BOOLEAN, not {expr.type.value}", span=place(node), hint="compare it with a value"
         )
     return expr
 
@@ -307,14 +325,18 @@ def _interval(node: exp.Interval) -> Expr:
     unit = node.args.get("unit")
     if not isinstance(amount, exp.Literal) or isinstance(unit, exp.IntervalSpan):
         raise NotSupported(
-            "an interval is a constant of one unit",
+            "INTERVAL needs a constant and one unit",
             span=place(node),
             hint="write INTERVAL 5 MINUTES or INTERVAL '1 h 30 min'",
         )
     text = amount.name.strip()
     negative, text = negative != text.startswith("-"), text.removeprefix("-")
     if unit is not None and str(unit.name).lower() in ("month", "months", "year", "years", "quarter", "quarters"):
-        raise NotSupported("months and years have no fixed length", span=place(node), hint="use days or weeks")
+        raise NotSupported(
+            "INTERVAL cannot be in months or years, which have no fixed length",
+            span=place(node),
+            hint="write days or weeks",
+        )
     try:
         span = parse_duration(f"{text} {unit.name}" if unit is not None else text)
     except ValueError as error:
@@ -326,14 +348,18 @@ def _refuse(node: exp.Expr) -> NoReturn:
     span: Span | None = place(node)
     if isinstance(node, exp.Subquery | exp.Exists | exp.Query) or node.find(exp.Query):
         raise NotSupported(
-            "a sub-query stands only in FROM",
+            "a sub-query is allowed only in FROM",
             span=span,
-            hint="join with it instead: ... JOIN (SELECT ...) [RANGE 1 MINUTE] AS x ON ...",
+            hint="write a join: ... JOIN (SELECT ...) [RANGE 1 MINUTE] AS x ON ...",
         )
     if isinstance(node, exp.Star):
-        raise SyntaxFault("* stands only in SELECT and count(*)", span=span)
+        raise SyntaxFault("* is allowed only in SELECT and count(*)", span=span)
     if isinstance(node, exp.Alias):
-        raise SyntaxFault("AS stands only in SELECT and FROM", span=span)
+        raise SyntaxFault("AS is allowed only in SELECT and FROM", span=span)
+    if isinstance(node, exp.Bracket):
+        raise NotSupported("arrays are not supported", span=span)
     if isinstance(node, exp.Escape):
-        raise NotSupported("LIKE has no ESCAPE", span=span, hint=r"\ escapes % and _")
-    raise NotSupported(f"Headrace has no {node.key.replace('_', ' ')}", span=span)
+        raise NotSupported(
+            "LIKE with ESCAPE is not supported", span=span, hint=r"write \% and \_ for the characters themselves"
+        )
+    raise NotSupported(f"{node.key.replace('_', ' ').upper()} is not supported", span=span)

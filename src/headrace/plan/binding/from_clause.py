@@ -41,7 +41,7 @@ from headrace.plan.binding.span import place
 from headrace.plan.binding.window import extent, since
 from headrace.plan.nodes import Node
 
-WINDOW_HINT = "give it a window such as [RANGE 5 MINUTES], or [UNBOUNDED]"
+WINDOW_HINT = "write a window after it, such as [RANGE 5 MINUTES]; [UNBOUNDED] keeps everything"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     """Bind FROM and WHERE; `aggregated` permits windows that slide, which are then the aggregate's."""
     from_ = select.args.get("from_")
     if from_ is None:
-        raise NotSupported(
-            "SELECT needs FROM", span=place(select), hint="a continuous query reads a stream: SELECT ... FROM stream"
-        )
+        raise NotSupported("SELECT needs FROM", span=place(select), hint="name a stream: SELECT ... FROM stream")
     joins: list[exp.Join] = select.args.get("joins") or []
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
     kinds: list[nodes.JoinKind] = ["inner", *(_kind(join) for join in joins)]
@@ -133,7 +131,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
             left, _ = tree.join(steps[i], pool.get(i, ()), ())
             if left:
                 raise NotSupported(
-                    "rowtime cannot stand in ON of an outer or sequence join",
+                    "rowtime is not allowed in ON of an outer or FOLLOWING join",
                     span=place(joins[i - 1]),
                     hint="compare columns of the two sides",
                 )
@@ -151,8 +149,8 @@ class _Tree:
         self._is_sequence = any(step.following is not None for step in steps)
         streams = [step for step in steps if not isinstance(step.item.source, Table)]
         if self._is_sequence and len(streams) > 2:
-            hint = "put the first pair into a sub-query: FROM (SELECT ...) [RANGE 5 MINUTES] AS x JOIN ..."
-            raise NotSupported("a sequence is of two streams", span=streams[2].item.span, hint=hint)
+            hint = "join the first two in a sub-query: FROM (SELECT ...) [RANGE 5 MINUTES] AS x JOIN ..."
+            raise NotSupported("a FOLLOWING join has exactly two streams", span=streams[2].item.span, hint=hint)
         self._windowed = len(streams) > 1
         self._extent: Extent | None = None
         self._first = steps[0].item
@@ -183,7 +181,7 @@ class _Tree:
         manner = step.manner
         if manner is not None and any(side is not None and side.rows is not None for side in (self._extent, window)):
             word = manner.manner.upper()
-            raise NotSupported(f"{_article(word)} JOIN has windows in time", span=manner.span, hint="use [RANGE ...]")
+            raise NotSupported(f"{word} JOIN cannot have ROWS windows", span=manner.span, hint="write [RANGE ...]")
         self.node = nodes.Join(
             self.node,
             node,
@@ -203,9 +201,11 @@ class _Tree:
             case "inner" | "left":
                 kind = step.kind
             case "right" | "full":
-                hint = "use LEFT JOIN with the stream on the left"
+                hint = "write LEFT JOIN with the stream on the left"
                 raise NotSupported(
-                    "rows of a stored table cannot wait for tuples that may come", span=step.item.span, hint=hint
+                    f"a {step.kind.upper()} JOIN with the stored table {table.name} is not supported",
+                    span=step.item.span,
+                    hint=hint,
                 )
         keys: list[tuple[Expr, str]] = []
         residual = list(conditions.residual)
@@ -226,10 +226,14 @@ class _Tree:
     def _follow(self, step: _Step, following: FollowingClause, conditions: _Conditions) -> None:
         """Make a sequence join; a condition on one side alone selects tuples of that side, so it is a filter there."""
         if step.kind != "inner":
-            raise NotSupported("a sequence has no outer join", span=following.span, hint="write JOIN")
+            raise NotSupported(
+                f"a FOLLOWING join cannot be a {step.kind.upper()} JOIN", span=following.span, hint="write JOIN"
+            )
         if step.item.clause is not None:
-            hint = "leave the window out; to aggregate the pairs, put the join into a sub-query"
-            raise NotSupported("who follows does not wait, so it has no window", span=step.item.clause.span, hint=hint)
+            hint = "leave the window out; to aggregate the pairs, write the join in a sub-query"
+            raise NotSupported(
+                "the second stream of a FOLLOWING join cannot have a window", span=step.item.clause.span, hint=hint
+            )
         left, right = frozenset(self.node.schema.names), frozenset(step.names)
         of_left = tuple(term for term in conditions.residual if columns(term) <= left)
         of_right = tuple(term for term in conditions.residual if columns(term) <= right and term not in of_left)
@@ -238,7 +242,9 @@ class _Tree:
             # All but the newest tuple of each key may be forgotten only if the newest is always the one that is taken.
             name = self._first.names[0]
             raise UnboundedStateFault(
-                f"the sequence would have to remember all of {name}", span=self._first.span, hint=WINDOW_HINT
+                f"the FOLLOWING join would have to keep all tuples of {name} forever",
+                span=self._first.span,
+                hint=WINDOW_HINT,
             )
         first = _filtered(self.node, of_left)
         own = _own_names(step)
@@ -262,12 +268,14 @@ class _Tree:
             return item.source, None
         if item.clause is None:
             raise UnboundedStateFault(
-                f"the join would have to remember all of {item.names[0]}", span=item.span, hint=WINDOW_HINT
+                f"the join would have to keep all tuples of {item.names[0]} forever", span=item.span, hint=WINDOW_HINT
             )
         binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
         window = extent(item.clause, binder, aggregated=self._aggregated)
         if self._is_sequence and window.rows is not None:
-            raise NotSupported("a sequence remembers tuples for a time", span=item.clause.span, hint="use [RANGE ...]")
+            raise NotSupported(
+                "a FOLLOWING join cannot have a ROWS window", span=item.clause.span, hint="write [RANGE ...]"
+            )
         source = item.source
         if isinstance(item.clause, LandmarkClause):
             source = nodes.Filter(source, since(item.clause.start))
@@ -278,9 +286,9 @@ def _kind(join: exp.Join) -> nodes.JoinKind:
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if method or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise NotSupported(
-            f"there is no {' '.join(filter(None, (method, side, kind)))} JOIN",
+            f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported",
             span=place(join.this),
-            hint="use JOIN ... ON ...",
+            hint="write JOIN ... ON ...",
         )
     match side:
         case "LEFT":
@@ -298,7 +306,7 @@ def _check_step(step: _Step) -> None:
         _check_manner(step, step.manner)
     if step.following is not None and isinstance(step.item.source, Table):
         raise NotSupported(
-            "nothing arrives in a stored table, so it follows nothing",
+            f"the stored table {step.item.source.name} cannot be joined with FOLLOWING",
             span=step.following.span,
             hint="leave FOLLOWING out",
         )
@@ -308,21 +316,19 @@ def _check_manner(step: _Step, clause: MannerClause) -> None:
     word = clause.manner.upper()
     if isinstance(step.item.source, Table):
         raise NotSupported(
-            f"{_article(word)} JOIN is of streams; a stored table hears nothing", span=clause.span, hint="write JOIN"
+            f"{word} JOIN needs two streams, but {step.item.source.name} is a stored table",
+            span=clause.span,
+            hint="write JOIN",
         )
     if step.following is not None:
-        raise NotSupported(f"a sequence is not {word}", span=clause.span, hint="write JOIN ... FOLLOWING")
+        raise NotSupported(f"a FOLLOWING join cannot be {word}", span=clause.span, hint="write JOIN ... FOLLOWING")
     if step.kind != "inner":
         hint = f"write {word} JOIN, or {step.kind.upper()} JOIN alone"
         raise NotSupported(
-            f"{_article(word)} JOIN is an inner join: an outer one needs tuples without a partner, too",
+            f"{word} JOIN cannot be a {step.kind.upper()} JOIN: it drops tuples without a partner",
             span=clause.span,
             hint=hint,
         )
-
-
-def _article(word: str) -> str:
-    return f"an {word}" if word[0] in "AEIOU" else f"a {word}"
 
 
 def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
@@ -331,11 +337,11 @@ def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     if first is None:
         hint = "join a stream with it: FROM stream JOIN table ON ..."
         raise NotSupported(
-            f"{items[0].names[0]!r} is a stored table, in which nothing arrives", span=items[0].span, hint=hint
+            f"a query cannot read only the stored table {items[0].names[0]!r}", span=items[0].span, hint=hint
         )
     if first > 0 and not in_any_order:
         raise NotSupported(
-            "an outer or sequence join cannot have a stored table on its left",
+            "an outer or FOLLOWING join cannot have a stored table on its left",
             span=items[0].span,
             hint="put the stream first: FROM stream LEFT JOIN table ON ...",
         )
@@ -355,7 +361,7 @@ def _conditions(
         on = join.args.get("on")
         using: list[exp.Identifier] = join.args.get("using") or []
         if on is None and not using and steps[i].kind != "inner":
-            raise SyntaxFault("an outer join needs ON or USING", span=steps[i].item.span)
+            raise SyntaxFault(f"{steps[i].kind.upper()} JOIN needs ON or USING", span=steps[i].item.span)
         terms = (
             conjuncts(ExpressionBinder(Scope(tuple(relations), merged), env.catalog, "in ON").predicate(on))
             if on is not None

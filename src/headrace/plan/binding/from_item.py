@@ -70,9 +70,9 @@ def union(parts: Sequence[Node], span: Span | None) -> Node:
     for part in parts[1:]:
         if len(part.schema) != width:
             raise TypeFault(
-                f"UNION of {width} and {len(part.schema)} columns",
+                f"the parts of the UNION have {width} and {len(part.schema)} columns",
                 span=span,
-                hint="select the same columns on both sides",
+                hint="select the same columns in all parts",
             )
     columns: list[list[Column]] = [[Column(field.name, field.type) for field in part.schema] for part in parts]
     aligned: list[list[tuple[str, Expr]]] = [[] for _ in parts]
@@ -82,7 +82,9 @@ def union(parts: Sequence[Node], span: Span | None) -> Node:
         if exprs is None:
             shown = " and ".join(dict.fromkeys(kind.type.value for kind in kinds))
             raise TypeFault(
-                f"column {index + 1} of UNION, {field.name!r}, is {shown}", span=span, hint="convert one side with CAST"
+                f"column {index + 1} of the UNION, {field.name!r}, is {shown}",
+                span=span,
+                hint="convert it to one type with CAST",
             )
         for position, expr in enumerate(exprs):
             aligned[position].append((field.name, expr))
@@ -111,13 +113,19 @@ def _single(node: exp.Expr, env: Environment) -> Item:
     elif isinstance(node, exp.Table):
         item = _named(node, env)
     else:
-        raise NotSupported("FROM takes streams, tables, queries and sub-queries", span=place(node))
+        raise NotSupported("FROM needs the name of a stream, table or query, or a sub-query", span=place(node))
     if node.args.get("joins"):
         raise NotSupported(
-            "joins are not nested", span=_span(node), hint="write them one after the other, or use a sub-query"
+            "joins cannot be nested in parentheses",
+            span=_span(node),
+            hint="write them one after the other, or in a sub-query",
         )
     if isinstance(item.source, Table) and item.clause is not None:
-        raise NotSupported("a stored table has no window", span=item.clause.span, hint="leave the window out")
+        raise NotSupported(
+            f"the stored table {item.source.name} cannot have a window",
+            span=item.clause.span,
+            hint="leave the window out",
+        )
     alias = node.args.get("alias")
     if alias is not None and alias.this is not None:
         item = replace(item, names=(alias.name,))
@@ -175,18 +183,20 @@ def _united(items: list[Item]) -> Item:
     clauses = [item.clause for item in items]
     nodes = [item.source for item in items if not isinstance(item.source, Table)]
     if len(nodes) < len(items):
-        raise NotSupported("a stored table cannot be united with a stream", span=span)
+        raise NotSupported("a UNION cannot contain a stored table", span=span)
     shapes = {None if clause is None else replace(clause, span=Span(0, 0)) for clause in clauses}
     if len(shapes) > 1:
         raise NotSupported(
-            "the parts of a UNION in FROM need the same window", span=span, hint="give each part the same window"
+            "the parts of a UNION in FROM must have the same window",
+            span=span,
+            hint="write the same window after each part",
         )
     clause = clauses[0]
     if isinstance(clause, RowsClause | SessionClause | WhileClause):
         raise NotSupported(
-            "only windows in time are kept over a UNION in FROM",
+            "a UNION in FROM can have only RANGE, LANDMARK, NOW and UNBOUNDED windows",
             span=clause.span,
-            hint="use FROM (SELECT * FROM a UNION b) [ROWS 10]",
+            hint="write FROM (SELECT * FROM a UNION b) [ROWS 10]",
         )
     names = tuple(dict.fromkeys(name for item in items for name in item.names))
     return Item(union(nodes, span), names, clause, span, all(item.is_stream for item in items))
@@ -194,13 +204,15 @@ def _united(items: list[Item]) -> Item:
 
 def _renamed(item: Item, names: list[str]) -> Item:
     if len(names) != len(item.schema):
-        raise NameFault(f"{item.names[0]} has {len(item.schema)} columns, {len(names)} names are given", span=item.span)
+        raise NameFault(
+            f"the number of columns of {item.names[0]} is {len(item.schema)}, not {len(names)}", span=item.span
+        )
     match item.source:
         case Table() as table:
             raise NotSupported(
-                "the columns of a stored table are not renamed in FROM",
+                f"the columns of the stored table {table.name} cannot be renamed in FROM",
                 span=item.span,
-                hint=f"declare them in CREATE TABLE {table.name}",
+                hint=f"name them in CREATE TABLE {table.name}",
             )
         case node:
             columns = tuple(

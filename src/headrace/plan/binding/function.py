@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headrace.errors import NameFault, NotSupported, Span, TypeFault
+from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.model.expressions.expression import Call, Case, Cast, Expr, Literal
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
@@ -68,10 +69,11 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
     shown = written or function
     entry = FUNCTIONS.get(function)
     if entry is None:
-        names = [*FUNCTIONS, *AGGREGATES, *ALIASES]
-        raise NameFault(
-            f"no function {shown!r}", span=span, hint=did_you_mean(shown, [name for name in names if name[0].isalpha()])
-        )
+        elsewhere = other_systems.FUNCTIONS.get(shown.lower())
+        if elsewhere is not None:
+            raise NotSupported(f"function {shown!r} is not supported", span=span, hint=elsewhere)
+        names = [name for name in (*FUNCTIONS, *AGGREGATES, *ALIASES) if name[0].isalpha()]
+        raise NameFault(f"function {shown!r} does not exist", span=span, hint=did_you_mean(shown, names))
     if len(args) < entry.least or (entry.most is not None and len(args) > entry.most):
         raise TypeFault(f"{shown} takes {_count(entry.least, entry.most)}, not {len(args)}", span=span, hint=entry.help)
     if function == "||":
@@ -93,7 +95,7 @@ def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
     name = ALIASES.get(name, name)
     if name not in _PARTS:
         raise NotSupported(
-            f"there is no part {name!r} of a time",
+            f"{name!r} is not a part of a time",
             span=span,
             hint=did_you_mean(name, _PARTS, otherwise=f"parts are {', '.join(_PARTS)}"),
         )
@@ -148,7 +150,7 @@ def _constants(function: str, args: tuple[Expr, ...], span: Span | None) -> tupl
         unit = str(args[0].value).lower()
         if unit not in _TRUNCATIONS:
             hint = did_you_mean(unit, _TRUNCATIONS, otherwise=f"units are {', '.join(_TRUNCATIONS)}")
-            raise TypeFault(f"date_trunc knows no unit {unit!r}", span=span, hint=hint)
+            raise TypeFault(f"{unit!r} is not a unit of date_trunc", span=span, hint=hint)
         return (Literal(unit, Type.STRING), *args[1:])
     return args
 
@@ -156,16 +158,16 @@ def _constants(function: str, args: tuple[Expr, ...], span: Span | None) -> tupl
 def _refuse(name: str, span: Span | None) -> None:
     if name in _CLOCK:
         raise NotSupported(
-            f"{name} has no meaning in a continuous query", span=span, hint="use rowtime, the timestamp of the tuple"
+            f"{name} is not supported: a continuous query has no single current time",
+            span=span,
+            hint="write rowtime, the timestamp of the tuple",
         )
     if name in _CHANCE:
         raise NotSupported(
-            f"{name} would not give the same answer when a batch is repeated",
+            f"{name} is not supported: it would give another value when a micro-batch is repeated",
             span=span,
-            hint="compute it before the data comes in",
+            hint="compute it where the data is produced",
         )
-    if name in ("approx_count_distinct", "approx_distinct"):
-        raise NotSupported(f"{name} is not there", span=span, hint="use count(DISTINCT x)")
 
 
 def _cast_hint(function: str, args: Sequence[Expr]) -> str | None:

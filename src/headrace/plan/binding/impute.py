@@ -37,7 +37,9 @@ class Imputing:
         """What the call stands for: a new column, or the default where that is NULL."""
         value = self._binder.bind(clause.value)
         if value.type is Type.NULL:
-            raise TypeFault("the column to impute has no type", span=clause.span, hint="name a column that may be NULL")
+            raise TypeFault(
+                "the type of the value to impute is not known", span=clause.span, hint="name a column that may be NULL"
+            )
         default = None if clause.default is None else self._default(clause, value)
         node = self._from_function(clause, value) if clause.target is not None else self._from_table(clause, value)
         self.node = node
@@ -49,7 +51,7 @@ class Imputing:
         found = unify([value, self._binder.bind(clause.default)])
         if found is None:
             raise TypeFault(
-                f"the default is no {value.type.value}",
+                f"the default must be {value.type.value}, the type of the column",
                 span=place(clause.default),
                 hint="write a value of the column's type",
             )
@@ -59,7 +61,7 @@ class Imputing:
         target = self._target(clause)
         if not clause.on:
             raise SyntaxFault(
-                "a function needs keys",
+                f"the function {str(target)!r} needs keys",
                 span=clause.span,
                 hint="IMPUTE(speed USING 'python:module:function' ON id, lane)",
             )
@@ -76,7 +78,7 @@ class Imputing:
             return PythonTarget.parse_prefixed(clause.target or "")
         except ValueError as error:
             raise SyntaxFault(
-                f"{clause.target!r} names no archive",
+                f"{clause.target!r} is not an archive",
                 span=clause.archive,
                 hint="write a table, or 'python:module:function'",
             ) from error
@@ -85,8 +87,8 @@ class Imputing:
         assert clause.table is not None
         table = self._catalog.find(clause.table.name, span=clause.archive)
         if not isinstance(table, Table):
-            hint = "join the stream instead, with a window"
-            raise NotSupported(f"{clause.table.name!r} is no stored table", span=clause.archive, hint=hint)
+            hint = "IMPUTE reads stored tables; join the stream with a window instead"
+            raise NotSupported(f"{clause.table.name!r} is not a stored table", span=clause.archive, hint=hint)
         field = self._column(clause, table)
         typed = unify([value, Column(field.name, field.type)])
         if typed is None:
@@ -107,14 +109,14 @@ class Imputing:
         names = table.schema.names
         if not written:
             raise SyntaxFault(
-                f"say which column of {table.name} has the values",
+                f"expected the column of {table.name} that holds the values",
                 span=clause.archive,
-                hint=f"such as {table.name}.{names[0]}",
+                hint=f"write for example {table.name}.{names[0]}",
             )
         found = next((field for field in table.schema if field.name.lower() == written.lower()), None)
         if found is None:
-            hint = did_you_mean(written, names, otherwise=f"say which: {table.name}.{names[-1]}")
-            raise NameFault(f"no column {written!r} in {table.name}", span=clause.archive, hint=hint)
+            hint = did_you_mean(written, names, otherwise=f"write for example {table.name}.{names[-1]}")
+            raise NameFault(f"column {written!r} does not exist in {table.name}", span=clause.archive, hint=hint)
         return found
 
     def _keys(self, clause: ImputeClause, table: Table) -> list[tuple[Expr, str]]:
@@ -135,9 +137,9 @@ class Imputing:
                     )
                 )
                 if pair is None or other is None:
-                    hint = f"ON id = {table.name}.id AND ..."
+                    hint = f"write for example ON id = {table.name}.id AND ..."
                     raise NotSupported(
-                        f"a look-up compares by = with columns of {table.name}", span=place(written), hint=hint
+                        f"IMPUTE can look up only by column = {table.name}.column", span=place(written), hint=hint
                     )
                 keys.append(
                     (
@@ -156,8 +158,10 @@ class Imputing:
                 apply("=", (mine, Column(field.name, field.type)), clause.span)  # do they compare?
                 found.append((mine if mine.type is field.type else narrowed(mine, field.type), field.name))
         if not found:
-            hint = f"ON id = {table.name}.{next((name for name in table.schema.names if name != value.name), 'id')}"
-            raise NameFault(f"{table.name} has no column in common by which to look up", span=clause.archive, hint=hint)
+            hint = f"write for example ON id = {table.name}.{next((name for name in table.schema.names if name != value.name), 'id')}"
+            raise NameFault(
+                f"{table.name} has no column of the same name to look up by", span=clause.archive, hint=hint
+            )
         return found
 
     def _name(self, clause: ImputeClause) -> str:

@@ -39,19 +39,19 @@ def modifiers_of(select: exp.Select) -> Modifiers | None:
     for clause, by in found:
         if clause.is_of_window != first.is_of_window:
             raise NotSupported(
-                "one compares consecutive tuples, the other those of a window",
+                "DIFF, RDIFF and SLOPE cannot be mixed with WDIFF, WRDIFF and WSLOPE",
                 span=clause.span,
                 hint="write two queries",
             )
         if [each.sql() for each in by] != [each.sql() for each in partition]:
             raise NotSupported(
-                "all modifiers of a SELECT have the same partition", span=clause.span, hint="write two queries"
+                "all modifiers of a SELECT need the same PARTITION BY", span=clause.span, hint="write two queries"
             )
         if profile is not None and clause.profile not in (None, profile):
             raise NotSupported(
-                "OLD and NEW both",
+                "the modifiers of a SELECT must all be OLD or all be NEW",
                 span=clause.span,
-                hint="choose one, and write OLD(x) or NEW(x) where you need the other",
+                hint="choose one, and write OLD(x) or NEW(x) for columns of the other tuple",
             )
         profile = clause.profile or profile
     return Modifiers(first.is_of_window, partition, profile or "new")
@@ -82,9 +82,9 @@ def _check_types(clause: ModifierClause, types: Sequence[Type]) -> None:
     for type_ in types:
         if not (type_.is_numeric or type_ is Type.NULL or type_ in times):
             hint = (
-                "make a number of it, such as unix_seconds(at)"
+                "convert it to a number, such as unix_seconds(at)"
                 if type_ in (Type.TIMESTAMP, Type.DATE)
-                else "name a number"
+                else "write a column of numbers"
             )
             raise TypeFault(f"{clause.kind.upper()} cannot take {type_.value}", span=clause.span, hint=hint)
 
@@ -107,18 +107,18 @@ def refuse_modifier(node: exp.Expr, where: str) -> None:
     inner = node.this if isinstance(node, exp.Window) else node
     clause = modifier_of(inner) or suppress_of(inner)
     if isinstance(clause, ModifierClause):
-        raise NotSupported(f"{clause.kind.upper()} cannot stand {where}", span=clause.span, hint=_WHERE_HINT)
+        raise NotSupported(f"{clause.kind.upper()} is not allowed {where}", span=clause.span, hint=_WHERE_HINT)
     if clause is not None:
         raise NotSupported(
-            f"{clause.name} says which rows come out, and has no value",
+            f"{clause.name} is allowed only in HAVING",
             span=clause.span,
             hint=f"write HAVING {clause.name}(...), or AND it there",
         )
     if profile_of(node) is not None:
         raise NotSupported(
-            f"{node.name.upper()} stands beside a modifier such as DIFF(x) only",
+            f"{node.name.upper()} needs a modifier such as DIFF(x) in the same SELECT",
             span=place(node),
-            hint="a tuple alone has no older one",
+            hint="a single tuple has no older one to compare with",
         )
 
 
@@ -136,12 +136,12 @@ def _calls(select: exp.Select) -> Iterator[tuple[ModifierClause, tuple[exp.Expr,
 
 def _partition(over: exp.Window, clause: ModifierClause) -> tuple[exp.Expr, ...]:
     if clause.is_of_window:
-        hint = f"give the stream a window and group: {clause.kind.upper()}(x) FROM s [RANGE 1 MINUTE] GROUP BY id"
-        raise NotSupported(f"{clause.kind.upper()} has no OVER", span=clause.span, hint=hint)
+        hint = f"write a window and GROUP BY: {clause.kind.upper()}(x) FROM s [RANGE 1 MINUTE] GROUP BY id"
+        raise NotSupported(f"{clause.kind.upper()} cannot have OVER", span=clause.span, hint=hint)
     if any(value for name, value in over.args.items() if name not in ("this", "partition_by", "over")):
         raise NotSupported(
-            "tuples follow each other in the order of time",
+            "OVER of a modifier can have only PARTITION BY; tuples are ordered by time",
             span=clause.span,
-            hint="write OVER (PARTITION BY id) and no more",
+            hint="write OVER (PARTITION BY id)",
         )
     return tuple(over.args.get("partition_by") or ())

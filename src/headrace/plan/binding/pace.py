@@ -35,12 +35,12 @@ def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environme
     """The union at its pace; the columns that are named must be the timestamps of its parts, each once."""
     assert isinstance(union, nodes.Union)
     if clause.tolerance <= 0:
-        raise NotSupported("a pace needs a tolerance above zero", span=clause.span)
+        raise NotSupported("WITH PACE needs a tolerance above zero", span=clause.span)
     if 2 * clause.service > clause.tolerance:
         raise NotSupported(
-            "what takes longer than half the tolerance would always be late",
+            "SERVICE must be at most half of the tolerance",
             span=clause.span,
-            hint="choose a tolerance of several services",
+            hint="choose a larger tolerance or a shorter SERVICE",
         )
     if clause.columns:
         named = [_part_of(column, parts, env) for column in clause.columns]
@@ -70,8 +70,8 @@ def late_of(plan: Node, query: str) -> Node:
             return replace_inputs(plan, (late_of(below, query),))
         case _:
             raise NameFault(
-                f"{late_stream(query)} is not known: more follows the PACE of {query}",
-                hint="give the paced UNION a name of its own",
+                f"{late_stream(query)} does not exist: WITH PACE is not the last step of {query}",
+                hint="make the UNION with PACE a query of its own",
             )
 
 
@@ -81,16 +81,16 @@ def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int
     known = [name for part in parts for name in part.names]
     if not qualifier:
         raise NameFault(
-            "say of which part of the UNION",
+            f"{column.name!r} does not name a part of the UNION",
             span=span,
-            hint=", ".join(f"{name}.{column.name}" for name in known) or "write ON rowtime",
+            hint=f"write {' or '.join(f'{name}.{column.name}' for name in known)}" if known else "write ON rowtime",
         )
     found = [index for index, part in enumerate(parts) if qualifier.lower() in (name.lower() for name in part.names)]
     if not found:
         hint = did_you_mean(
             qualifier, known, otherwise=f"its parts are {', '.join(known)}" if known else "write ON rowtime"
         )
-        raise NameFault(f"no part of the UNION is called {qualifier!r}", span=span, hint=hint)
+        raise NameFault(f"the UNION has no part {qualifier!r}", span=span, hint=hint)
     if len(found) > 1:
         raise NameFault(
             f"two parts of the UNION are called {qualifier!r}", span=span, hint="give them different names with AS"
@@ -101,10 +101,12 @@ def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int
     names = node.schema.names
     if name not in (each.lower() for each in names):
         raise NameFault(
-            f"no column {column.name!r} in {qualifier}", span=span, hint=did_you_mean(column.name, [*names, "rowtime"])
+            f"column {column.name!r} does not exist in {qualifier}",
+            span=span,
+            hint=did_you_mean(column.name, [*names, "rowtime"]),
         )
     raise NotSupported(
         f"{column.name!r} is not the timestamp of {qualifier}",
         span=span,
-        hint=f"a pace goes by time: write {qualifier}.rowtime",
+        hint=f"write {qualifier}.rowtime",
     )

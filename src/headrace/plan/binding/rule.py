@@ -58,9 +58,9 @@ class BoundRule:
         numeric = found.type.is_numeric and wanted.is_numeric
         if found.type not in (wanted, Type.NULL) and not numeric and not isinstance(found, Literal):
             raise TypeFault(
-                f"this is {found.type.value}, not {wanted.value}",
+                f"expected {wanted.value}, not {found.type.value}",
                 span=place(node),
-                hint=f"CAST(... AS {wanted.value}) makes one",
+                hint=f"write CAST(... AS {wanted.value})",
             )
         try:
             return coerce(found, wanted)
@@ -89,9 +89,9 @@ def bind_rule(rule: CreateRule, catalog: Catalog, queries: Callable[[str], Node]
     match found:
         case Table():
             raise NotSupported(
-                "nothing happens in a stored table",
+                f"{rule.event.text!r} is a stored table, which has no events",
                 span=rule.event.span,
-                hint="a rule is ON an event, a stream or a query",
+                hint="name an event, a stream or a query after ON",
             )
         case Query() if is_complex(found):
             return _complex(rule, found, catalog, queries)
@@ -99,7 +99,7 @@ def bind_rule(rule: CreateRule, catalog: Catalog, queries: Callable[[str], Node]
             if rule.context is not None and rule.context.context.retentions:
                 hint = "leave the parentheses out, or compose an event with CREATE EVENT e AS a SEQUENCE b"
                 raise NotSupported(
-                    f"each tuple of {found.name} is an event by itself: nothing waits",
+                    f"{found.name} is not a complex event, so it has no CONTEXT",
                     span=rule.context.span,
                     hint=hint,
                 )

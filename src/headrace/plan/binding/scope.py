@@ -77,15 +77,15 @@ class Scope:
             return ROWTIME
         if name.lower() in ("window_start", "window_end"):
             raise NameFault(
-                f"{name} belongs to the result of an aggregate",
+                f"{name} exists only in the result of an aggregate over a window",
                 span=place(node),
-                hint="use it in SELECT or HAVING beside count, sum, ...",
+                hint="write it in SELECT or HAVING beside count, sum, ...",
             )
         where = " or ".join(relation.names[0] for relation in self.relations)
         raise NameFault(
-            f"no column {name!r} in {where}",
+            f"column {name!r} does not exist in {where}",
             span=place(node),
-            hint="texts stand in single quotes" if node.this.args.get("quoted") else self._hint(name, self.columns()),
+            hint="write texts in single quotes" if node.this.args.get("quoted") else self._hint(name, self.columns()),
         )
 
     def _qualified(self, node: exp.Column, qualifier: str) -> Expr:
@@ -100,13 +100,13 @@ class Scope:
         if node.name.lower() == "rowtime" and not relation.is_table:
             if sum(not each.is_table for each in self.relations) > 1:
                 raise NotSupported(
-                    "after a join only the result has a rowtime",
+                    f"{qualifier}.rowtime does not exist after a join, only rowtime of the result",
                     span=place(node),
-                    hint="name it before the join: (SELECT *, rowtime AS at FROM ...)",
+                    hint="select it before the join: (SELECT *, rowtime AS at FROM ...)",
                 )
             return ROWTIME
         raise NameFault(
-            f"no column {node.name!r} in {qualifier}",
+            f"column {node.name!r} does not exist in {qualifier}",
             span=place(node),
             hint=self._hint(node.name, (name for name, _ in relation.columns)),
         )
@@ -116,9 +116,9 @@ class Scope:
         if not found:
             known = [relation.names[0] for relation in self.relations]
             raise NameFault(
-                f"nothing in FROM is called {qualifier!r}",
+                f"{qualifier!r} does not exist in FROM",
                 span=span,
-                hint=did_you_mean(qualifier, known, otherwise=f"there is {', '.join(known)}"),
+                hint=did_you_mean(qualifier, known, otherwise=f"FROM has {', '.join(known)}"),
             )
         if len(found) > 1:
             raise NameFault(

@@ -45,12 +45,16 @@ def suppression_of(select: exp.Select) -> SuppressClause | None:
     ]
     if stray:
         raise NotSupported(
-            f"{stray[0].name} is a condition of its own",
+            f"{stray[0].name} cannot be part of another condition",
             span=stray[0].span,
             hint=f"write HAVING {stray[0].name}(...) AND ...",
         )
     if len(found) > 1:
-        raise NotSupported("one suppressor is enough", span=found[1].span, hint="put the other into a sub-query")
+        raise NotSupported(
+            "a SELECT can have only one of RSUPPRESS and TSUPPRESS",
+            span=found[1].span,
+            hint="write the other in a sub-query",
+        )
     return found[0] if found else None
 
 
@@ -118,7 +122,7 @@ class _Carrying:
 
 def _no_aggregate(name: str, node: exp.Expr) -> Expr:
     raise NotSupported(
-        "a suppressor lets tuples through, not groups",
+        "RSUPPRESS and TSUPPRESS cannot be combined with aggregates",
         span=place(node),
         hint="leave the aggregate out, or aggregate in a sub-query",
     )
@@ -141,7 +145,9 @@ def _rule(clause: SuppressClause, source: Source, env: Environment) -> Suppressi
     assert clause.time is not None
     if span is None:
         hint = f"say how long, such as {stream.names[0]} [RANGE 2 HOURS]"
-        raise UnboundedStateFault("an alarm that nobody cleans would come again for ever", span=clause.span, hint=hint)
+        raise UnboundedStateFault(
+            "TSUPPRESS would have to keep alarms that are never cleaned forever", span=clause.span, hint=hint
+        )
     return Standing(clause.time, span, _action(clause, source, env))
 
 
@@ -149,11 +155,15 @@ def _action(clause: SuppressClause, source: Source, env: Environment) -> Expr:
     binder = ExpressionBinder(source.scope, env.catalog, "as an action")
     if clause.action is None and not source.scope.has("action"):
         hint = "name it: TSUPPRESS(5 MINUTES, CASE WHEN kind = 'RST' THEN 'clean' ELSE 'new' END)"
-        raise NameFault("no column 'action' that says new, update or clean", span=clause.span, hint=hint)
+        raise NameFault(
+            "TSUPPRESS needs a column 'action' whose value is new, update or clean", span=clause.span, hint=hint
+        )
     found = binder.bind(clause.action if clause.action is not None else exp.column("action"))
     if found.type is not Type.STRING:
         raise TypeFault(
-            f"an action is a STRING, not {found.type.value}", span=clause.span, hint="it is 'new', 'update' or 'clean'"
+            f"the action of TSUPPRESS must be STRING, not {found.type.value}",
+            span=clause.span,
+            hint="its value is 'new', 'update' or 'clean'",
         )
     return Call("lower", (found,), Type.STRING)
 

@@ -22,7 +22,8 @@ from headrace.model.types import Type
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.binding.expression import ExpressionBinder
 
-_SUBQUERY = "put it in a sub-query: FROM (SELECT ...) [{}] AS x"
+_NO_SLIDE = "leave SLIDE out: a join gives its results with every tuple"
+_SUBQUERY = "write the join in a sub-query: FROM (SELECT ...) [{}] AS x"
 
 
 def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
@@ -39,9 +40,9 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
         case LandmarkClause(start=start, slide=slide, span=span):
             if slide is None:
                 raise UnboundedStateFault(
-                    "a landmark window must say when it gives results",
+                    "a LANDMARK window needs SLIDE, which says when results come",
                     span=span,
-                    hint="add SLIDE, such as SLIDE 1 MINUTE",
+                    hint="write for example SLIDE 1 MINUTE",
                 )
             return Landmark(start, slide)
         case NowClause():
@@ -83,13 +84,17 @@ def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) 
     match clause:
         case RangeClause(slide=slide, span=span) if slide is not None and not aggregated:
             raise NotSupported(
-                "a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE"
+                "the window of a join without aggregates cannot have SLIDE",
+                span=span,
+                hint=_NO_SLIDE,
             )
         case RangeClause(size=size):
             return Extent(span=size)
         case RowsClause(slide=slide, span=span) if slide not in (None, 1):
             raise NotSupported(
-                "a join slides with every tuple", span=span, hint="leave out SLIDE, or write SLIDE TUPLE"
+                "a ROWS window of a join cannot have SLIDE",
+                span=span,
+                hint=_NO_SLIDE,
             )
         case RowsClause(size=size, by=by):
             return Extent(rows=size, by=tuple(binder.bind(each) for each in by))
@@ -98,20 +103,24 @@ def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) 
         case LandmarkClause(slide=slide, span=span) | UnboundedClause(slide=slide, span=span) if (
             slide is not None and not aggregated
         ):
-            raise NotSupported("a join slides with every tuple", span=span, hint="leave out SLIDE")
+            raise NotSupported(
+                "the window of a join without aggregates cannot have SLIDE",
+                span=span,
+                hint=_NO_SLIDE,
+            )
         case LandmarkClause() | UnboundedClause():
             return Extent()
         case SessionClause(span=span):
             raise NotSupported(
-                "a join has no session windows",
+                "a join cannot have SESSION windows",
                 span=span,
-                hint="use [RANGE ...], or aggregate the sessions in a sub-query first",
+                hint="write [RANGE ...], or aggregate the sessions in a sub-query",
             )
         case WhileClause(span=span):
             raise NotSupported(
-                "a join has no WHILE windows",
+                "a join cannot have WHILE windows",
                 span=span,
-                hint="use [RANGE ...], or aggregate the runs in a sub-query first",
+                hint="write [RANGE ...], or aggregate the runs in a sub-query",
             )
 
 
@@ -126,7 +135,9 @@ def distinct_span(clause: WindowClause) -> int:
             return END
         case RowsClause(span=span) | SessionClause(span=span) | WhileClause(span=span):
             raise NotSupported(
-                "DISTINCT needs a window in time", span=span, hint="use [RANGE ...], or GROUP BY the columns"
+                "DISTINCT cannot have a ROWS, SESSION or WHILE window",
+                span=span,
+                hint="write [RANGE ...], or GROUP BY the columns",
             )
 
 

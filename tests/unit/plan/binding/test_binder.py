@@ -516,7 +516,7 @@ def test_terms_keep_their_order_and_grouping() -> None:
 
 def test_a_sub_query_needs_no_name() -> None:
     assert plan("SELECT id FROM (SELECT id, seg FROM s)").schema == Schema.of(id=Type.INT)
-    with pytest.raises(NameFault, match="no column 'x' in the sub-query"):
+    with pytest.raises(NameFault, match="column 'x' does not exist in the sub-query"):
         plan("SELECT x FROM (SELECT id, seg FROM s)")
 
 
