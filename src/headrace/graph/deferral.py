@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.place import Deferral, place
-from headrace.model.expressions.expression import Expr, columns, substitute
 from headrace.operators import specs
-
-Keys: TypeAlias = tuple[Expr, ...]
+from headrace.operators.partitioning import Keys
 
 
 def deferral_of(graph: Graph, name: VertexId) -> Deferral | None:
@@ -35,21 +32,4 @@ def _wanted(
         spec = vertices[reader].spec
         if not isinstance(spec, specs.Output):
             found += _wanted(reader, vertices, readers) if spec.is_stateless else [spec.partition_by(port)]
-    return [None if keys is None else _before(vertices[name].spec, keys) for keys in found]
-
-
-def _before(spec: specs.Spec, keys: Keys) -> Keys | None:
-    """The same keys in terms of a vertex's input."""
-    used = frozenset().union(*map(columns, keys))
-    match spec:
-        case specs.Filter() | specs.Union():
-            return keys
-        case specs.Project(columns=named) | specs.PartialAggregate(keys=named):
-            by = dict(named)
-            return tuple(substitute(key, by) for key in keys) if used <= by.keys() else None
-        case specs.TableJoin():
-            return keys if used.isdisjoint(spec.table_names) else None
-        case specs.Impute():
-            return keys if spec.name not in used else None
-        case _:
-            return None
+    return [None if keys is None else vertices[name].spec.keys_before(keys) for keys in found]

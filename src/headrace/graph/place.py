@@ -16,15 +16,13 @@ import msgspec
 from msgspec import Struct
 
 from headrace.graph.graph import Graph, Vertex, VertexId
-from headrace.model.events.event import always
-from headrace.model.events.output import Pick
-from headrace.model.expressions.expression import Cast, Column, Expr
+from headrace.model.expressions.expression import Expr
 from headrace.model.streams import exchange_scan, exchange_stream, exchange_vertex
-from headrace.model.types import Type
 from headrace.operators import specs
+from headrace.operators.partitioning import Keys, without_widening
 
-#: How a vertex's output lies over the buckets: by these expressions, all in one bucket (), or in no known way (None).
-Partitioning: TypeAlias = tuple[Expr, ...] | None
+#: How a vertex's output lies over the buckets: by these keys, all in one bucket (), or in no known way (None).
+Partitioning: TypeAlias = Keys | None
 
 
 #: In the name of a `Receive`, between that of its origin and a digest of its keys.
@@ -97,7 +95,7 @@ class _Placer:
 
     def _add_deferred(self, vertex: Vertex, keys: Partitioning) -> None:
         inputs = tuple(self._receive(origin, keys) for origin in vertex.inputs)
-        self._add_keyed(vertex, inputs, None if keys is None else _through(vertex.spec, keys))
+        self._add_keyed(vertex, inputs, None if keys is None else vertex.spec.keys_after(keys))
 
     def _add_stateless(self, vertex: Vertex) -> None:
         known = {self.parts[i] for i in vertex.inputs if i in self.keyed}
@@ -106,7 +104,7 @@ class _Placer:
         for origin in vertex.inputs:
             # an input that comes straight from the ingest joins the others where they are
             inputs.append(self._receive(origin, common) if origin in self.ingest else origin)
-        part = None if common is None or isinstance(vertex.spec, specs.Output) else _through(vertex.spec, common)
+        part = None if common is None else vertex.spec.keys_after(common)
         self._add_keyed(vertex, tuple(inputs), part)
 
     def _add_stateful(self, vertex: Vertex) -> None:
@@ -122,7 +120,7 @@ class _Placer:
                 inputs.append(origin)
             else:
                 inputs.append(self._exchange(origin, wanted))
-        self._add_keyed(vertex, tuple(inputs), _output_keys(vertex.spec, positions))
+        self._add_keyed(vertex, tuple(inputs), vertex.spec.output_keys(positions) if positions else ())
 
     def _positions(self, vertex: Vertex, keys: list[tuple[Expr, ...]]) -> tuple[int, ...]:
         """Which of the keys to partition by: those by which all keyed inputs lie already, if there are such; else all."""
@@ -131,9 +129,9 @@ class _Placer:
             part = self.parts.get(origin) if origin in self.keyed else None
             if origin in self.ingest or part is None:
                 continue
-            plain = [_plain(key) for key in keys[port]]
-            if all(_plain(expr) in plain for expr in part):
-                found.add(tuple(plain.index(_plain(expr)) for expr in part))
+            plain = [without_widening(key) for key in keys[port]]
+            if all(without_widening(expr) in plain for expr in part):
+                found.add(tuple(plain.index(without_widening(expr)) for expr in part))
         return found.pop() if len(found) == 1 else tuple(range(len(keys[0])))
 
     def _add_keyed(self, vertex: Vertex, inputs: tuple[VertexId, ...], part: Partitioning) -> None:
@@ -156,85 +154,5 @@ class _Placer:
         return self._receive(back.id, keys)
 
 
-def _plain(expr: Expr) -> Expr:
-    """Drop casts that do not change the hash: INT widened to BIGINT."""
-    if isinstance(expr, Cast) and expr.type is Type.BIGINT and expr.arg.type is Type.INT:
-        return expr.arg
-    return expr
-
-
-def _same(have: tuple[Expr, ...], want: tuple[Expr, ...]) -> bool:
-    return tuple(map(_plain, have)) == tuple(map(_plain, want))
-
-
-def _through(spec: specs.Spec, part: tuple[Expr, ...]) -> Partitioning:
-    """How a stateless vertex's output lies if its input lies by `part`."""
-    match spec:
-        case specs.Project(columns=columns):
-            return _renamed(part, columns)
-        case specs.PartialAggregate(keys=keys):
-            return _renamed(part, keys)
-        case _:
-            return part
-
-
-def _renamed(part: tuple[Expr, ...], columns: tuple[tuple[str, Expr], ...]) -> Partitioning:
-    names = {expr: Column(name, expr.type) for name, expr in columns}
-    return tuple(names[expr] for expr in part) if all(expr in names for expr in part) else None
-
-
-def _output_keys(spec: specs.Spec, positions: tuple[int, ...]) -> Partitioning:
-    """How a stateful vertex's output lies if it is partitioned by these of its keys."""
-    if not positions:
-        return ()
-    match spec:
-        case specs.PaneAggregate() | specs.SessionAggregate() | specs.SlidingAggregate():
-            return tuple(Column(spec.keys[i][0], spec.keys[i][1].type) for i in positions)
-        case specs.RowsAggregate() | specs.WhileAggregate():
-            return _renamed(tuple(spec.window.by[i] for i in positions), spec.keys)
-        case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
-            return _join_keys(spec, positions)
-        case specs.SequenceJoin():
-            return tuple(spec.keys[i][0] for i in positions)
-        case specs.Distinct():
-            return tuple(spec.columns[i] for i in positions)
-        case specs.Reorder() | specs.Suppress():
-            return tuple(spec.by[i] for i in positions)
-        case specs.Detect():
-            return _detected_keys(spec, positions)
-        case (
-            specs.Filter()
-            | specs.Project()
-            | specs.Union()
-            | specs.OrderedUnion()
-            | specs.Pace()
-            | specs.Impute()
-            | specs.TableJoin()
-            | specs.PartialAggregate()
-        ):
-            return None
-        case specs.Scan() | specs.Receive() | specs.Output() | specs.Exchange():
-            return None
-
-
-def _detected_keys(spec: specs.Detect, positions: tuple[int, ...]) -> Partitioning:
-    """Detections lie by the keys of a part that they always have and show."""
-    shown = {(output.part, output.column): output.name for output in spec.outputs if isinstance(output, Pick)}
-    for part in always(spec.event):
-        keys = [spec.keys[part.port][i] for i in positions]
-        names = [shown.get((part.name, key.name)) if isinstance(key, Column) else None for key in keys]
-        if None not in names:
-            return tuple(Column(name, key.type) for name, key in zip(names, keys, strict=True) if name is not None)
-    return None
-
-
-def _join_keys(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, positions: tuple[int, ...]) -> Partitioning:
-    if spec.kind in ("inner", "left"):
-        return tuple(spec.keys[i][0] for i in positions)
-    if spec.kind == "full":
-        return None  # a padded row lies by whichever side it came from
-    renamed = {field.name: Column(name, field.type) for field, name in zip(spec.right, spec.right_names, strict=True)}
-    rights = [_plain(spec.keys[i][1]) for i in positions]
-    if all(isinstance(right, Column) and right.name in renamed for right in rights):
-        return tuple(renamed[right.name] for right in rights if isinstance(right, Column))
-    return None
+def _same(have: Keys, want: Keys) -> bool:
+    return tuple(map(without_widening, have)) == tuple(map(without_widening, want))

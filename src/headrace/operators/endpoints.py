@@ -13,7 +13,8 @@ from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_name
 from headrace.model.page import Element, Page
 from headrace.model.stint import Stint
-from headrace.operators.operator import Operator, Spec
+from headrace.operators.operator import Operator
+from headrace.operators.spec import Order, Spec
 from headrace.operators.text import listed
 
 
@@ -26,6 +27,10 @@ class _Edge(Spec, frozen=True):
     @property
     def is_stateless(self) -> bool:
         return True
+
+    @property
+    def output_order(self) -> Order:
+        return Order.KEPT
 
 
 class Scan(_Edge, frozen=True, tag="scan"):

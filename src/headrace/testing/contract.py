@@ -18,7 +18,8 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.operators.capabilities import due_of, held_by
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
+from headrace.operators.spec import Spec
 from headrace.testing.oracle.rows import Row, rounded, rows_of
 from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
 

@@ -5,7 +5,8 @@ import pytest
 
 from headrace.model.page import Page, Punctuation
 from headrace.model.schema import TS
-from headrace.operators.operator import Operator, Spec
+from headrace.operators.operator import Operator
+from headrace.operators.spec import Spec
 from headrace.testing.contract import check_operator, cut
 from headrace.testing.streams import stream_from_text
 

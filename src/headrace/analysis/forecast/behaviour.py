@@ -84,6 +84,8 @@ def behaviour(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Beha
             | specs.WhileAggregate()
         ):
             return _aggregate(spec, inputs[0], facts)
+        case _:  # an operator of which nothing is said passes all on and keeps nothing
+            return Behaviour(same, size, life=life)
 
 
 def _scan_size(spec: specs.Scan, facts: Facts) -> float:

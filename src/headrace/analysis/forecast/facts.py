@@ -35,6 +35,7 @@ SERVICE: Mapping[str, float] = {
     "sequencejoin": 5e-7,
     "suppress": 4e-7,
 }
+OTHER_SERVICE = 1e-6  # seconds a tuple of a kind that SERVICE does not list
 RATE = 1000.0  # tuples a second of a stream of which nothing is known
 GROUPS = 100.0  # different values of the keys of a window
 PASSING = 0.5  # share of tuples that satisfy a condition

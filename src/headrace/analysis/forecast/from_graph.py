@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.analysis.forecast.behaviour import Behaviour, Input, behaviour
-from headrace.analysis.forecast.facts import RATE, SERVICE, STAMP, Facts, VertexFacts, kind_of
+from headrace.analysis.forecast.facts import OTHER_SERVICE, RATE, SERVICE, STAMP, Facts, VertexFacts, kind_of
 from headrace.analysis.forecast.network import Feed, Network, Station
 from headrace.analysis.queueing.moments import constant
 from headrace.graph.graph import Graph, Vertex, VertexId
@@ -71,7 +71,7 @@ class _Modelling:
         service = self._service(vertex, seen)
         if service is None:
             assumed.append("service")
-            service = SERVICE[kind_of(vertex.spec)] / self._sharing(vertex)
+            service = SERVICE.get(kind_of(vertex.spec), OTHER_SERVICE) / self._sharing(vertex)
         if assumed:
             self.assumed[vertex.id] = tuple(assumed)
         windows, kept = _memory(does, inputs, seen)

@@ -14,9 +14,9 @@ from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
-from headrace.operators import specs
 from headrace.operators.capabilities import preview_of
 from headrace.operators.operator import Operator
+from headrace.operators.spec import Order
 
 
 class Desire(Struct, frozen=True):
@@ -90,29 +90,14 @@ class Desires:
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
     """Return the arcs on which tuples may overtake each other: no operator before them sorts, none behind relies on order."""
-    merging = {
-        *merging,
-        *(vertex.id for vertex in graph if isinstance(vertex.spec, specs.Pace)),
-    }  # who comes later may be late
+    merging = {*merging, *(vertex.id for vertex in graph if vertex.spec.order_matters)}
     steady = leading_to(graph, merging)
     in_order: set[VertexId] = set()
     free: set[Arc] = set()
     for vertex in graph:
-        match vertex.spec:
-            case (
-                specs.Filter()
-                | specs.Project()
-                | specs.Impute()
-                | specs.TableJoin()
-                | specs.Output()
-                | specs.Exchange()
-            ):
-                if vertex.inputs[0] in in_order:
-                    in_order.add(vertex.id)
-            case specs.Scan() | specs.Receive() | specs.Union() | specs.PartialAggregate():
-                pass
-            case _:
-                in_order.add(vertex.id)  # what they emit comes in an order of their own
+        order = vertex.spec.output_order
+        if order is Order.OWN or (order is Order.KEPT and any(origin in in_order for origin in vertex.inputs)):
+            in_order.add(vertex.id)
         for port, origin in enumerate(vertex.inputs):
             if vertex.id not in merging and vertex.id not in steady and origin not in in_order:
                 free.add((vertex.id, port))
@@ -124,9 +109,7 @@ def leading_to(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
     readers = graph.readers()
     before: set[VertexId] = set()
     for vertex in reversed(graph.vertices):
-        keeps_order = isinstance(
-            vertex.spec, specs.Filter | specs.Project | specs.Impute | specs.TableJoin | specs.Scan | specs.Receive
-        )
+        keeps_order = vertex.spec.output_order is Order.KEPT
         if keeps_order and any(reader in merging or reader in before for reader, _ in readers[vertex.id]):
             before.add(vertex.id)
     return before

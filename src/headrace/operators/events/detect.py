@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.model.events.event import Context, Event
+from headrace.model.events.event import Context, Event, always
 from headrace.model.events.output import Output, Pick, output_schema
 from headrace.model.events.text import format_context, format_event
-from headrace.model.expressions.expression import Expr, columns
+from headrace.model.expressions.expression import Column, Expr, columns
 from headrace.model.expressions.text import format_expr
 from headrace.model.schema import Schema
 from headrace.operators.events.chain import Chain, is_chain
 from headrace.operators.events.detector import Detector
-from headrace.operators.operator import Operator, Spec
+from headrace.operators.operator import Operator
+from headrace.operators.spec import Spec
 
 
 class Detect(Spec, frozen=True, tag="detect"):
@@ -51,6 +52,16 @@ class Detect(Spec, frozen=True, tag="detect"):
         tested = frozenset(name for term in self.conditions for name in columns(term))
         divided = {f"{each.part}.{column}" for each in self.context.retentions for column in each.by}
         return tested | divided | {f"{each.part}.{each.column}" for each in self.outputs if isinstance(each, Pick)}
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        """Return the keys of a part that every detection has and shows."""
+        shown = {(output.part, output.column): output.name for output in self.outputs if isinstance(output, Pick)}
+        for part in always(self.event):
+            keys = [self.keys[part.port][i] for i in positions]
+            names = [shown.get((part.name, key.name)) if isinstance(key, Column) else None for key in keys]
+            if None not in names:
+                return tuple(Column(name, key.type) for name, key in zip(names, keys, strict=True) if name is not None)
+        return None
 
 
 def _equal(keys: tuple[Expr, ...]) -> str:

@@ -33,6 +33,10 @@ class Join(Pairing, frozen=True, tag="join"):
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)
 
+    @property
+    def order_matters(self) -> bool:
+        return False
+
 
 class JoinOperator(Operator):
     """A page meets the other side's stored rows, then is stored itself; a promise of one side lets the other forget.

@@ -17,7 +17,8 @@ from headrace.model.types import Type
 from headrace.model.window import Extent
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
-from headrace.operators.operator import Spec
+from headrace.operators.partitioning import without_widening
+from headrace.operators.spec import Spec
 from headrace.operators.text import equalities, with_inputs
 
 #: The number by which a side's rows are sorted; equal keys have equal numbers.
@@ -67,6 +68,18 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
 
     def extent(self, port: int) -> Extent | None:
         return (self.left_extent, self.right_extent)[port]
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        if self.kind in ("inner", "left"):
+            return tuple(self.keys[i][0] for i in positions)
+        if self.kind == "full":
+            return None  # a padded row lies by the side that it came from
+        columns = {
+            field.name: Column(name, field.type) for field, name in zip(self.right, self.right_names, strict=True)
+        }
+        rights = [without_widening(self.keys[i][1]) for i in positions]
+        shown = tuple(columns[key.name] for key in rights if isinstance(key, Column) and key.name in columns)
+        return shown if len(shown) == len(rights) else None
 
 
 class Pairer:

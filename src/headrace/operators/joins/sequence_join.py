@@ -30,8 +30,9 @@ from headrace.operators.joins.sequence_match import (
     places_before,
 )
 from headrace.operators.joins.sequence_state import Predecessors
-from headrace.operators.operator import Frontier, Operator, Spec, State
+from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.spec import Spec
 from headrace.operators.text import equalities, with_inputs
 
 
@@ -55,6 +56,13 @@ class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(self.keys[i][0] for i in positions)
+
+    @property
+    def order_matters(self) -> bool:
+        return False  # an input that must be in order is sorted before
 
 
 class _SequenceJoin(Operator):

@@ -17,7 +17,9 @@ from headrace.model.types import Type, common_type
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.joins.pairing import PAIRS_AT_ONCE, gather, matches
-from headrace.operators.operator import Operator, Spec
+from headrace.operators.operator import Operator
+from headrace.operators.partitioning import Keys, columns_in
+from headrace.operators.spec import Order, Spec
 from headrace.operators.text import equalities, with_inputs
 
 
@@ -46,6 +48,16 @@ class TableJoin(Spec, frozen=True, tag="table_join"):
         word = "join" if self.kind == "inner" else f"{self.kind} join"
         sides = (*inputs, "table") if inputs else ()
         return with_inputs(word, sides, " x ") + equalities(self.keys, self.residual)
+
+    def keys_after(self, keys: Keys) -> Keys | None:
+        return keys
+
+    def keys_before(self, keys: Keys) -> Keys | None:
+        return keys if columns_in(keys).isdisjoint(self.table_names) else None
+
+    @property
+    def output_order(self) -> Order:
+        return Order.KEPT
 
 
 class TableJoinOperator(Operator):

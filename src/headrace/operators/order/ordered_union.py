@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.operators.operator import Spec
+from headrace.operators.spec import Spec
 from headrace.operators.text import with_inputs
 from headrace.operators.tuples.union import Union, UnionOperator
 

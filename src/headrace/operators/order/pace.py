@@ -12,7 +12,8 @@ from headrace.model.patterns.match import less
 from headrace.model.patterns.pattern import STAMP, pattern
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.time import BEGIN, END, format_duration
-from headrace.operators.operator import Frontier, Operator, Spec, State
+from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.spec import Spec
 from headrace.operators.text import with_inputs
 
 

@@ -9,8 +9,9 @@ from headrace.model.expressions.text import format_name
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.spec import Spec
 from headrace.operators.text import with_inputs
 
 
@@ -32,6 +33,13 @@ class Reorder(Spec, frozen=True, tag="reorder"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.by
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(self.by[i] for i in positions)
+
+    @property
+    def order_matters(self) -> bool:
+        return False
 
 
 class ReorderOperator(Operator):

@@ -15,8 +15,9 @@ from headrace.model.schema import TS
 from headrace.model.time import format_duration
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import candidates, equal
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.spec import Spec
 from headrace.operators.text import listed
 
 _HASH = "__hash"
@@ -42,6 +43,13 @@ class Distinct(Spec, frozen=True, tag="distinct"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.columns
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(self.columns[i] for i in positions)
+
+    @property
+    def order_matters(self) -> bool:
+        return False
 
 
 class DistinctOperator(Operator):

@@ -12,8 +12,9 @@ from headrace.model.page import Element, Page
 from headrace.model.schema import TS, Schema
 from headrace.model.suppression import Repeats, Standing, Suppression, format_suppression
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
 from headrace.operators.repeats.standing_alarms import StandingAlarms
+from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import listed
 from headrace.operators.windows.slice_kernels import Array
@@ -43,6 +44,9 @@ class Suppress(Spec, frozen=True, tag="suppress"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.by
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(self.by[i] for i in positions)
 
 
 class _Repeated(Operator):

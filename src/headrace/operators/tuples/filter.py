@@ -9,7 +9,9 @@ from headrace.model.expressions.text import format_expr
 from headrace.model.page import Element, Page
 from headrace.model.types import Type
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator, Spec
+from headrace.operators.operator import Operator
+from headrace.operators.partitioning import Keys
+from headrace.operators.spec import Order, Spec
 
 
 class Filter(Spec, frozen=True, tag="filter"):
@@ -26,6 +28,16 @@ class Filter(Spec, frozen=True, tag="filter"):
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return f"filter {format_expr(self.predicate)}"
+
+    def keys_after(self, keys: Keys) -> Keys | None:
+        return keys
+
+    def keys_before(self, keys: Keys) -> Keys | None:
+        return keys
+
+    @property
+    def output_order(self) -> Order:
+        return Order.KEPT
 
 
 class FilterOperator(Operator):

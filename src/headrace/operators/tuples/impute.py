@@ -11,7 +11,9 @@ from headrace.model.expressions.text import format_columns
 from headrace.model.page import Element, Page
 from headrace.model.schema import HIDDEN
 from headrace.operators.expressions.evaluate import evaluate
-from headrace.operators.operator import Operator, Spec
+from headrace.operators.operator import Operator
+from headrace.operators.partitioning import Keys, columns_in
+from headrace.operators.spec import Order, Spec
 from headrace.operators.text import listed
 from headrace.operators.tuples.archives import ArchiveSpec, StoredRows
 
@@ -42,6 +44,20 @@ class Impute(Spec, frozen=True, tag="impute", omit_defaults=True):
     def describe(self, inputs: Sequence[str] = ()) -> str:
         source = "a table" if isinstance(self.archive, StoredRows) else f"python:{self.archive.target}"
         return f"impute {format_columns(((self.name, self.value),))} from {source} by {listed(self.keys)}"
+
+    def keys_after(self, keys: Keys) -> Keys | None:
+        return keys
+
+    def keys_before(self, keys: Keys) -> Keys | None:
+        return keys if self.name not in columns_in(keys) else None
+
+    @property
+    def output_order(self) -> Order:
+        return Order.KEPT
+
+    @property
+    def order_matters(self) -> bool:
+        return False
 
 
 class ImputeOperator(Operator):

@@ -9,7 +9,9 @@ from headrace.model.expressions.text import format_columns
 from headrace.model.page import Element, Page
 from headrace.model.schema import HIDDEN
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator, Spec
+from headrace.operators.operator import Operator
+from headrace.operators.partitioning import Keys, computed_from, renamed
+from headrace.operators.spec import Order, Spec
 
 
 class Project(Spec, frozen=True, tag="project"):
@@ -26,6 +28,16 @@ class Project(Spec, frozen=True, tag="project"):
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return f"project {format_columns(self.columns)}"
+
+    def keys_after(self, keys: Keys) -> Keys | None:
+        return renamed(keys, self.columns)
+
+    def keys_before(self, keys: Keys) -> Keys | None:
+        return computed_from(keys, self.columns)
+
+    @property
+    def output_order(self) -> Order:
+        return Order.KEPT
 
 
 class ProjectOperator(Operator):

@@ -9,7 +9,9 @@ import polars as pl
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.time import BEGIN
-from headrace.operators.operator import Frontier, Operator, Spec, State
+from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.partitioning import Keys
+from headrace.operators.spec import Order, Spec
 from headrace.operators.text import with_inputs
 
 
@@ -27,6 +29,16 @@ class Union(Spec, frozen=True, tag="union"):
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return with_inputs("union", inputs, ", ")
+
+    def keys_after(self, keys: Keys) -> Keys | None:
+        return keys
+
+    def keys_before(self, keys: Keys) -> Keys | None:
+        return keys
+
+    @property
+    def output_order(self) -> Order:
+        return Order.NONE
 
 
 class UnionOperator(Operator):

@@ -22,8 +22,8 @@ from headrace.model.window import AggregateCall
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
-#: Keys of a group: the output name of each and the expression that computes it.
-Keys: TypeAlias = tuple[tuple[str, Expr], ...]
+#: GroupKeys of a group: the output name of each and the expression that computes it.
+GroupKeys: TypeAlias = tuple[tuple[str, Expr], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Split:
 class Aggregates:
     """All keys and calls of one aggregate operator, ready to run on frames."""
 
-    keys: Keys
+    keys: GroupKeys
     calls: tuple[AggregateCall, ...]
     names: list[str] = field(init=False)
     needs_order: bool = field(init=False)

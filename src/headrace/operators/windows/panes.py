@@ -20,10 +20,12 @@ from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Landmark, Range
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys, computed_from, renamed
+from headrace.operators.spec import Order, Spec
 from headrace.operators.state.run_tree import SpreadRuns
 from headrace.operators.text import aggregation
-from headrace.operators.windows.aggregates import Aggregates, Keys
+from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 from headrace.operators.windows.pane_blocks import PaneBlocks
 
 #: Start of a partial's pane, Int64.
@@ -40,7 +42,7 @@ class PartialAggregate(Spec, frozen=True, tag="partial_aggregate"):
     """
 
     window: Range | Landmark
-    keys: Keys
+    keys: GroupKeys
     calls: tuple[AggregateCall, ...]
 
     def build(self) -> Operator:
@@ -56,12 +58,22 @@ class PartialAggregate(Spec, frozen=True, tag="partial_aggregate"):
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(expr for _, expr in self.keys)
 
+    def keys_after(self, keys: Keys) -> Keys | None:
+        return renamed(keys, self.keys)
+
+    def keys_before(self, keys: Keys) -> Keys | None:
+        return computed_from(keys, self.keys)
+
+    @property
+    def output_order(self) -> Order:
+        return Order.NONE
+
 
 class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
     """Results of every window that a punctuation completes, from the partials of its panes."""
 
     window: Range | Landmark
-    keys: Keys
+    keys: GroupKeys
     calls: tuple[AggregateCall, ...]
 
     def build(self) -> Operator:
@@ -77,6 +89,13 @@ class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(Column(name, expr.type) for name, expr in self.keys)
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(Column(self.keys[i][0], self.keys[i][1].type) for i in positions)
+
+    @property
+    def order_matters(self) -> bool:
+        return False
 
 
 class _Partial(Operator):
@@ -303,7 +322,7 @@ def pane_length(window: Range | Landmark) -> int:
     return math.gcd(window.size, window.slide) if isinstance(window, Range) else window.slide
 
 
-def groups_of(keys: Keys, results: pl.DataFrame, window: Range) -> list[Pattern]:
+def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pattern]:
     """The partials that results of windows were made of: for each window one pattern if there is one key, else one for each group."""
     found: list[Pattern] = []
     if any(expr.type is Type.BINARY for _, expr in keys):

@@ -13,10 +13,12 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, Rows
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import renamed
+from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import aggregation
-from headrace.operators.windows.aggregates import Aggregates, Keys
+from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import STRETCH, firsts, fold_slices, fold_slices_by, group_numbers
 
@@ -29,7 +31,7 @@ class RowsAggregate(Spec, frozen=True, tag="rows_aggregate"):
     """Results of each complete window, by group; the input is in timestamp order."""
 
     window: Rows
-    keys: Keys
+    keys: GroupKeys
     calls: tuple[AggregateCall, ...]
 
     def build(self) -> Operator:
@@ -40,6 +42,9 @@ class RowsAggregate(Spec, frozen=True, tag="rows_aggregate"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.window.by
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return renamed(tuple(self.window.by[i] for i in positions), self.keys)
 
 
 class _RowsWindows(Operator):

@@ -10,16 +10,17 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.window import AggregateCall, Session
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
+from headrace.operators.spec import Spec
 from headrace.operators.state.run_tree import SpreadRuns
 from headrace.operators.text import aggregation
-from headrace.operators.windows.aggregates import Aggregates, Keys
+from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 
 _FIRST, _LAST, _SESSION = "__first", "__last", "__session"
 _RIPE = "__ripe"
@@ -29,7 +30,7 @@ class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
     """Results of every session that a punctuation completes; tuples may come in any order."""
 
     window: Session
-    keys: Keys
+    keys: GroupKeys
     calls: tuple[AggregateCall, ...]
 
     def build(self) -> Operator:
@@ -40,6 +41,13 @@ class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(expr for _, expr in self.keys)
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(Column(self.keys[i][0], self.keys[i][1].type) for i in positions)
+
+    @property
+    def order_matters(self) -> bool:
+        return False
 
 
 class _Sessions(Operator):

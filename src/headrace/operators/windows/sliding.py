@@ -7,18 +7,19 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
+from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import aggregation
-from headrace.operators.windows.aggregates import Aggregates, Keys
+from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import firsts, fold_slices, group_numbers, merge_prefixes
 
@@ -32,7 +33,7 @@ class SlidingAggregate(Spec, frozen=True, tag="sliding_aggregate"):
     """One result per tuple; the input is in timestamp order."""
 
     window: Sliding
-    keys: Keys
+    keys: GroupKeys
     calls: tuple[AggregateCall, ...]
 
     def build(self) -> Operator:
@@ -44,6 +45,9 @@ class SlidingAggregate(Spec, frozen=True, tag="sliding_aggregate"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(expr for _, expr in self.keys)
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(Column(self.keys[i][0], self.keys[i][1].type) for i in positions)
 
 
 class _Moving(Operator):

@@ -12,10 +12,12 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, While
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
-from headrace.operators.operator import Operator, Spec, State
+from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import renamed
+from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import aggregation
-from headrace.operators.windows.aggregates import Aggregates, Keys
+from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 
 _HOLDS, _RUN, _FIRST, _END, _PLACE = "__holds", "__run", "__first", "__end", "__place"
 
@@ -24,7 +26,7 @@ class WhileAggregate(Spec, frozen=True, tag="while_aggregate"):
     """Results of each run with the tuple that ends it, by group; the input is in timestamp order."""
 
     window: While
-    keys: Keys
+    keys: GroupKeys
     calls: tuple[AggregateCall, ...]
 
     def build(self) -> Operator:
@@ -35,6 +37,9 @@ class WhileAggregate(Spec, frozen=True, tag="while_aggregate"):
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return self.window.by
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return renamed(tuple(self.window.by[i] for i in positions), self.keys)
 
 
 class _WhileWindows(Operator):

@@ -8,7 +8,7 @@ from headrace.model.expressions.expression import Call, Column, Literal
 from headrace.model.page import Page, Punctuation, page_of
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.types import Type
-from headrace.operators.operator import Spec
+from headrace.operators.spec import Spec
 from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.project import Project
 from headrace.operators.tuples.union import Union
