@@ -1,4 +1,4 @@
--- From files to files: bids that came late by up to two seconds, joined with a table, summed up per category.
+-- From files to files: bids that are out of order by up to two seconds, joined with a table, summed per category.
 --   headrace run examples/files.sql --once
 
 CREATE STREAM bids (at TIMESTAMP, item INT, price DOUBLE)
@@ -12,5 +12,6 @@ CREATE QUERY named AS
 INTO FILES (path 'out/named', format 'parquet');
 
 CREATE QUERY turnover AS
-  SELECT category, count(*) AS bids, round(sum(price), 2) AS total, window_end FROM named [RANGE 20 SECONDS] GROUP BY category
+  SELECT category, count(*) AS bids, round(sum(price), 2) AS total, window_end
+  FROM named [RANGE 20 SECONDS] GROUP BY category
 INTO CONSOLE;

@@ -1,8 +1,8 @@
-"""Aggregates of your own: means other than the arithmetic one.
+"""User-defined aggregates.
 
     CREATE AGGREGATE geo_mean(DOUBLE) RETURNS DOUBLE FROM PYTHON 'means:Geometric';
 
-`headrace run` finds it beside the script: ./headrace run examples/means.sql --once
+`headrace run` finds the module beside the script: ./headrace run examples/means.sql --once
 """
 
 from __future__ import annotations

@@ -7,4 +7,5 @@ CREATE STREAM bids (at TIMESTAMP, item INT, price DOUBLE)
 
 CREATE AGGREGATE geo_mean(DOUBLE) RETURNS DOUBLE FROM PYTHON 'means:Geometric';
 
-SELECT item, avg(price) AS arithmetic, geo_mean(price) AS geometric, window_end FROM bids [RANGE 30 SECONDS] GROUP BY item;
+SELECT item, avg(price) AS arithmetic, geo_mean(price) AS geometric, window_end
+FROM bids [RANGE 30 SECONDS] GROUP BY item;

@@ -1,7 +1,7 @@
--- What queries promise, and whether they can keep it.
--- Ask before it runs:   headrace plan examples/promises.sql
--- What if there were more cars?   headrace plan examples/promises.sql --rate probes=200000/s
--- While it runs:        EXPLAIN CAPACITY slow_roads;   ALTER QUERY slow_roads SET (latency '200 ms' MUST);
+-- Queries that declare a latency. Will they keep it?
+-- Before they run:      headrace plan examples/promises.sql
+-- With more cars:       headrace plan examples/promises.sql --rate probes=2000000/s
+-- While they run:       EXPLAIN CAPACITY slow_roads;   ALTER QUERY slow_roads SET (latency '200 ms' MUST);
 
 CREATE STREAM probes (at TIMESTAMP, vehicle BIGINT, segment INT, speed DOUBLE)
   TIMESTAMP BY at
@@ -13,7 +13,7 @@ AS SELECT segment, avg(speed) AS speed, count(*) AS n
    FROM probes [RANGE 10 SECONDS SLIDE 1 SECOND] WHERE speed < 30 GROUP BY segment
 INTO CONSOLE (rows 5);
 
--- Strict only once it has warmed up: 2 s at first, 1 s from the first minute on.
+-- A promise that changes with the age of the query: 2 s at first, 1 s from the first minute on.
 CREATE QUERY busy
   WITH (latency '0 s: 2 s, 60 s: 1 s' BEST EFFORT, throughput '10/s' DONT CARE)
 AS SELECT segment, count(*) AS n FROM probes [RANGE 5 SECONDS] GROUP BY segment

@@ -1,4 +1,4 @@
--- What to do when something happens: cases that nobody seals, and lines on which that happens often.
+-- Rules on events: cases that are sealed, and cases that are not sealed in time.
 --   headrace run examples/rules.sql --once
 
 CREATE STREAM cases (at TIMESTAMP, line INT, box STRING)
@@ -11,7 +11,8 @@ CREATE STREAM seals (at TIMESTAMP, line INT, seal STRING)
 
 CREATE EVENT sealed AS cases SEQUENCE seals WITHIN 1 MINUTE WHERE cases.line = seals.line;
 
--- One event, two rules, each in its own mode: a seal is for the oldest case of its line; and what is the newest one when a seal comes?
+-- One event, two rules, each in its own mode: a seal belongs to the oldest open case of its line (CHRONICLE); a seal
+-- comes more than five seconds after the newest case (RECENT).
 CREATE RULE closing ON sealed CONTEXT CHRONICLE DO INSERT INTO CONSOLE;
 CREATE RULE behind ON sealed CONTEXT RECENT WHEN seals.at - cases.at > INTERVAL 5 SECONDS DO INSERT INTO CONSOLE;
 
