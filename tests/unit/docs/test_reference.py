@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from headrace.cli.main import app
 from headrace.cli.test import checkout
 from headrace.connectors import SINKS, SOURCES, console, socket
 from headrace.connectors.files import sink as files_sink
@@ -56,6 +58,33 @@ def test_the_tutorial_shows_the_example_of_overload() -> None:
     assert shown in (ROOT / "docs" / "tutorial.md").read_text()
 
 
+def test_the_tutorial_shows_the_errors_of_its_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    script = text.split("```sql\n")[1].split("```")[0]
+    for mistake in (script.replace("avg(price)", "avg(pric)"), script.replace(" [RANGE 1 MINUTE]", "")):
+        with Session(host="local") as session, pytest.raises(HeadraceError) as error:
+            session.execute(mistake)
+        assert error.value.render(mistake) in text
+
+
+def test_the_tutorial_shows_how_its_query_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    with Session(host="local") as session:
+        assert session.explain(text.split("```sql\n")[1].split("```")[0]) in text
+
+
+def test_the_tutorial_shows_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner(env={"COLUMNS": "300"}).invoke(
+        app, ["plan", "examples/promises.sql", "--rate", "probes=2000000/s"]
+    )
+    assert result.exit_code == 4
+    promise = next(line for line in result.output.splitlines() if line.startswith("slow_roads: latency"))
+    assert promise.split() in windows_of((ROOT / "docs" / "tutorial.md").read_text().split(), len(promise.split()))
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_examples_make_plans(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
@@ -66,6 +95,10 @@ def test_examples_make_plans(script: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text()
+
+
+def windows_of(words: list[str], size: int) -> list[list[str]]:
+    return [words[start : start + size] for start in range(len(words) - size + 1)]
 
 
 def errors_of(error: type[HeadraceError]) -> list[type[HeadraceError]]:
