@@ -1,13 +1,14 @@
-"""Patterns of bids: Headrace on Spark against Flink's MATCH_RECOGNIZE, on the same lines, with the same results, in one run.
+"""Detect patterns of bids: Headrace on Spark and Flink's MATCH_RECOGNIZE, on the same input with the same results.
 
-Both systems have all cores. Headrace keeps its state and its results safe after every micro-batch; Flink takes no checkpoints, which is kinder to it.
-A rate is all bids by the time of the work: the micro-batches of ours, Flink's job from its start to its end, both in a JVM that has run the same
-pattern before.
+Both systems have all cores. Headrace checkpoints state and results after every micro-batch; Flink takes no checkpoints,
+which favors it. A rate is the number of bids divided by processing time: our micro-batches, or Flink's job from start
+to end, both in a JVM that has run the same pattern before.
 
-The meanings agree as follows. AFTER MATCH SKIP TO NEXT ROW gives each first row at most one match, and X* with the negation of what is looked for
-makes that the first row that fits: this is CONTEXT CONTINUOUS, in which each start by itself waits for the first end that it fits. MATCH_RECOGNIZE
-has strict contiguity only, so there is no way without X*. WITHIN is exclusive in Flink and inclusive here, so it is longer there by a millisecond,
-the resolution of the bids. Bids of one auction at one instant do not occur: in Flink they follow one another, here they happen at once.
+The semantics agree as follows. AFTER MATCH SKIP TO NEXT ROW gives each first row at most one match, and X* with the
+negated condition makes it the first row that fits: this is CONTEXT CONTINUOUS, in which each start waits for the first
+matching end. MATCH_RECOGNIZE has strict contiguity only, so X* is needed. WITHIN is exclusive in Flink and inclusive
+here, so Flink's is longer by a millisecond, the resolution of the bids. Bids of one auction with equal timestamps do
+not occur: in Flink they would be consecutive, here simultaneous.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from headrace.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came out, and how long the work took."""
+    """The results, and how long processing took."""
 
     found: pl.DataFrame
     seconds: float
@@ -56,10 +57,10 @@ def main(quick: bool, only: str = "") -> dict[str, Any]:
                 theirs = matching.run(pattern, {"short": short, "long": long}, readers) if has_flink else None
                 _add(pattern, long, mine, None if theirs is None else Run(*theirs["long"]), figures)
     figures["notes"].append(
-        "same lines of CSV, same results as multisets; Flink without checkpoints, in a JVM that has run the pattern before"
+        "same CSV lines, same results as multisets; Flink without checkpoints, in a JVM that has run the pattern before"
     )
     figures["notes"].append(
-        "SKIP TO NEXT ROW with X* is CONTINUOUS; WITHIN is exclusive in Flink, hence 10.001 s; no ties within an auction"
+        "SKIP TO NEXT ROW with X* is CONTINUOUS; WITHIN is exclusive in Flink, so 10.001 s; no ties within an auction"
     )
     if not has_flink:
         figures["notes"].append(f"only ours was measured: {flink.HINT}")
@@ -67,7 +68,7 @@ def main(quick: bool, only: str = "") -> dict[str, Any]:
 
 
 def ours(pattern: Pattern, bids: Bids, limit: int) -> Run:
-    """Detect with Headrace on Spark, results to Parquet files."""
+    """Detect with Headrace on Spark, with results in Parquet files."""
     with tempfile.TemporaryDirectory(prefix="headrace-cep-") as folder:
         out = Path(folder) / "out"
         event = f"CREATE EVENT found AS {pattern.event}"
@@ -100,19 +101,23 @@ def _add(pattern: Pattern, bids: Bids, mine: Run, theirs: Run | None, figures: d
         {} if ratio is None or pattern.target is None else {"verdict": "met" if ratio >= pattern.target else "missed"}
     )
     figures["rows"].append({"case": pattern.name, **measured, **judged})
-    told = f"{pattern.name}: {mine.found.height:,} found in {bids.rows:,} bids; ours {mine.seconds:.1f} s in {mine.batches} micro-batches"
-    figures["notes"].append(told if theirs is None else f"{told}, Flink {theirs.seconds:.1f} s")
+    note = (
+        f"{pattern.name}: {mine.found.height:,} matches in {bids.rows:,} bids; "
+        f"ours {mine.seconds:.1f} s in {mine.batches} micro-batches"
+    )
+    figures["notes"].append(note if theirs is None else f"{note}, Flink {theirs.seconds:.1f} s")
 
 
 def _check(pattern: Pattern, ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
-    """Raise unless both have found the same, each as often, and something at all."""
+    """Raise unless both have the same results, each equally often, and at least one."""
     names = ours.columns
-    one, other = (found.group_by(names).len().sort(names) for found in (ours, theirs.select(names)))
-    if ours.is_empty() or not one.equals(other):
+    mine, flinks = (matches.group_by(names).len().sort(names) for matches in (ours, theirs.select(names)))
+    if ours.is_empty() or not mine.equals(flinks):
         lacking = (
-            one.join(other, on=[*names, "len"], how="anti").head(3).rows(),
-            other.join(one, on=[*names, "len"], how="anti").head(3).rows(),
+            mine.join(flinks, on=[*names, "len"], how="anti").head(3).rows(),
+            flinks.join(mine, on=[*names, "len"], how="anti").head(3).rows(),
         )
         raise Disagreement(
-            f"{pattern.name}: {ours.height} found by us, {theirs.height} by Flink; only ours {lacking[0]}, only Flink's {lacking[1]}"
+            f"{pattern.name}: {ours.height} matches by Headrace, {theirs.height} by Flink; "
+            f"only ours {lacking[0]}, only Flink's {lacking[1]}"
         )

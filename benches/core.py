@@ -1,10 +1,10 @@
-"""Headrace against plain Spark Structured Streaming: same data, same session, same settings, one run.
+"""Throughput of Headrace and plain Spark Structured Streaming: same data, same session, same settings, one run.
 
-A rate is that of the steady run: the rows of a micro-batch by the median time of the micro-batches between the first and the last ones; with several
-queries at once, of all their micro-batches. The JVM is warm: a case with many small micro-batches of both runs first. What it takes to start is told
-in the notes. Both read the same files in a micro-batch. Headrace
-writes its results to Parquet files; so does Spark in the first case, elsewhere Spark's results go to its noop sink, which is kinder to it. Both must
-give the same results.
+A rate is that of the steady run: the rows of a micro-batch divided by the median time of the micro-batches between the
+first and the last ones; with several queries at once, of all their micro-batches. The JVM is warm: a case with many
+small micro-batches of both runs first. Notes give the time to start. Both read the same files per micro-batch. Headrace
+writes its results to Parquet files; so does Spark in the first case, elsewhere Spark uses its noop sink, which favors
+it. Both must give the same results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headrace.hosts.spark.host import spark_session
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Queries over some of the prepared streams, and the ratio that we want."""
+    """Queries over some of the prepared streams, and the target ratio."""
 
     name: str
     streams: tuple[tuple[str, str], ...]  # (name in the query, name of the prepared bids)
@@ -38,7 +38,7 @@ class Case:
 
 
 def mixed() -> dict[str, Query]:
-    """Twenty different queries on one stream."""
+    """Return twenty different queries on one stream."""
     filters = [dear(DEAR + 30 * i) for i in range(7)]
     counts = [
         tumbling(seconds, above)
@@ -59,7 +59,7 @@ def mixed() -> dict[str, Query]:
 
 
 CASES = (
-    # first, because its many micro-batches let the JVM compile what all others use: a deployment runs for days, not for seconds
+    # first, so that the JVM has compiled the code that all others use: a deployment runs for days
     Case("micro-batch of 1000", (("bids", "drops"),), {"counts": tumbling(10)}, 0.67, unit="ms"),
     Case("filter + project", (("bids", "bids"),), {"dear": dear(DEAR)}, 1.0, sink="parquet"),
     Case("tumbling count 10 s", (("bids", "bids"),), {"counts": tumbling(10)}, 1.2),
@@ -123,7 +123,7 @@ def _prepare(folder: Path, source: str, quick: bool) -> Data:
 
 
 def _measure(case: Case, prepared: Mapping[str, Data]) -> tuple[Outcome, Outcome]:
-    """Ours and Spark's, after a short run of both, which counts for nothing."""
+    """Measure Headrace and Spark, after a short warm-up run of both."""
     _run(case, prepared, "short")
     return _run(case, prepared, "long")
 

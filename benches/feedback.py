@@ -1,9 +1,10 @@
-"""A speed map of which one segment of nine is on the screen: what is saved, by how far the display's feedback goes.
+"""How much time does feedback save if a display shows one of nine segments, depending on how far it reaches?
 
-Detectors tell their speed every 20 s for 18 hours; a quality filter, averages per detector and minute, and a display that draws a bar for each
-average. F0: nobody tells anybody. F1: results are dropped when they are ready. F2: the average is told. F3: the filter and the source are told.
-The visible segment changes every hour. Times count from when the files are there, in a deployment that runs already, until all is displayed; each
-is the median of several runs. The ratio is of these times as they are; what is left without the time of a run that has nothing to read is a note.
+Detectors report their speed every 20 s for 18 hours. The query has a quality filter, averages per detector and minute,
+and a display that draws a bar for each average. F0: no feedback. F1: results are dropped before the display. F2:
+feedback reaches the average. F3: feedback reaches the filter and the source. The visible segment changes every hour.
+Times run from when the files appear, in a running deployment, until all results are displayed; each is the median of
+several runs. Ratios are of these times; a note subtracts the time of a run without input.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run took and did."""
+    """The time and the counters of one run."""
 
     seconds: float
     read: int
@@ -43,7 +44,7 @@ class Run:
 
 
 def main(quick: bool) -> dict[str, Any]:
-    """Run F0 to F3 in turn, after runs that count for nothing."""
+    """Run F0 to F3 in turn, after warm-up runs."""
     hours = 6 if quick else HOURS
     figures: dict[str, Any] = {
         "bench": "feedback",
@@ -79,14 +80,15 @@ def main(quick: bool) -> dict[str, Any]:
         verdict = {} if target is None else {"verdict": "met" if ratio >= target else "missed"}
         figures["rows"].append({"case": case, **measured, **verdict})
         figures["notes"].append(
-            f"{case}: {run.seconds:.2f} s ({1 - run.seconds / none.seconds:+.0%} saved); tuples read {run.read:,}, filtered {run.filtered:,}, "
+            f"{case}: {run.seconds:.2f} s ({1 - run.seconds / none.seconds:+.0%} saved); "
+            f"tuples read {run.read:,}, filtered {run.filtered:,}, "
             f"averaged {run.averaged:,}, rows displayed {run.displayed:,}; "
-            f"not even read {run.skipped:,} tuples, {run.skipped_bytes / max(size, 1):.0%} of the bytes"
+            f"not read {run.skipped:,} tuples, {run.skipped_bytes / max(size, 1):.0%} of the bytes"
         )
     left = {case: run.seconds - empty for case, run in runs.items()}
     figures["fixed_seconds"] = empty
     figures["notes"].append(
-        f"a run with nothing to read takes {empty:.2f} s; without that: "
+        f"a run without input takes {empty:.2f} s; without that: "
         + ", ".join(f"{case[:2]} {seconds:.2f} s" for case, seconds in left.items())
         + f" ({1 - left['F3 sources'] / left['F0 no feedback']:.0%} of the work saved)"
     )
@@ -94,7 +96,7 @@ def main(quick: bool) -> dict[str, Any]:
 
 
 def write_readings(folder: Path, hours: int) -> tuple[list[Path], int]:
-    """A Parquet file for each hour, sorted by segment, a row group for each; returns them and the bytes of their columns."""
+    """Write a Parquet file for each hour, sorted by segment, a row group for each; return files and column sizes."""
     folder.mkdir(parents=True)
     chance = np.random.default_rng(1)
     per_hour = 3600 // EVERY_S
@@ -126,9 +128,11 @@ def _run(folder: Path, files: Sequence[Path], hours: int, reach: str | None) -> 
     shown = _Display()
     with Session(folder / "checkpoint", limit=250_000) as session:
         session.execute(f"""
-            CREATE STREAM detectors (at TIMESTAMP, segment INT, detector INT, speed DOUBLE, note STRING) TIMESTAMP BY at SKEW 1 HOUR
+            CREATE STREAM detectors (at TIMESTAMP, segment INT, detector INT, speed DOUBLE, note STRING)
+              TIMESTAMP BY at SKEW 1 HOUR
               FROM FILES (path '{data}', format 'parquet');
-            CREATE QUERY speeds AS SELECT segment, detector, avg(speed) AS speed, window_end FROM detectors [RANGE 1 MINUTE]
+            CREATE QUERY speeds AS
+              SELECT segment, detector, avg(speed) AS speed, window_end FROM detectors [RANGE 1 MINUTE]
               WHERE note RLIKE '^ok;.*lane=[0-9]' AND speed BETWEEN 0 AND 200 GROUP BY segment, detector INTO MEMORY""")
         session.subscribe("speeds", shown.take)
         if reach is not None:
@@ -164,7 +168,7 @@ def _run(folder: Path, files: Sequence[Path], hours: int, reach: str | None) -> 
 
 
 class _Display:
-    """Draws a line for each average: the work that a screen makes."""
+    """Draws a line for each average, as a screen would."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -172,7 +176,8 @@ class _Display:
 
     def take(self, batch: int, rows: list[dict[str, Any]]) -> None:
         self.lines = [
-            f"{row['window_end']:%H:%M} {row['segment']:>2} {row['detector']:>4} {'#' * int(max(row['speed'] or 0, 0) / 4)}"
+            f"{row['window_end']:%H:%M} {row['segment']:>2} {row['detector']:>4} "
+            f"{'#' * int(max(row['speed'] or 0, 0) / 4)}"
             for row in rows
         ]
         self.rows += len(rows)

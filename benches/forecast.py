@@ -1,7 +1,8 @@
-"""Does EXPLAIN CAPACITY say what happens? Predicted latency beside what is measured on Spark, at half, 70 % and 85 % of what the machine can do.
+"""Latency predicted by EXPLAIN CAPACITY and measured on Spark, at 50, 70 and 85 % of the machine's capacity.
 
-Probes are made at a rate and matched with the road points of their zone. A result is late by the time from its probe's timestamp, which is when it
-was made, until it is delivered. The rate for each load follows from the utilisation that was predicted at the rate before.
+Probes are generated at a rate and matched with the road points of their zone. The latency of a result is the time from
+its probe's timestamp, when the probe was generated, to delivery. The rate for each load follows from the utilization
+that was predicted at the previous rate.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from headrace.session import Message, Session
 POINTS = 40
 LOADS = (0.5, 0.7, 0.85)
 H = "pow(sin((y - py) / 2), 2) + cos(y) * cos(py) * pow(sin((x - px) / 2), 2)"
-#: The error of a forecast that is aimed for.
+#: The target for the relative error of a forecast.
 TARGET = 0.15
-#: A rate is searched for in runs of so many seconds until the utilisation is so near to the load, then measured in long ones until it is there, too.
+#: Seconds of the runs that search for a rate, and the tolerated difference between utilization and load.
 SEARCH_S, NEAR = 15.0, 0.04
-#: At most so many runs.
+#: The largest number of runs.
 RUNS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One rate: what was predicted and what was seen."""
+    """One rate, with predicted and measured latency."""
 
     rate: float
     utilisation: float
@@ -42,7 +43,7 @@ class Run:
 
 
 def main(quick: bool) -> dict[str, Any]:
-    """A minute at each load (40 s if quick), after a run at a low rate that warms up and tells the first utilisation."""
+    """Run a minute at each load (40 s if quick), after a warm-up run that gives the first utilization."""
     seconds = 40.0 if quick else 60.0
     figures: dict[str, Any] = {
         "bench": "forecast",
@@ -64,7 +65,7 @@ def main(quick: bool) -> dict[str, Any]:
 
 
 def at_load(folder: Path, load: float, found: Run, seconds: float) -> Run:
-    """A run of so many seconds whose utilisation is near to the load, or the last that was tried."""
+    """Run until the utilization is near the load, or return the last attempt."""
     is_long = False
     for number in range(RUNS):
         is_long |= number == RUNS - 1
@@ -77,7 +78,7 @@ def at_load(folder: Path, load: float, found: Run, seconds: float) -> Run:
 
 
 def _next(found: Run, load: float) -> float:
-    """The rate at which the utilisation should be `load`; in steps, since what a tuple costs depends on the rate."""
+    """Return the next rate towards the utilization `load`, in limited steps: a tuple's cost depends on the rate."""
     return found.rate * min(2.0, max(0.5, load / max(found.utilisation, 1e-3)))
 
 
@@ -99,13 +100,14 @@ def _add(load: float, found: Run, figures: dict[str, Any]) -> None:
     }
     figures["rows"].append({"case": f"load {load:.0%}", **measured, "verdict": "met" if error <= TARGET else "missed"})
     figures["notes"].append(
-        f"load {load:.0%}: {found.rate:,.0f} tuples/s, utilisation {found.utilisation:.2f} predicted; latency {found.predicted:.3f} s predicted, "
+        f"load {load:.0%}: {found.rate:,.0f} tuples/s, utilization {found.utilisation:.2f} predicted; "
+        f"latency {found.predicted:.3f} s predicted, "
         f"{found.measured:.3f} s measured over {found.results:,} results, {error:.0%} off"
     )
 
 
 def watch(folder: Path, rate: float, seconds: float) -> Run:
-    """Run at a rate for so long; the first half does not count, in which what came during the start is worked off."""
+    """Run at a rate; ignore the first half, which includes the backlog of the start."""
     delays: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(prefix="forecast-") as name, Session(Path(name) / "checkpoint") as session:
         session.execute(f"""
@@ -113,7 +115,8 @@ def watch(folder: Path, rate: float, seconds: float) -> Run:
               FROM GENERATOR (rate {rate:.0f}, process 'poisson', seed 3,
                 col.zone 'uniform(0, {ZONES - 1})', col.x 'uniform(0.0, 1.0)', col.y 'uniform(0.0, 1.0)');
             CREATE TABLE points FROM FILES (path '{folder / "points.parquet"}', format 'parquet');
-            CREATE QUERY near AS SELECT at, zone FROM probes JOIN points ON zone = area WHERE {H} < 0.000002 INTO MEMORY;
+            CREATE QUERY near AS
+              SELECT at, zone FROM probes JOIN points ON zone = area WHERE {H} < 0.000002 INTO MEMORY;
         """)
 
         def take(batch: int, rows: list[dict[str, Any]]) -> None:

@@ -1,7 +1,7 @@
-"""A fast stream and an almost silent one, united and counted per second: how long after a window's end does its count come, and is it complete?
+"""Delay and completeness of counts per second when one of two united streams is almost silent.
 
-Ours, plain Spark and, where it is installed, Flink read the same files at the same time. Flink runs twice: as it is, and with the idle-timeout that
-is the usual advice. And what does a deployment cost in which nothing happens?
+Headrace, plain Spark and, if installed, Flink read the same files at the same time. Flink runs twice: with defaults,
+and with the idle-timeout that is usually recommended. Afterwards the bench measures the cost of an idle deployment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CASES = (punctual(20.0), late(5.0, 3), late_alone(5.0, 3))
 
 
 def main(quick: bool = False) -> dict[str, Any]:
-    """Run all cases for two minutes each (a minute if quick), then rest for 20 s (10 s if quick) in each kind of deployment."""
+    """Run each case for two minutes (one if quick), then measure each idle deployment for 20 s (10 s if quick)."""
     figures: dict[str, Any] = {
         "bench": "idle",
         "title": "Delay of a window's count after its end, and what idleness costs",
@@ -57,9 +57,10 @@ def _add(found: Watched, figures: dict[str, Any]) -> None:
     figures["rows"].append(
         {"case": name, **measured, "verdict": "met" if mine <= target and not seen["ours"]["lost"] else "missed"}
     )
-    figures["notes"] += [_note(name, who, each) for who, each in seen.items()]
+    figures["notes"] += [_note(name, who, measures) for who, measures in seen.items()]
     figures["notes"].append(
-        f"{name}: median at most {target:.2f} s wanted: the age of slow tuples and two of our micro-batches of {found.batch:.3f} s"
+        f"{name}: the target is a median of at most {target:.2f} s: the delay of slow tuples and two of our "
+        f"micro-batches of {found.batch:.3f} s"
     )
 
 
@@ -77,8 +78,9 @@ def _figures(found: Watched, seen: Seen) -> dict[str, Any]:
 
 
 def _note(name: str, who: str, seen: dict[str, Any]) -> str:
-    told = f"{name}, {who}: median {seen['median']:.2f} s, p95 {seen['p95']:.2f} s, {seen['windows']} windows came and {seen['missing']} did not"
-    return f"{told}, {seen['lost']} of {seen['due']} tuples lost in those that came"
+    delays = f"{name}, {who}: median {seen['median']:.2f} s, p95 {seen['p95']:.2f} s"
+    windows = f"{seen['windows']} windows delivered, {seen['missing']} missing"
+    return f"{delays}, {windows}, {seen['lost']} of {seen['due']} tuples lost in those that were delivered"
 
 
 def _add_rests(seconds: float, figures: dict[str, Any]) -> None:

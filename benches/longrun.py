@@ -1,6 +1,7 @@
-"""What a query costs after a long time: with a constant window, state and micro-batches at the end should be as at the start.
+"""Cost of a query after a long time: with a constant window, state and micro-batches should not grow.
 
-The run is ten times the window's length. The start is the second window's length, when the state has reached its size; the end is the last one.
+The run is ten times the window's length. The start is the second window's length, when the state has reached its size;
+the end is the last one.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def main(quick: bool) -> dict[str, Any]:
 
 
 def _run(folder: Path, streams: dict[str, Bids], query: Query) -> tuple[list[Moment], list[float]]:
-    """The state after each micro-batch, and how long each took."""
+    """Return the state after each micro-batch, and the time that each took."""
     moments: list[Moment] = []
     per_file = next(iter(streams.values())).per_file
     with Session(folder / "checkpoint", limit=per_file) as session:

@@ -1,11 +1,13 @@
-"""More comes than the machine can do: what happens to the latency, and what is lost?
+"""Latency and loss under overload, with and without promises, and with plain Spark.
 
-Probes are matched with the road points of their zone, by great-circle distance, and those near a road are counted each second. They come at 1.5 times
-what the machine can work off, then at half of it. Ours with a promise and a tolerable error, ours without, and plain Spark, one after the other on
-the same input. The capacity is what ours works off in micro-batches that are short enough for the promise.
+Probes are matched with the road points of their zone, by great-circle distance, and those near a road are counted each
+second. They arrive at 1.5 times the capacity of the machine, then at half of it. Headrace with a promise and a
+tolerable error, Headrace without, and plain Spark run one after the other on the same input. The capacity is the rate
+at which Headrace's micro-batches are short enough for the promise.
 
-And two queries of one stream at 1.2 times what both need, nothing shed: one must answer within half a second, about the other nobody cares. The dear
-work of that one is a join of streams, which keeps state, or one with a table, which is done before the shuffle if nothing must be quick.
+A second part runs two queries of one stream at 1.2 times the load that both need, without shedding: one must answer
+within half a second, the other has no promise. The expensive work of the other is a join of streams, which keeps state,
+or a join with a table, which runs before the shuffle unless a query is urgent.
 """
 
 from __future__ import annotations
@@ -35,12 +37,13 @@ QUICK_S = 0.5
 SKEW_S = 0.3
 POINTS = 100  # of each zone
 NEAR = 0.05
-#: A micro-batch may take this share of the promise: a tuple waits for one and is in the next.
+#: A micro-batch may take this share of the promise: a tuple waits for one micro-batch and is processed in the next.
 SHARE = 0.4
 OVERLOAD, AFTER = 1.5, 0.5
-#: To measure the capacity, the rate grows by this factor after so many seconds: first fast, then slowly from this share of what was found.
+#: To measure the capacity, the rate grows by a factor every few seconds: first fast, then slowly, from a share of
+#: the first result.
 FAST, SLOW, FROM = (1.3, 8.0), (1.06, 20.0), 0.75
-#: It grows at most so often.
+#: The largest number of steps.
 STEPS = 16
 #: Results of the first seconds do not count: the load has to be noticed.
 FIRST_S = 15.0
@@ -51,12 +54,15 @@ REST_S = 60.0
 Statements = Callable[[Path, Path, str], str]
 
 H = "pow(sin((y - py) / 2), 2) + cos(y) * cos(py) * pow(sin((x - px) / 2), 2)"
-NEAR_QUERY = f"SELECT zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] JOIN points ON zone = area WHERE {H} < {NEAR * NEAR} GROUP BY zone"
+NEAR_QUERY = (
+    "SELECT zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] JOIN points ON zone = area "
+    f"WHERE {H} < {NEAR * NEAR} GROUP BY zone"
+)
 
 
 @dataclass(slots=True)
 class Seen:
-    """What came of one run: for each window when it was delivered (seconds after its end) and its counts by zone."""
+    """The results of one run: for each window its delivery time (seconds after its end) and its counts by zone."""
 
     delays: dict[float, float] = field(default_factory=dict)  # by the window's end, seconds after the beginning
     counts: dict[tuple[int, int], int] = field(default_factory=dict)  # by zone and window
@@ -117,7 +123,7 @@ def _latencies(seen: Mapping[str, Seen], seconds: float) -> Panel:
 
 
 def _counts(found: Seen, truth: Mapping[tuple[int, int], int]) -> Panel:
-    """All zones together: what there was and what was estimated."""
+    """Return true and estimated counts over all zones."""
     real, told = (
         tuple(
             (float(end), float(sum(each.get((zone, end), 0) for zone in range(ZONES))))
@@ -165,8 +171,10 @@ def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], in
         {"case": case, **measured, **({"verdict": "met" if kept else "missed"} if found.dropped else {})}
     )
     figures["notes"].append(
-        f"{case}: latency median {statistics.median(during or [float('inf')]):.2f} s, p99 {p99:.2f} s, at the end of the overload {last:.2f} s; "
-        f"relative error of a count {error:.3f} in the mean, {max(errors, default=1.0):.3f} at most; {missing} windows never came; "
+        f"{case}: latency median {statistics.median(during or [float('inf')]):.2f} s, p99 {p99:.2f} s, "
+        f"at the end of the overload {last:.2f} s; "
+        f"relative error of a count {error:.3f} on average, {max(errors, default=1.0):.3f} at most; "
+        f"{missing} windows were never delivered; "
         f"{found.read:,} tuples read, {found.dropped:,} reported as shed, {found.read - found.taken:,} not processed"
     )
     figures["notes"] += [f"{case}: {note}" for note in found.notes]
@@ -175,7 +183,7 @@ def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], in
 def _add_urgency(
     folder: Path, seconds: float, case: str, statements: Statements, rate: float, figures: dict[str, Any]
 ) -> None:
-    """Both queries for so long at 1.2 times the capacity, then as long at a third of it, in which the second catches up."""
+    """Run both queries at 1.2 times the capacity, then as long at a third of it, so that the second catches up."""
     capacity = measure_capacity(folder, statements, rate, 1.0)
     phases = [Phase(1.2 * capacity, seconds), Phase(capacity / 3, seconds)]
     source = folder / "both" / "probes"
@@ -187,7 +195,7 @@ def _add_urgency(
         for query, seen in (("quick", quick), ("lazy", lazy)):
             session.subscribe(query, _taker(seen, begin_us))
         _wait(release(source, phases, begin_us), lazy, phases)
-        decided = [(each.action, each.reason) for each in session.deployment.control.decisions.all()]
+        decided = [(decision.action, decision.reason) for decision in session.deployment.control.decisions.all()]
         session.drain(REST_S * 2)
         got = {
             query: {(row["zone"], row["window_end"].timestamp()): row["n"] for row in session.results(query)}
@@ -201,15 +209,17 @@ def _add_urgency(
     figures["cases"][f"two queries, {case}"] = {**measured, "lag": max(lag, default=None), "exact": exact}
     figures["rows"].append(
         {
-            "case": f"two queries, the quick one beside {case}",
+            "case": f"two queries, the urgent one beside {case}",
             **measured,
             "verdict": "met" if mean <= QUICK_S and exact else "missed",
         }
     )
     p99 = float(np.percentile(during, 99)) if during else float("inf")
     figures["notes"].append(
-        f"two queries, {case}: capacity {capacity:,.0f} tuples/s; the quick one answers after {mean:.2f} s in the mean, {p99:.2f} s p99, the other "
-        f"up to {max(lag, default=float('inf')):.1f} s late at the end of the overload; in the end all results are {'right' if exact else 'WRONG'}"
+        f"two queries, {case}: capacity {capacity:,.0f} tuples/s; the urgent one answers after {mean:.2f} s "
+        f"on average, {p99:.2f} s p99, the other "
+        f"is up to {max(lag, default=float('inf')):.1f} s late at the end of the overload; "
+        f"in the end all results are {'right' if exact else 'WRONG'}"
     )
     figures["notes"] += [f"two queries, {case}, decided: {action} ({reason})" for action, reason in decided[:6]]
 
@@ -224,7 +234,7 @@ def _taker(seen: Seen, begin_us: int) -> Callable[[int, list[dict[str, Any]]], N
 
 
 def pairs_statements(source: Path, folder: Path, promise: str) -> str:
-    """A count that is cheap, and one over pairs that is not."""
+    """Return a cheap count, and an expensive one over pairs."""
     return _both(
         source,
         promise,
@@ -234,7 +244,7 @@ def pairs_statements(source: Path, folder: Path, promise: str) -> str:
 
 
 def matches_statements(source: Path, folder: Path, promise: str) -> str:
-    """A count that is cheap, and that of probes near a road."""
+    """Return a cheap count, and one of probes near a road."""
     points = f"CREATE TABLE points FROM FILES (path '{folder / 'points.parquet'}', format 'parquet');"
     return points + _both(source, promise, NEAR_QUERY)
 
@@ -246,14 +256,16 @@ def _both(source: Path, promise: str, select: str) -> str:
         else ("", "")
     )
     return f"""
-        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at SKEW {SKEW_S} SECONDS FROM FILES (path '{source}', format 'parquet');
-        CREATE QUERY quick {quick} AS SELECT zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] GROUP BY zone INTO MEMORY;
+        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at SKEW {SKEW_S} SECONDS
+          FROM FILES (path '{source}', format 'parquet');
+        CREATE QUERY quick {quick} AS
+          SELECT zone, count(*) AS n, window_end FROM probes [RANGE 1 SECOND] GROUP BY zone INTO MEMORY;
         CREATE QUERY lazy {lazy} AS {select} INTO MEMORY;
     """
 
 
 def at_once(source: Path, folder: Path, statements: Statements) -> dict[str, dict[tuple[int, float], int]]:
-    """What both queries count if the same files are read without promises and budgets, by zone and window's end."""
+    """Return the counts of both queries without promises and budgets, by zone and window's end."""
     with Session(folder / "at-once") as session:
         session.execute(statements(source, folder, ""))
         session.drain()
@@ -264,7 +276,7 @@ def at_once(source: Path, folder: Path, statements: Statements) -> dict[str, dic
 
 
 def measure_capacity(folder: Path, statements: Statements, first: float, seconds: float) -> float:
-    """The rate at which micro-batches take so long. They need a while to get as long as they will, so the second time the rate grows slowly."""
+    """Return the rate at which micro-batches take this long; the second pass grows slowly, until they stop growing."""
     rough = _grow(folder / "rough", lambda source, promise: statements(source, folder, promise), first, *FAST, seconds)
     err.print(f"about {rough:,.0f} tuples/s; once more, slowly", style="dim")
     return _grow(
@@ -275,7 +287,7 @@ def measure_capacity(folder: Path, statements: Statements, first: float, seconds
 def _grow(
     spot: Path, statements: Callable[[Path, str], str], first: float, growth: float, step_s: float, seconds: float
 ) -> float:
-    """The rate at which micro-batches take so long, where it grows by a factor, step by step."""
+    """Return the rate at which micro-batches take this long, growing it by a factor in each step."""
     steps = [first * growth**number for number in range(STEPS)]
     source = spot / "probes"
     source.mkdir(parents=True)
@@ -302,7 +314,7 @@ def _grow(
 
 
 def _batch_seconds(session: Session, begin: float, step_s: float) -> float:
-    """How long a micro-batch takes in the second half of a step that begins then (seconds of the clock)."""
+    """Return the time of a micro-batch in the second half of a step that begins at a clock time (seconds)."""
     time.sleep(max(0.0, begin + step_s - time.time()))
     running = session.deployment.query  # type: ignore[attr-defined]
     took = []
@@ -317,7 +329,7 @@ def _batch_seconds(session: Session, begin: float, step_s: float) -> float:
 
 
 def ours(spot: Path, folder: Path, phases: Sequence[Phase], promise: str) -> Seen:
-    """Run the query while the probes come."""
+    """Run the query while the probes arrive."""
     source = spot / "probes"
     source.mkdir(parents=True)
     seen = Seen()
@@ -338,7 +350,7 @@ def ours(spot: Path, folder: Path, phases: Sequence[Phase], promise: str) -> See
 
 
 def spark(spot: Path, folder: Path, phases: Sequence[Phase]) -> Seen:
-    """The same with plain Structured Streaming in the session that ours used."""
+    """Run the same with plain Structured Streaming, in the session that Headrace used."""
     from pyspark.sql.functions import col, expr, window
 
     from headrace.hosts.spark.host import spark_session
@@ -369,7 +381,7 @@ def spark(spot: Path, folder: Path, phases: Sequence[Phase]) -> Seen:
 
 
 def counted(folder: Path, phases: Sequence[Phase]) -> dict[tuple[int, int], int]:
-    """What each count is without any loss."""
+    """Return each count without any loss."""
     points = pl.read_parquet(folder / "points.parquet")
     found: dict[tuple[int, int], int] = {}
     number = 0
@@ -384,14 +396,15 @@ def counted(folder: Path, phases: Sequence[Phase]) -> dict[tuple[int, int], int]
 
 def near_statements(source: Path, folder: Path, promise: str) -> str:
     return f"""
-        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at SKEW {SKEW_S} SECONDS FROM FILES (path '{source}', format 'parquet');
+        CREATE STREAM probes ({COLUMNS}) TIMESTAMP BY at SKEW {SKEW_S} SECONDS
+          FROM FILES (path '{source}', format 'parquet');
         CREATE TABLE points FROM FILES (path '{folder / "points.parquet"}', format 'parquet');
         CREATE QUERY near {promise} AS {NEAR_QUERY} INTO MEMORY;
     """
 
 
 def _begin() -> int:
-    """A little later, at a full second: time for what was started to be there."""
+    """Return a start time a little later, at a full second, so that started processes are ready."""
     return (int(time.time()) + 6) * 1_000_000
 
 
@@ -402,7 +415,7 @@ def _note(seen: Seen, zone: int, end: float, count: int, begin_us: int, now: flo
 
 
 def _wait(process: Any, seen: Seen, phases: Sequence[Phase]) -> None:
-    """Until the input has ended and its last window has come, or the time is up."""
+    """Wait until the input has ended and its last window has arrived, or the time is up."""
     process.wait()
     last, deadline = float(int(sum(phase.seconds for phase in phases)) - 1), time.monotonic() + REST_S
     while last not in seen.delays and time.monotonic() < deadline:

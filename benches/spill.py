@@ -1,7 +1,8 @@
-"""State larger than memory: a join that forgets nothing, in workers that may not hold what it holds.
+"""State larger than memory: a join that keeps everything, in workers with a memory limit below the size of its state.
 
-Each worker has a hard limit on memory of its own (`HEADRACE_WORKER_MEMORY`); what it maps from files, which the system can drop at any time, does not
-count. The limit is on address space, of which an idle worker takes 200 MB. The results are compared with a join of the whole input at once.
+Each worker has a hard limit on its own memory (`HEADRACE_WORKER_MEMORY`); pages mapped from files do not count, because
+the system can drop them at any time. The limit is on address space, of which an idle worker uses 200 MB. The results
+are compared with a join of the whole input at once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ WORKER = b"headrace.hosts.spark.daemon"
 
 
 def main(quick: bool) -> dict[str, Any]:
-    """Join two streams for ever and watch the workers' memory."""
+    """Join two streams without forgetting, and record the workers' memory."""
     os.environ["HEADRACE_WORKER_MEMORY"] = str(LIMIT_MB)  # before Spark starts its workers
     files = 20 if quick else 80
     with tempfile.TemporaryDirectory(prefix="spill-") as name:
@@ -40,7 +41,7 @@ def main(quick: bool) -> dict[str, Any]:
 
 
 class Watch(threading.Thread):
-    """Notes the most memory that any worker, and the JVM, had of its own."""
+    """Records the largest private memory of any worker, and of the JVM."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -79,7 +80,7 @@ def _own_mb(process: Path) -> float:
 
 
 def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
-    """The state of each bucket after each micro-batch in megabytes, and how long each took."""
+    """Return the state of each bucket after each micro-batch in megabytes, and the time that each took."""
     from headrace.hosts.spark.host import spark_session
     from headrace.model.page import Page
     from headrace.session import Session
@@ -99,8 +100,10 @@ def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
             for name in ("bids", "asks")
         ]
         pairs = (
-            "CREATE QUERY pairs AS SELECT b.bidder AS bidder, b.amount AS one, a.amount AS two, b.note AS note, a.note AS other "
-            f"FROM bids [UNBOUNDED] AS b JOIN asks [UNBOUNDED] AS a ON b.bidder = a.bidder INTO FILES (path '{folder / 'out'}')"
+            "CREATE QUERY pairs AS "
+            "SELECT b.bidder AS bidder, b.amount AS one, a.amount AS two, b.note AS note, a.note AS other "
+            "FROM bids [UNBOUNDED] AS b JOIN asks [UNBOUNDED] AS a ON b.bidder = a.bidder "
+            f"INTO FILES (path '{folder / 'out'}')"
         )
         session.execute(";\n".join([*streams, pairs]))
         running = session.deployment.query  # type: ignore[attr-defined]
@@ -109,7 +112,7 @@ def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
 
 
 def _write(folder: Path, files: int, *, bidders: int, seed: int) -> None:
-    """Files whose times grow with their order, since the source goes by them."""
+    """Write files whose times grow with their order, because the source uses them."""
     folder.mkdir()
     chance = np.random.default_rng(seed)
     for number in range(files):
@@ -135,7 +138,7 @@ def _wanted(folder: Path) -> pl.LazyFrame:
 
 
 def _sums(rows: pl.LazyFrame) -> tuple[Any, ...]:
-    """How many rows there are, and sums in which no two different results are likely to agree."""
+    """Return the number of rows, and sums that are unlikely to agree for different results."""
     columns = ("bidder", "one", "two", "note", "other")
     hashes = [(pl.struct(columns).hash(seed=seed) // 2**32).sum().alias(f"hash{seed}") for seed in (1, 2)]
     return rows.select(pl.len(), *hashes).collect().row(0)

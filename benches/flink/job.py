@@ -1,8 +1,9 @@
-"""Counts two directories of JSON files per second with Flink SQL; runs in an environment of its own, where Headrace is not installed.
+"""Count two directories of JSON files per second with Flink SQL, in an environment without Headrace.
 
-`python job.py FOLDER FAST SLOW NAME=TIMEOUT...` reads FOLDER/fast and FOLDER/slow with watermarks FAST and SLOW seconds behind the newest tuple, and
-starts one job for each NAME, with `table.exec.source.idle-timeout` where a TIMEOUT is given. Prints a JSON line per event: a job runs, or a window's
-count came. It ends when its input does, that is with the process that started it.
+`python job.py FOLDER FAST SLOW NAME=TIMEOUT...` reads FOLDER/fast and FOLDER/slow with watermarks FAST and SLOW seconds
+behind the newest tuple. It starts one job for each NAME, with `table.exec.source.idle-timeout` if a TIMEOUT is given.
+It prints a JSON line per event: a job runs, or a window's count arrived. It ends when its input does, that is, with the
+process that started it.
 """
 
 import datetime as dt
@@ -18,7 +19,8 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 _STREAM = """
 CREATE TABLE {name} (`at` TIMESTAMP(3), n INT, WATERMARK FOR `at` AS `at` - INTERVAL '{behind}' SECOND)
-WITH ('connector' = 'filesystem', 'path' = 'file://{folder}/{name}', 'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601',
+WITH ('connector' = 'filesystem', 'path' = 'file://{folder}/{name}',
+      'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601',
       'source.monitor-interval' = '50 ms')
 """
 _COUNT = """
@@ -28,7 +30,7 @@ FROM TABLE(TUMBLE(TABLE united, DESCRIPTOR(`at`), INTERVAL '1' SECOND)) GROUP BY
 
 
 def main(folder: str, behind: dict[str, int], variants: dict[str, str]) -> None:
-    """Run all variants at once, until nobody reads us any more."""
+    """Run all variants at once, until the reader of the output is gone."""
     for name, timeout in variants.items():
         threading.Thread(target=_run, args=(name, folder, behind, timeout), daemon=True).start()
     sys.stdin.read()

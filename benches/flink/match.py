@@ -1,7 +1,8 @@
-"""Looks for a pattern in CSV files of bids with Flink SQL; runs in an environment of its own, where Headrace is not installed.
+"""Detect a pattern in CSV files of bids with Flink SQL, in an environment without Headrace.
 
-`python match.py JOB.json` reads what to do: `bids` (a directory), `found` (a directory for the results), `columns` of the results, `query`, and
-`runs`, each with a name and a directory of bids. Prints a JSON line for each run: the seconds from the start of the job until it had ended.
+`python match.py JOB.json` reads the job: `bids` (a directory), `found` (a directory for the results), `columns` of the
+results, `query`, and `runs`, each with a name and a directory of bids. It prints a JSON line for each run: the seconds
+from the start of the job to its end.
 """
 
 import json

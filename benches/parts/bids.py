@@ -1,4 +1,4 @@
-"""Seeded bids as Parquet files, the same for us and for every peer."""
+"""Seeded bids as Parquet files, the same for Headrace and for every peer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 BASE_US = 1_767_225_600_000_000  # 2026-01-01, a border of every window used here
 GROUP_ROWS = 250_000
-#: A lone row so long after the bids that every window has ended; two of them: Spark needs a micro-batch to see the time and one more to answer.
+#: Single rows this long after the bids end every window. There are two of them, because Spark needs one micro-batch to
+#: advance the watermark and another to emit.
 TAIL_US = 120_000_000
 TAIL_KEY = -1
 #: Selects about 15 % of the bids.
@@ -45,7 +46,7 @@ def write_bids(
     bidders: int = 100_000,
     tail: int = 2,
 ) -> Bids:
-    """Write bids at `per_second` in event time; file times grow with the order, since file sources go by them."""
+    """Write bids at `per_second` in event time; file times grow with the order, because file sources use them."""
     folder.mkdir(parents=True)
     chance = np.random.default_rng(seed)
     gap, at = 1_000_000 / per_second, float(BASE_US)

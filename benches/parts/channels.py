@@ -1,4 +1,4 @@
-"""Seeded bids that came through channels, as CSV lines: the same for us and for Flink."""
+"""Seeded bids that came through channels, as CSV lines, the same for Headrace and Flink."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ _PER_MS, _AUCTIONS, _BIDDERS = 10, 5000, 100_000
 
 @dataclass(frozen=True, slots=True)
 class Bids:
-    """The same bids twice, in order of time: `files` for us, and `halves`, a file for each of Flink's readers, which share the auctions."""
+    """The same bids twice, in order of time: `files` for Headrace, and `halves`, a file for each of Flink's readers."""
 
     files: Path
     halves: Path
     rows: int
 
     def stream(self, name: str) -> str:
-        return f"CREATE STREAM {name} ({COLUMNS}) TIMESTAMP BY at FROM FILES (path '{self.files}', format 'csv', header false)"
+        source = f"FILES (path '{self.files}', format 'csv', header false)"
+        return f"CREATE STREAM {name} ({COLUMNS}) TIMESTAMP BY at FROM {source}"
 
 
 def write_bids(folder: Path, rows: int, *, per_file: int, seed: int, readers: int) -> Bids:
-    """Write about so many bids: a second one of an auction in the same millisecond is left out, since the order of ties is nobody's promise."""
+    """Write about this many bids.
+
+    A second bid of an auction in the same millisecond is omitted, because no system defines the order of ties.
+    """
     files, halves = folder / "files", folder / "halves"
     files.mkdir(parents=True)
     halves.mkdir()
@@ -48,7 +52,7 @@ def write_bids(folder: Path, rows: int, *, per_file: int, seed: int, readers: in
 
 
 def _bids(chance: np.random.Generator, begin: int, count: int) -> pl.DataFrame:
-    """Prices of two decimals, so that every way to write and read them gives the same number."""
+    """Draw bids; prices have two decimals, so that every way to write and read them gives the same number."""
     made = {
         "at": BASE_US + 1000 * (np.arange(begin, begin + count) // _PER_MS),
         "auction": chance.integers(0, _AUCTIONS, count),

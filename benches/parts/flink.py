@@ -1,4 +1,4 @@
-"""Flink as a peer: a process of its own that counts the same files and says on its output what came when."""
+"""Flink as a peer: a separate process that counts the same files and reports on its output."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from headrace.errors import HostFault
 from headrace.experiments.timestamps.silent_stream import Case, Seen
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What runs, and its `table.exec.source.idle-timeout`: none by default, and a second, which is the usual advice against silent inputs.
+#: The variants with their `table.exec.source.idle-timeout`: none by default, and a second, as usually recommended.
 VARIANTS = {"flink": "", "flink, idle-timeout 1 s": "1 s"}
-HINT = "Flink is not installed: benches/flink/setup puts it into .flink, or HEADRACE_FLINK_PYTHON names the Python of an environment that has it"
-#: How long an ended process may take.
+HINT = (
+    "Flink is not installed: run benches/flink/setup, which installs it into .flink, "
+    "or set HEADRACE_FLINK_PYTHON to the Python of an environment that has it"
+)
+#: How long a process may take to end.
 _END_SECONDS = 15.0
 
 
 def find_python() -> Path | None:
-    """The Python that has Flink, if there is one."""
+    """Return the Python that has Flink, or None."""
     named = os.environ.get("HEADRACE_FLINK_PYTHON")
     found = Path(named) if named else ROOT / ".flink" / "bin" / "python"
     if not found.exists():
@@ -47,7 +50,7 @@ def start(case: Case, folder: Path) -> Flink:
 
 
 class Flink:
-    """A running process, and what its jobs have said so far."""
+    """A running process, and the reports of its jobs so far."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.seen = {name: Seen() for name in VARIANTS}
@@ -66,7 +69,7 @@ class Flink:
         self._reader.start()
 
     def is_ready(self) -> bool:
-        """Whether all jobs run."""
+        """Return whether all jobs run."""
         if self._process.poll() is not None:
             raise HostFault(
                 f"Flink ended: {self._last_words()}", hint="benches/flink/job.py can be run alone; Flink needs Java 17"
@@ -74,7 +77,7 @@ class Flink:
         return self.running == self.seen.keys()
 
     def end(self) -> None:
-        """End the process: it goes when its input is closed, and is killed if it does not."""
+        """End the process by closing its input; kill it if it does not end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -97,7 +100,7 @@ class Flink:
 
 
 def take(lines: Iterable[str], seen: dict[str, Seen], running: set[str]) -> None:
-    """Sort what jobs say: that they run, or a window's end with its count and when it came. Other lines are Flink's own and say nothing."""
+    """Sort the reports of jobs: that they run, or a window's end with its count and arrival time."""
     for line in lines:
         said = event(line)
         if said is None or said.get("name") not in seen:
@@ -109,7 +112,7 @@ def take(lines: Iterable[str], seen: dict[str, Seen], running: set[str]) -> None
 
 
 def event(line: str) -> dict[str, Any] | None:
-    """What a job says in a line; None if the line is Flink's own."""
+    """Return a job's report in a line; None if the line is Flink's own."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -118,7 +121,7 @@ def event(line: str) -> dict[str, Any] | None:
 
 
 def environment() -> dict[str, str]:
-    """Ours, without what would make another Python find our packages."""
+    """Return our environment without variables that would make another Python find our packages."""
     return {
         name: value
         for name, value in os.environ.items()

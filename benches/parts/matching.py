@@ -1,4 +1,4 @@
-"""Flink's MATCH_RECOGNIZE, in a process of its own."""
+"""Run Flink's MATCH_RECOGNIZE in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_SECONDS = 1800
 
 
 def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[str, tuple[pl.DataFrame, float]]:
-    """What Flink finds in each, one after the other in one JVM, and the seconds that it takes."""
+    """Return Flink's results for each input, one after the other in one JVM, and the seconds that each took."""
     python = flink.find_python()
     if python is None:
         raise HostFault(flink.HINT)

@@ -16,7 +16,7 @@ from headrace.session import Session
 
 
 def run(streams: Sequence[str], queries: Mapping[str, Query], *, limit: int) -> Outcome:
-    """All queries in one deployment, results to Parquet files; timed from the session's start until everything is delivered."""
+    """Run all queries in one deployment, results in Parquet files; time it from the session's start to the end."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         out = Path(folder) / "out"
         script = [*streams] + [
@@ -33,7 +33,7 @@ def run(streams: Sequence[str], queries: Mapping[str, Query], *, limit: int) -> 
 
 
 def sums_of(folder: Path, query: Query) -> Sums:
-    """The sums of a query's results in Parquet files."""
+    """Return the sums of a query's results in Parquet files."""
     rows = pl.scan_parquet(str(folder / "*.parquet"))
     if "window_end" in rows.collect_schema().names():
         rows = rows.with_columns(pl.col("window_end").to_physical())

@@ -1,4 +1,4 @@
-"""What one run gave: how long it took, and sums over its results that two systems must agree in."""
+"""The outcome of a run: its time, and sums over its results on which two systems must agree."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Sums = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`batch_ms` has the time of each micro-batch, query by query; the last two of a query have next to no rows."""
+    """`batch_ms` has the time of each micro-batch, query by query; the last two of a query have almost no rows."""
 
     seconds: float
     batch_ms: tuple[tuple[float, ...], ...]
     sums: Mapping[str, Sums]  # by query
 
     def median_ms(self, skip: int = 0) -> float:
-        """The middle micro-batch of all queries, without the first `skip` and the last two of each."""
+        """Return the median micro-batch of all queries, without the first `skip` and the last two of each."""
         return statistics.median(ms for series in self.batch_ms for ms in series[skip:-2] or series[skip:] or series)
 
 
 class Disagreement(AssertionError):
-    """Two systems gave different results: no figure of theirs can be compared."""
+    """Two systems gave different results, so their figures cannot be compared."""
 
 
 def check_equal(case: str, ours: Outcome, peer: Outcome) -> None:
-    """Raise unless both outcomes have the same sums, and some results at all."""
+    """Raise unless both outcomes have the same sums, and at least one result."""
     for query, sums in ours.sums.items():
         other = peer.sums[query]
         same = all(math.isclose(sums[name], other[name], rel_tol=1e-9) for name in sums)

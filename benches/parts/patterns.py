@@ -1,4 +1,4 @@
-"""Patterns of bids in both tongues, chosen so that both mean the same."""
+"""Patterns of bids for both systems, chosen so that both mean the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`event` and `columns` for us, over `EVENTS`; for Flink `match`, the inside of MATCH_RECOGNIZE, and `shape`, the columns' types."""
+    """`event` and `columns` for Headrace, over `EVENTS`; `match` (MATCH_RECOGNIZE) and `shape` (types) for Flink."""
 
     name: str
     event: str
@@ -17,7 +17,7 @@ class Pattern:
     target: float | None
 
     def flink(self) -> str:
-        """Flink's whole query. Bids of other channels are left out before, as in ours."""
+        """Return Flink's whole query. It filters bids of other channels first, as ours does."""
         bids = "(SELECT `at`, auction, price, channel FROM bids WHERE channel IN ('apple', 'google', 'facebook'))"
         return f"SELECT * FROM {bids} MATCH_RECOGNIZE (PARTITION BY auction ORDER BY `at` {self.match})"
 
@@ -32,7 +32,8 @@ _KEY = "a.auction = b.auction AND b.auction = c.auction"
 PATTERNS = (
     Pattern(
         "A, B, C rising within 10 s",
-        f"a SEQUENCE b SEQUENCE c WITHIN 10 SECONDS WHERE {_KEY} AND b.price > a.price AND c.price > b.price CONTEXT CONTINUOUS",
+        "a SEQUENCE b SEQUENCE c WITHIN 10 SECONDS "
+        f"WHERE {_KEY} AND b.price > a.price AND c.price > b.price CONTEXT CONTINUOUS",
         "auction, price AS p1, price_1 AS p2, price_2 AS p3, at AS t1, at_1 AS t2, at_2 AS t3",
         """
         MEASURES A.price AS p1, B.price AS p2, C.price AS p3, A.`at` AS t1, B.`at` AS t2, C.`at` AS t3
@@ -40,7 +41,8 @@ PATTERNS = (
         PATTERN (A X* B Y* C) WITHIN INTERVAL '10.001' SECOND
         DEFINE A AS A.channel = 'apple',
                B AS B.channel = 'google' AND B.price > A.price, X AS NOT (X.channel = 'google' AND X.price > A.price),
-               C AS C.channel = 'facebook' AND C.price > B.price, Y AS NOT (Y.channel = 'facebook' AND Y.price > B.price)
+               C AS C.channel = 'facebook' AND C.price > B.price,
+               Y AS NOT (Y.channel = 'facebook' AND Y.price > B.price)
         """,
         "auction BIGINT, p1 DOUBLE, p2 DOUBLE, p3 DOUBLE, t1 TIMESTAMP(3), t2 TIMESTAMP(3), t3 TIMESTAMP(3)",
         3.0,

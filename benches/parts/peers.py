@@ -19,9 +19,10 @@ from headrace.hosts.spark.host import spark_session
 def run(
     streams: Mapping[str, Bids], queries: Mapping[str, Query], *, sink: Literal["parquet", "noop"], files: int = 1
 ) -> Outcome:
-    """All queries at once, each a streaming query of its own; timed from the first frame until the last query ends.
+    """Run all queries at once, each as a streaming query; time them from the first frame until the last query ends.
 
-    `files` files of each stream are a micro-batch. With the noop sink nothing is written and the results are summed on the way.
+    A micro-batch is `files` files of each stream. With the noop sink nothing is written, and results are summed on the
+    way.
     """
     spark = spark_session()
     with tempfile.TemporaryDirectory(prefix="spark-bench-") as folder:

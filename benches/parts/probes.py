@@ -1,4 +1,4 @@
-"""Probes that report where vehicles are, released file by file at a rate that changes: what a machine is overloaded with."""
+"""Probes that report positions of vehicles, released file by file at a changing rate: the load of overload tests."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FILE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """So many probes a second, for so many seconds."""
+    """A number of probes per second, for a number of seconds."""
 
     rate: float
     seconds: float
 
 
 def probes(phases: Sequence[Phase], number: int, begin_us: int) -> pl.DataFrame | None:
-    """The probes of one file, from its number alone; None behind the last."""
+    """Return the probes of one file, computed from its number; None after the last."""
     at, rate = number * FILE_S, None
     for phase in phases:
         if at < phase.seconds - 1e-9:
@@ -53,7 +53,7 @@ def probes(phases: Sequence[Phase], number: int, begin_us: int) -> pl.DataFrame 
 
 
 def write(folder: Path, number: int, rows: pl.DataFrame) -> None:
-    """Put a file there at once and whole."""
+    """Create a file atomically."""
     hidden = folder / f".{number:06d}.parquet"
     pq.write_table(
         rows.to_arrow().cast(_SCHEMA), hidden, compression="none", use_dictionary=False, write_statistics=False
@@ -73,7 +73,7 @@ _SCHEMA = pa.schema(
 
 
 def write_points(path: Path, per_zone: int) -> None:
-    """The road points of each zone, to which probes are matched."""
+    """Write the road points of each zone, with which probes are matched."""
     chance = np.random.default_rng(11)
     count = ZONES * per_zone
     points = {
@@ -85,7 +85,7 @@ def write_points(path: Path, per_zone: int) -> None:
 
 
 def release(folder: Path, phases: Sequence[Phase], begin_us: int) -> subprocess.Popen[bytes]:
-    """Start a process that writes each file when its time has come, and ends after the last."""
+    """Start a process that writes each file at its time, and ends after the last."""
     told = [f"{phase.rate}:{phase.seconds}" for phase in phases]
     return subprocess.Popen([sys.executable, __file__, str(folder), str(begin_us), *told])
 

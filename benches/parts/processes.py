@@ -1,4 +1,4 @@
-"""The processor time of this process and all that it started, as /proc tells."""
+"""The processor time of this process and all its descendants, from /proc."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS: tuple[Part, ...] = ("driver", "JVM", "workers")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process: the ticks that it took itself, and those of children that have ended and that it has waited for."""
+    """A process: its own ticks, and those of ended children that it has waited for."""
 
     pid: int
     name: str
@@ -24,17 +24,17 @@ class Process:
 
 
 def parse(text: str) -> Process:
-    """Read a line of /proc/<pid>/stat; the name is in brackets and may have blanks and brackets itself."""
+    """Read a line of /proc/<pid>/stat; the name is in brackets and may contain blanks and brackets."""
     head, _, tail = text.rpartition(")")
     pid, _, name = head.partition(" (")
     fields = tail.split()
-    # after the name: state, parent, ...; the times of the process and of its ended children are fields 14 to 17 of proc(5)
+    # after the name: state, parent, ...; fields 14 to 17 of proc(5) are times of the process and its ended children
     user, system, ended_user, ended_system = map(int, fields[11:15])
     return Process(int(pid), name, int(fields[1]), user + system, ended_user + ended_system)
 
 
 def tree(root: int, processes: Iterable[Process]) -> list[Process]:
-    """A process and all below it."""
+    """Return a process and all its descendants."""
     children: dict[int, list[Process]] = {}
     found = []
     for process in processes:
@@ -47,9 +47,10 @@ def tree(root: int, processes: Iterable[Process]) -> list[Process]:
 
 
 def spent(root: int, before: Iterable[Process], after: Iterable[Process]) -> dict[Part, int]:
-    """The ticks that each part of a run took between two looks: the root, Java, and everything else, which is Python workers.
+    """Return the ticks of each part of a run between two samples: the root, Java, and Python workers.
 
-    The time of a process that was there before and has ended since appears in its parent's `ended`, where what was known before is taken off.
+    The time of a process that has ended since the first sample appears in its parent's `ended`, from which the time
+    known before is subtracted.
     """
     known = {process.pid: process for process in tree(root, before)}
     present = {process.pid: process for process in tree(root, after)}
@@ -69,12 +70,12 @@ def spent(root: int, before: Iterable[Process], after: Iterable[Process]) -> dic
 
 
 def shares(ticks: Mapping[Part, int], seconds: float, per_second: int) -> dict[Part, float]:
-    """Processor seconds per second."""
+    """Return processor seconds per second."""
     return {part: ticks[part] / per_second / seconds for part in PARTS}
 
 
 def all_processes() -> list[Process]:
-    """Every process there is; one that ends while we look is left out."""
+    """Return every process; one that ends meanwhile is omitted."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

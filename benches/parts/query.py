@@ -1,4 +1,4 @@
-"""A continuous query in both tongues, and what its results are checked by."""
+"""A continuous query for both systems, and the sums that check its results."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _JOIN_SUMS = {"rows": "bidder * 0 + 1", "keys": "bidder", "left": "one % 1000003
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`frame` makes Spark's streaming frame from those of the streams. `sums` are SQL texts of which both must give the same sum.
+    """A query in both languages.
 
-    Rows whose `key` is that of the last lone rows do not count.
+    `frame` makes Spark's streaming frame from those of the streams. `sums` are SQL expressions for which both must give
+    the same sum. Rows whose `key` is that of the last single rows do not count.
     """
 
     text: str
@@ -25,7 +26,7 @@ class Query:
 
 
 def dear(threshold: float) -> Query:
-    """Bids above a price, in euros (Nexmark's queries 1 and 2 in one)."""
+    """Return bids above a price, in euros (Nexmark's queries 1 and 2 in one)."""
 
     def frame(bids: Any) -> Any:
         return bids.where(f"price > {threshold}D").selectExpr("auction", "price * 0.908D AS price")
@@ -36,17 +37,17 @@ def dear(threshold: float) -> Query:
 
 
 def tumbling(seconds: int, above: float = 0.0) -> Query:
-    """Bids per auction and window."""
+    """Return bids per auction and window."""
     return _count(f"RANGE {seconds} SECONDS", (f"{seconds} seconds",), above)
 
 
 def hopping(seconds: int, slide: int, above: float = 0.0) -> Query:
-    """Bids per auction in overlapping windows (the inner query of Nexmark's query 5)."""
+    """Return bids per auction in overlapping windows (the inner query of Nexmark's query 5)."""
     return _count(f"RANGE {seconds} SECONDS SLIDE {slide} SECONDS", (f"{seconds} seconds", f"{slide} seconds"), above)
 
 
 def joined(seconds: int) -> Query:
-    """Pairs of bids of one bidder in two streams, at most so many seconds apart."""
+    """Return pairs of bids of one bidder in two streams, at most this many seconds apart."""
 
     def frame(bids: Any, asks: Any) -> Any:
         left = bids.withWatermark("at", "0 seconds").selectExpr("bidder", "at", "auction AS one")

@@ -1,4 +1,4 @@
-"""What a deployment costs while nothing happens: two silent streams, united and counted, on Spark."""
+"""The cost of an idle deployment on Spark: two silent streams, united and counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rest:
 
 
 def ours(window: str, seconds: float) -> Rest:
-    """Ours at the default trigger; with a short window nothing waits, with a long one an open window waits for the clock."""
+    """Measure Headrace at the default trigger; with a long window, an open window waits for the clock."""
     with _folder() as root, Session(root / "checkpoint") as session:
         streams = (
             f"CREATE STREAM {name} (at TIMESTAMP, n INT) FROM FILES (path '{root / name}', format 'json');"
@@ -52,7 +52,7 @@ def ours(window: str, seconds: float) -> Rest:
 
 
 def spark(interval: str | None, seconds: float) -> Rest:
-    """Plain Spark with a trigger of such an interval, or its default."""
+    """Measure plain Spark with a trigger of this interval, or its default."""
     with _folder() as root:
         ran: list[int] = []
         frames = [
@@ -77,7 +77,7 @@ def spark(interval: str | None, seconds: float) -> Rest:
 
 
 def nothing(seconds: float) -> Rest:
-    """Spark's JVM with no query at all: what of the rest is not a query's."""
+    """Measure Spark's JVM with no query at all."""
     spark_session()
     return _watch(lambda: 0, seconds)
 
@@ -95,7 +95,7 @@ def _is_past(batches: Callable[[], int], before: int) -> bool:
 
 
 def _measure(root: Path, batches: Callable[[], int], seconds: float) -> Rest:
-    """Let some tuples through, so that all that starts has started, and then nothing."""
+    """Process some tuples, so that everything has started, then measure without input."""
     for number in range(3):
         before = batches()
         for name in _STREAMS:

@@ -1,6 +1,7 @@
-"""Streams that enter a simulation: Poisson arrivals, bursts of simultaneous tuples, periodic bounds.
+"""Input streams of simulations: Poisson arrivals, bursts of simultaneous tuples, periodic bounds.
 
-Every tuple has a column `x`, uniform below 1 (or `below`), by which selections keep a share, and is stamped when it enters.
+Every tuple has a column `x`, uniform below 1 (or `below`), with which selections keep a share. Its timestamp is the
+time at which it enters.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from headrace.testing.simulation.engine import Arrival
 def poisson(
     source: VertexId, rate: float, seconds: float, chance: np.random.Generator, *, below: float = 1.0
 ) -> list[Arrival]:
-    """`rate` tuples a second on average, independent of each other."""
+    """Generate `rate` independent tuples per second on average."""
     return bursts(source, rate, 1, seconds, chance, below=below)
 
 
 def bursts(
     source: VertexId, rate: float, size: int, seconds: float, chance: np.random.Generator, *, below: float = 1.0
 ) -> list[Arrival]:
-    """`rate` tuples a second on average, `size` at a time; bursts are independent of each other."""
+    """Generate `rate` tuples per second on average, `size` at a time; bursts are independent."""
     times = np.cumsum(chance.exponential(size / rate, _enough(rate / size * seconds)))
     return at_times(source, np.repeat(times[times < seconds] * SECOND, size), chance, below=below)
 
@@ -37,17 +38,17 @@ def bursts(
 def at_times(
     source: VertexId, times: npt.NDArray[np.float64], chance: np.random.Generator, *, below: float = 1.0
 ) -> list[Arrival]:
-    """A tuple at each time, in microseconds; each is a page of its own, as operators take pages."""
+    """Generate a tuple at each time, in microseconds; each is a page of its own, because operators take pages."""
     stamps = times.astype(np.int64)
     frame = pl.DataFrame({"x": below * chance.random(len(stamps)), TS: stamps})
     return [Arrival(stamp, source, Page(frame[row : row + 1])) for row, stamp in enumerate(stamps.tolist())]
 
 
 def keep(share: float) -> Filter:
-    """A selection that passes a share of what entered; the n-th of a chain that each pass a share s is `keep(s**n)`."""
+    """Return a selection that passes a share of the input; the n-th of a chain with share s is `keep(s**n)`."""
     return Filter(Call("<", (Column("x", Type.DOUBLE), Literal(share, Type.DOUBLE)), Type.BOOLEAN))
 
 
 def _enough(expected: float) -> int:
-    """So many gaps that they surely fill the time."""
+    """Return a number of gaps that is sure to fill the time."""
     return int(expected + 10 * expected**0.5 + 20)

@@ -1,4 +1,4 @@
-"""Draws an outcome: one PNG and one SVG, the same for the same numbers."""
+"""Draw an outcome as a PNG and an SVG file; the same numbers give the same files."""
 
 from __future__ import annotations
 

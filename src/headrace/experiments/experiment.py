@@ -1,4 +1,4 @@
-"""What an experiment is: a question with a source, and a run that gives findings beside what was published, and a figure."""
+"""The parts of an experiment: a question with its source, a run, findings beside the published ones, and a figure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Literal, TypeAlias
 
 #: How much is measured: seconds of work, about a minute, or the sizes of the publication.
 Scale: TypeAlias = Literal["quick", "normal", "full"]
-#: Judged by code from our numbers. `consistent`: not the same, but nothing that contradicts; `not comparable`: it hangs on what is unknown.
+#: Computed from our numbers. `consistent`: different, but no contradiction; `not comparable`: the setting is unknown.
 Verdict: TypeAlias = Literal["confirmed", "consistent", "not confirmed", "not comparable"]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Between two numbers."""
+    """The range between two numbers."""
 
     low: float
     high: float
@@ -27,7 +27,7 @@ Value: TypeAlias = float | Range | str
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row: what was asked, what the paper and an independent simulator of the paper's model say, what we see."""
+    """A row of the findings: the question, the values of the paper and of an independent simulator, and ours."""
 
     what: str
     ours: Value
@@ -39,7 +39,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points of one curve. `level`: one value, drawn across; `marks`: published values, drawn as crosses; `bars` of a panel stand side by side."""
+    """The points of one curve.
+
+    `level` is one value, drawn across; `marks` are published values, drawn as crosses; `bars` of a panel stand side by
+    side.
+    """
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -49,7 +53,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes of the figure; labels name the units, and `ticks` the places 0, 1, ... on the x axis."""
+    """A pair of axes of the figure; labels name the units, and `ticks` the positions 0, 1, ... on the x axis."""
 
     title: str
     x: str
@@ -62,7 +66,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run gave. Notes say what was measured how long, and what explains a difference."""
+    """The result of a run. Notes say how long each measurement took and explain differences."""
 
     findings: tuple[Finding, ...]
     panels: tuple[Panel, ...]
@@ -75,14 +79,14 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How an experiment is run this time; a seed is the first of as many as the scale asks for."""
+    """The settings of one run; the seed is the first of as many as the scale needs."""
 
     scale: Scale = "normal"
     seed: int = 1
     progress: Progress = lambda what, done, of: None
 
     def seeds(self, count: int) -> range:
-        """The seeds of so many repetitions."""
+        """Return the seeds for a number of repetitions."""
         return range(self.seed, self.seed + count)
 
 
@@ -100,7 +104,7 @@ class Experiment:
 
 
 def text_of(value: Value | None, unit: str = "") -> str:
-    """A value as people read it; times are in seconds and shown in what suits them."""
+    """Return a value as text; times are in seconds and shown in a suitable unit."""
     match value:
         case None:
             return ""

@@ -1,4 +1,4 @@
-"""Verdicts from numbers: a claim holds or does not, a number is near a published one or is not."""
+"""Verdicts from numbers: whether a claim holds, and whether a number is near a published one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from headrace.experiments.sample import Sample
 
 
 def claim(holds: bool) -> Verdict:
-    """A claim in words, put as a condition on our numbers."""
+    """Judge a claim in words, expressed as a condition on our numbers."""
     return "confirmed" if holds else "not confirmed"
 
 
 def near(ours: Sample | float, published: float | Range, tolerance: float) -> Verdict:
-    """Confirmed within a share of the published number and two standard errors of ours, consistent within three times that share.
+    """Judge whether a number is near a published one.
 
-    Where more than a third would have to be forgiven, the run was too short to compare.
+    It is confirmed within a share of the published number and two standard errors of ours, and consistent within three
+    times that share. If the tolerance would exceed a third, the run was too short to compare.
     """
     mean, noise = (ours.mean, 2 * ours.error) if isinstance(ours, Sample) else (ours, 0.0)
     low, high = (published.low, published.high) if isinstance(published, Range) else (published, published)
@@ -30,24 +31,27 @@ def near(ours: Sample | float, published: float | Range, tolerance: float) -> Ve
 
 
 def between(published: float, one: float, other: float) -> Verdict:
-    """Consistent if a published number, whose setting is not exactly known, lies between two of ours."""
+    """Judge a published number whose setting is not exactly known: consistent if it lies between two of ours."""
     return "consistent" if min(one, other) <= published <= max(one, other) else "not confirmed"
 
 
 def exact(ours: float, expected: float) -> Verdict:
-    """A closed form: nothing but rounding of the last digits is forgiven."""
+    """Judge a closed form; only rounding of the last digits is tolerated."""
     return claim(abs(ours - expected) <= 1e-9 * max(1.0, abs(expected)))
 
 
 def below(ratios: Sample, limit: float = 1.0) -> Verdict:
-    """An order: confirmed if the ratio is below the limit with every seed, consistent if only in the mean."""
+    """Judge an order: confirmed if the ratio is below the limit with every seed, consistent if only on average."""
     if ratios.high < limit:
         return "confirmed"
     return "consistent" if ratios.mean < limit else "not confirmed"
 
 
 def within(ours: Range, published: Range, tolerance: float) -> Verdict:
-    """A range that depends on what was drawn: confirmed within the published one and a share of it, consistent if both have something in common."""
+    """Judge a range that depends on random draws.
+
+    It is confirmed within the published range and a share of it, and consistent if both overlap.
+    """
     if ours.low >= published.low * (1 - tolerance) and ours.high <= published.high * (1 + tolerance):
         return "confirmed"
     return "consistent" if ours.low <= published.high and published.low <= ours.high else "not confirmed"

@@ -1,4 +1,4 @@
-"""The same measurement with several seeds."""
+"""A measurement repeated with several seeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sample:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean; 0 of a single value, which says nothing about its spread."""
+        """Return the standard error of the mean; 0 for a single value, which says nothing about its spread."""
         return statistics.stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""A busy stream and an almost silent one, a selection on each, and a union: the graph on which waiting for a silent input is studied."""
+"""A busy stream and an almost silent one, a selection on each, and a union: the graph for studies of idle waiting."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from headrace.operators.specs import OrderedUnion, Output, Scan, Union
 from headrace.testing.clock import VirtualClock
 from headrace.testing.simulation.engine import Arrival, Costs, Simulation, Trace
 
-#: How bounds reach the union: none, or only those that a source sends itself (taken in turn, or absorbed at the head); on demand, as punctuation
+#: How bounds reach the union: none, or only those that a source sends (taken in turn, or absorbed at the head); on
+#: demand, as punctuation
 #: or by registers; not needed, as latent tuples pass in the order of arrival.
 Bounds: TypeAlias = Literal["none", "absorbed", "punctuation", "registers", "latent"]
 
 BUSY, SILENT, UNION = "S1", "S2", "U"
-#: What selections pass.
+#: The share that selections pass.
 SHARE = 0.95
 
 
 def simulate(
     arrivals: Iterable[Arrival], bounds: Bounds, seconds: float, *, cost: int = 20, test: int = 1, strategy: str = "dfs"
 ) -> Trace:
-    """Run the graph on virtual time: `cost` microseconds for a tuple or punctuation, 2 for a bound, `test` for looking at a rule."""
+    """Run on virtual time: `cost` microseconds per tuple or punctuation, 2 per bound, `test` per checked move."""
     clock = VirtualClock()
     ets = ClockEts(clock, {BUSY: None, SILENT: None}) if bounds in ("punctuation", "registers") else None
     union = Union(2) if bounds == "latent" else OrderedUnion(2)

@@ -1,8 +1,9 @@
-"""Is work saved for tuples that will come in time, if those that lag are told what is too late already?
+"""Does feedback about late tuples save work for tuples that can still be on time?
 
-Every other tuple has a gap that only a query of an archive fills, and those queries take longer than tuples take to come. PACE merges the clean
-tuples and the filled ones and leaves out what is more than its tolerance behind the newest (NiagaraST's feedback paper, first experiment). Neither
-the service time nor the tolerance is printed; those here were fitted to the two published figures with the simulator.
+Every other tuple has a gap that only a query of an archive can fill, and those queries take longer than the time
+between tuples. PACE merges the clean tuples and the filled ones, and drops tuples that are further behind the newest
+one than its tolerance (NiagaraST's feedback paper, first experiment). The paper prints neither the service time nor the
+tolerance; the values here were fitted to the two published figures with the simulator.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ Service: TypeAlias = Literal["constant", "uniform", "exponential"]
 TUPLES, PERIOD, TOLERANCE = 5000, 100, 21  # the period is that of dirty tuples, the tolerance is in periods
 #: Service in periods: as fitted with a constant one, and as the random ones were run.
 RHO: Mapping[Service, float] = {"constant": 1.38, "uniform": 1.39, "exponential": 1.39}
-#: Older than this is assumed: a share of the tolerance before the newest, and so many services later than the tolerance; None: nobody is told.
+#: Cutoffs of the feedback: a share of the tolerance before the newest timestamp, and a number of services after the
+#: tolerance; None: no feedback.
 CUTS: Mapping[str, tuple[float, int] | None] = {
     "none": None,
     "hw - tol": (1.0, 0),
@@ -62,7 +64,7 @@ K, N = Column("k", Type.INT), Column("n", Type.INT)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Seeds of random service (with none, it is constant only), and tuples of each run; figures are those of 5,000."""
+    """Seeds of random service (with none, service is constant only), and tuples of each run; figures use 5,000."""
 
     seeds: int
     tuples: int = TUPLES
@@ -73,7 +75,7 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(0), "normal": Size(2), "full": Size
 
 @dataclass(frozen=True, slots=True)
 class Imputed:
-    """What became of the dirty tuples: when the timely ones came, and how many were late though imputed, and purged before."""
+    """Dirty tuples: delivery times of the timely ones, how many were late after imputation, how many purged."""
 
     times: tuple[int, ...]
     late: int
@@ -85,17 +87,17 @@ class Imputed:
 
     @property
     def dropped(self) -> float:
-        """Per cent."""
+        """Return the dropped share in percent."""
         return 100 * (self.late + self.purged) / max(1, self.timely + self.late + self.purged)
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Every cut with constant service, then with random service, then with the split inside the engine."""
+    """Measure every cutoff with constant service, then with random service, then with the split inside the engine."""
     services: tuple[Service, ...] = ("constant", "uniform", "exponential") if size.seeds else ("constant",)
     parts, done = len(services) * len(CUTS) + 2, 0
     fixed, losses = dict[str, Imputed](), dict[tuple[Service, str], Sample]()
@@ -116,10 +118,12 @@ def report(size: Size, trial: Trial) -> Outcome:
         within[cut] = impute(cut, size.tuples, graph=split_within)
         done += 1
     notes = (
-        f"virtual time, {size.tuples:,} tuples, every other one dirty; service {RHO['constant']} periods if constant, {RHO['uniform']} on average "
+        f"virtual time, {size.tuples:,} tuples, every other one dirty; service {RHO['constant']} periods if constant, "
+        f"{RHO['uniform']} on average "
         f"if random ({size.seeds} seeds; the simulator: 20), tolerance {TOLERANCE} periods",
-        "two parameters that were fitted to two figures prove nothing about the cut; but of 4,950 pairs none gave both with the cut at the tolerance",
-        "hw is the newest timestamp that PACE has seen, tol its tolerance; ours by default is hw - tol / 2",
+        "two parameters fitted to two figures prove nothing about the cutoff; but of 4,950 pairs none gave both "
+        "figures with the cutoff at the tolerance",
+        "hw is the newest timestamp at PACE, tol its tolerance; our default is hw - tol / 2",
     )
     return Outcome(
         (*_claims(fixed, within), *_counts(fixed), *_losses(losses), *_ranking(losses), _vector()),
@@ -138,7 +142,7 @@ def impute(
     service: Callable[[], int] | None = None,
     graph: Callable[[Pace], Graph] | None = None,
 ) -> Imputed:
-    """Run the engine with one archive query at a time; `service` draws how long one takes, else all take rho periods."""
+    """Run the engine with one archive query at a time; `service` draws its duration, else each takes rho periods."""
     chosen = CUTS[cut]
     share, services = (0.5, 0) if chosen is None else chosen
     pace = Pace(2, tolerance * period, share, services * round(rho * period))
@@ -158,7 +162,7 @@ def impute(
 
 
 def draw(service: Service, rho: float, seed: int) -> Callable[[], int] | None:
-    """How long the next archive query takes; None if all take as long."""
+    """Return the duration of the next archive query; None if all take the same time."""
     chance, mean = np.random.default_rng(seed), rho * PERIOD
     match service:
         case "constant":
@@ -170,7 +174,10 @@ def draw(service: Service, rho: float, seed: int) -> Callable[[], int] | None:
 
 
 def split_before(pace: Pace) -> Graph:
-    """Clean and dirty tuples come as two streams, so PACE sees a clean one as soon as it has come, as with an operator per thread."""
+    """Return a graph with clean and dirty tuples as two streams.
+
+    PACE gets a clean tuple as soon as it arrives, as with one thread per operator.
+    """
     return Graph(
         (
             Vertex("clean", Scan("clean", ("k", "n"))),
@@ -181,7 +188,10 @@ def split_before(pace: Pace) -> Graph:
 
 
 def split_within(pace: Pace) -> Graph:
-    """One stream that two selections split; in one thread, clean tuples that come during an archive query are split when it is over."""
+    """Return a graph in which two selections split one stream.
+
+    In one thread, clean tuples that arrive during an archive query are split only after it.
+    """
     is_dirty = Call("is_null", (K,), Type.BOOLEAN)
     halves: tuple[tuple[str, Expr], ...] = (("clean", Call("not", (is_dirty,), Type.BOOLEAN)), ("dirty", is_dirty))
     return Graph((
@@ -243,7 +253,7 @@ def _losses(losses: Mapping[tuple[Service, str], Sample]) -> Iterator[Finding]:
 
 
 def _ranking(losses: Mapping[tuple[Service, str], Sample]) -> Iterator[Finding]:
-    """None and the tolerance lose most, then two services later; half the tolerance and the newest are about as good."""
+    """Check that no cutoff and the tolerance lose most, then two services later; the other two are about equal."""
     for service, published in _measured(losses):
         means = [losses[service, cut].mean for cut in CUTS]
         none, edge, later, half, newest = means
@@ -263,7 +273,7 @@ def _order(losses: list[float] | tuple[float, ...]) -> str:
 
 
 def _vector() -> Finding:
-    """24 tuples, service 2 periods, tolerance 3."""
+    """Check the worked example: 24 tuples, service 2 periods, tolerance 3."""
     ours = ", ".join(str(impute(cut, 24, period=10, rho=2, tolerance=3).timely) for cut in ("none", "hw - tol", "hw"))
     return Finding(
         "24 tuples, service 2 periods, tolerance 3: timely with cut none, hw - tol, hw",
@@ -308,7 +318,7 @@ def _panels(fixed: Mapping[str, Imputed], losses: Mapping[tuple[Service, str], S
 
 
 def _running(seen: Imputed, end: int) -> tuple[tuple[float, float], ...]:
-    """How many had come by then, at some twenty times."""
+    """Return how many tuples had arrived, at about twenty times."""
     times = np.linspace(0, end, 22)
     return tuple(
         zip(

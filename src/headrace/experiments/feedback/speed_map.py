@@ -1,8 +1,9 @@
-"""A speed map of which one segment of nine is on the screen: what is saved, by how far the display's feedback goes.
+"""How much work does a display save that shows one of nine segments, depending on how far its feedback reaches?
 
-Detectors tell their speed every 20 s for 18 hours; a quality filter, averages per detector and minute, and a display (NiagaraST's feedback paper,
-second experiment). F0: nobody tells anybody. F1: results are dropped when they are ready. F2: the average is told. F3: the filter is told. What is
-visible changes every 2, 4 or 6 minutes, and is told with ASSUME for each such stretch, so nothing has to be taken back.
+Detectors report their speed every 20 s for 18 hours. The query has a quality filter, averages per detector and minute,
+and a display (NiagaraST's feedback paper, second experiment). F0: no feedback. F1: results are dropped before the
+display. F2: feedback reaches the average. F3: feedback reaches the filter. The visible segment changes every 2, 4 or 6
+minutes. The display sends an ASSUME for each such period, which ends by itself.
 """
 
 from __future__ import annotations
@@ -40,20 +41,21 @@ SIMULATOR: Mapping[Name, tuple[int, int, int]] = {
 PAPER: Mapping[Name, float] = {"F1": 50.0, "F2": 61.0, "F3": 65.0}
 #: Wall time saved by a plain program: with a cheap output, and with 20 passes over a string for each row.
 WALL: Mapping[Name, Range] = {"F1": Range(30, 57), "F2": Range(60, 74), "F3": Range(76, 82)}
-#: Per cent of F0's time; the paper's figures solved for 8 of 9 suppressed: 50, 11 and 4 points by 9/8, and what is left.
+#: Percent of F0's time, solved from the paper's figures with 8 of 9 suppressed: 50, 11 and 4 points by 9/8; the rest.
 COSTS = {"filter": 4.5, "average": 12.375, "output": 56.25, "fixed": 26.875}
 PASSES = 20
 STATEMENTS = """
 CREATE STREAM detectors (at TIMESTAMP, segment INT, detector INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;
 CREATE QUERY speeds AS
-  SELECT segment, detector, avg(speed) AS speed, window_end FROM detectors [RANGE 1 MINUTE] WHERE speed BETWEEN 0 AND 200 GROUP BY segment, detector
+  SELECT segment, detector, avg(speed) AS speed, window_end FROM detectors [RANGE 1 MINUTE]
+  WHERE speed BETWEEN 0 AND 200 GROUP BY segment, detector
   INTO MEMORY
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Hours of the 18, and of how many of its 40 detectors a segment tells; counts are in proportion."""
+    """Hours of the 18, and how many of the 40 detectors of a segment report; counts are in proportion."""
 
     hours: int
     detectors: int = DETECTORS
@@ -68,7 +70,7 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(1), "normal": Size(4), "full": Size
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run did, and what an hour of it took in the median; `shown` are the rows of visible segments that the display got."""
+    """The work of a run, and the median time for an hour of it; `shown` counts the rows on the display."""
 
     filtered: int
     averaged: int
@@ -86,26 +88,30 @@ Runs: TypeAlias = Mapping[tuple[Name, int], Work]
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Run all of F0 to F3 side by side, an hour at a time, so that whatever else the machine does befalls all of them."""
+    """Run F0 to F3 side by side, an hour at a time, so that other load on the machine affects all of them equally."""
     runs = play(size, trial)
     each = 1000 * statistics.median(work.telling for (name, _), work in runs.items() if name != "F0")
     notes = (
-        f"the local host, {size.hours} of 18 hours, {round(PER_HOUR * HOURS * size.share):,} tuples; expected counts are in proportion",
-        "by cost: the counts of this run, priced so that the paper's figures come out if exactly 8 of 9 are suppressed at each place",
-        f"wall time: replayed as fast as it goes, an hour a micro-batch, a display that passes {PASSES} times over a string for each row; "
+        f"the local host, {size.hours} of 18 hours, {round(PER_HOUR * HOURS * size.share):,} tuples; "
+        "expected counts are in proportion",
+        "by cost: the counts of this run, with prices that give the paper's figures if exactly 8 of 9 are suppressed "
+        "at each place",
+        f"wall time: replayed at full speed, one hour per micro-batch; the display passes {PASSES} times over a string "
+        "for each row; "
         f"three equal runs of F0 differ by {noise(runs):.0f} points",
-        f"our operators work on columns: all of F0's work of 2 minutes took {1000 * runs['F0', 2].seconds / 30:.1f} ms, one ASSUME {each:.1f} ms",
+        f"our operators work on columns: F0 took {1000 * runs['F0', 2].seconds / 30:.1f} ms for 2 minutes, "
+        f"one ASSUME {each:.1f} ms",
     )
     return Outcome((*_claims(runs), *_times(runs), *_counts(runs, size), _same(runs)), _panels(runs), notes)
 
 
 def play(size: Size, trial: Trial) -> Runs:
-    """What each of F0 to F3 did and took, by period."""
+    """Return the work and time of each of F0 to F3, by period."""
     cases = [(name, period) for period in PERIODS for name in REACHES]
     chance = np.random.default_rng(trial.seed)
     with SpeedMap("sources", PERIODS[-1]) as warm:  # modules are loaded, kernels compiled
@@ -125,7 +131,7 @@ def play(size: Size, trial: Trial) -> Runs:
 
 
 class SpeedMap:
-    """A session with the query, and a display that tells it what is not visible."""
+    """A session with the query, and a display that sends feedback about segments that are not visible."""
 
     def __init__(self, reach: Reach | None, period: int) -> None:
         self._reach, self._period = reach, period
@@ -146,7 +152,7 @@ class SpeedMap:
         self._session.stop()
 
     def play(self, hour: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Say what will not be visible in an hour, then let its readings come."""
+        """Send the feedback for an hour, then feed its readings."""
         self._session.push("detectors", rows)
         began = time.perf_counter()
         if self._reach is not None:
@@ -160,7 +166,7 @@ class SpeedMap:
         self._hours.append(time.perf_counter() - began)
 
     def finish(self) -> Work:
-        """Let the last windows end."""
+        """End the last windows."""
         self._session.drain()
         vertices = self._session.statistics().vertices
         filtered, averaged = (
@@ -181,19 +187,19 @@ class SpeedMap:
 
 
 def visible(minute: int, period: int) -> int:
-    """The segment on the screen."""
+    """Return the segment on the screen."""
     return minute // period % SEGMENTS
 
 
 def assume(minute: int, period: int) -> str:
-    """What the display says of the stretch that begins at a minute: it ends by itself."""
+    """Return the display's feedback for the period that begins at a minute."""
     begin, end = (START + dt.timedelta(minutes=at) for at in (minute, minute + period))
     times = f"window_end > TIMESTAMP '{begin}' AND window_end <= TIMESTAMP '{end}'"
     return f"ASSUME speeds WHERE segment <> {visible(minute, period)} AND {times}"
 
 
 def readings(hour: int, detectors: int, chance: np.random.Generator) -> list[dict[str, Any]]:
-    """An hour of plausible speeds: like the simulator's, all pass the filter."""
+    """Return an hour of plausible speeds; as in the simulator, all pass the filter."""
     times = [START + dt.timedelta(hours=hour, seconds=second) for second in range(0, 3600, EVERY_S)]
     speeds = iter(np.clip(chance.normal(60, 15, len(times) * SEGMENTS * detectors), 1, 130).tolist())
     return [
@@ -205,7 +211,7 @@ def readings(hour: int, detectors: int, chance: np.random.Generator) -> list[dic
 
 
 def cost(work: Work, none: Work) -> float:
-    """Per cent of F0's time, if operations cost what the paper's figures imply."""
+    """Return the cost in percent of F0's time, if operations cost what the paper's figures imply."""
     shares = (ours / theirs for ours, theirs in zip(work.counts, none.counts, strict=True))
     return COSTS["fixed"] + sum(
         COSTS[kind] * share for kind, share in zip(("filter", "average", "output"), shares, strict=True)
@@ -228,7 +234,7 @@ def _claims(runs: Runs) -> Iterator[Finding]:
 
 
 def _times(runs: Runs) -> Iterator[Finding]:
-    """Savings are those of our machine and operators, which no figure of the paper confirms or contradicts."""
+    """Report savings in time; they depend on our machine and operators, so no figure of the paper can confirm them."""
     for name, paper in PAPER.items():
         saved = [_saved(runs, name, period) for period in PERIODS]
         yield Finding(
@@ -256,7 +262,7 @@ def _times(runs: Runs) -> Iterator[Finding]:
 
 
 def _counts(runs: Runs, size: Size) -> Iterator[Finding]:
-    """The same with every period, or the finding is bad."""
+    """Report counts, which must be the same for every period."""
     for name, published in SIMULATOR.items():
         for place, (what, whole) in enumerate(
             zip(("tuples filtered", "tuples averaged", "rows put out"), published, strict=True)
@@ -272,7 +278,7 @@ def _same(runs: Runs) -> Finding:
 
 
 def noise(runs: Runs) -> float:
-    """Points by which the machine alone differs: without feedback, periods mean nothing."""
+    """Return the difference in points that the machine alone causes: without feedback, periods have no effect."""
     return _spread([_saved(runs, "F0", period) for period in PERIODS])
 
 

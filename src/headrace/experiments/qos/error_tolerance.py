@@ -1,7 +1,8 @@
-"""What do queries gain that may lose some of their results?
+"""What does a query gain if it may lose some of its results?
 
-A query whose latency must hold, with rates that are doubled at times, and with 0, 10, 20 or 30 % of its results that may be lost. The engine's policy
-chooses the best strategy first; if that is not enough it sheds, place by place, and ends when the promise holds (QoS book, figures 10.12 and 10.13).
+The query has a latency promise that MUST hold, and 0, 10, 20 or 30 % of its results may be lost; its rates double at
+times. The engine's policy chooses the best strategy first. If that is not enough it sheds, place by place, and stops
+when the promise holds (QoS book, figures 10.12 and 10.13).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FEED = (1, 2, 1, 0.5, 1, 2, 2, 0.5, 1, 2, 0.5, 1)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Seconds of a stretch of the feed, of which there are 12, and between two looks."""
+    """Seconds of a step of the feed, of which there are 12, and seconds between two observations."""
 
     seconds: float
     every: float
@@ -41,26 +42,28 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(2, 0.2), "normal": Size(10, 0.3), "
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """The same input with every tolerance."""
+    """Run the same input with every tolerance."""
     seen: dict[float, Watched] = {}
     for done, tolerance in enumerate(TOLERANCES):
         trial.progress(f"tolerance {tolerance:.0%}", done, len(TOLERANCES))
         seen[tolerance] = simulate(tolerance, size, trial.seed)
     notes = (
-        f"virtual time, {len(FEED) * size.seconds:g} s a run (published: about 2,000 s), looked at every {size.every:g} s",
-        f"what operators cost is not published; here the rates need {LOAD:.0%} of the processor, and {2 * LOAD:.0%} while they are doubled",
+        f"virtual time, {len(FEED) * size.seconds:g} s per run (published: about 2,000 s), "
+        f"observed every {size.every:g} s",
+        f"the costs of operators are not published; here the rates need {LOAD:.0%} of the processor, "
+        f"and {2 * LOAD:.0%} while they are doubled",
         "the published curves are not in the text: only their order is judged",
     )
     return Outcome(tuple(_findings(seen)), _panels(seen), notes)
 
 
 def simulate(tolerance: float, size: Size, seed: int) -> Watched:
-    """One run, beginning with segments."""
+    """Run once, starting with segments."""
     plan = network(RATES, LOAD)
     return watch(
         plan, feed(plan, FEED, size.seconds, seed), "segment", Relief(plan, tolerance), every=size.every, seed=seed
@@ -68,7 +71,7 @@ def simulate(tolerance: float, size: Size, seed: int) -> Watched:
 
 
 class Relief:
-    """Chooses a strategy while one is better, and sheds at one more place while a promise that must hold is broken all the same."""
+    """A policy that chooses better strategies, and sheds at one more place while a MUST promise is still broken."""
 
     def __init__(self, plan: Network, tolerance: float) -> None:
         self._qos = Qos(latency=Promise(Curve(((0, LATENCY * SECOND),)), Strictness.MUST), error=tolerance)
@@ -91,13 +94,13 @@ class Relief:
         return None
 
     def _shed(self, processor: Processor, active: int) -> None:
-        """What is active drops as much as may be dropped there; the latest ends first."""
+        """Drop as much as allowed at each active place; the last place to start is the first to stop."""
         self.active = active
         processor.shed(shares([Shed(place, place.error) for place in self._places[:active]]))
 
 
 def places(plan: Network, tolerance: float) -> list[Place]:
-    """Where to shed, the best place first."""
+    """Return the places to shed at, best first."""
     if not tolerance:
         return []
     ways = {"s1": ("A", "C", "E", "F", "G", "H"), "s2": ("B", "C", "E", "F", "G", "H"), "s3": ("D", "E", "F", "G", "H")}

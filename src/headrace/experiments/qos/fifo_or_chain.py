@@ -1,7 +1,7 @@
-"""What does Chain gain in memory over first in, first out, and what does it cost in latency? By hand, on three operators and five tuples.
+"""How much memory does Chain save compared with FIFO, and at what latency? A worked example.
 
-Two selects that pass a fifth feed a join that passes four fifths and takes five times as long (QoS book, tables 6.1 and 6.2). A tuple may be cut: a
-unit of time serves one tuple at a select and a fifth of one at the join.
+Two selects that pass a fifth feed a join that passes four fifths and takes five times as long (QoS book, tables 6.1 and
+6.2). Tuples may be served in part: a unit of time serves one tuple at a select and a fifth of one at the join.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class Rows:
     latency: list[float] = field(default_factory=list)
 
     def mean_latency(self) -> float:
-        """Of all that came out, by amount."""
+        """Return the mean latency of the output, weighted by amount."""
         return sum(out * late for out, late in zip(self.out, self.latency, strict=True)) / sum(self.out)
 
 
 def run(trial: Trial) -> Outcome:
-    """All strategies; nothing is drawn, so every scale gives the same."""
+    """Run all strategies; nothing is random, so every scale gives the same."""
     names = (*TABLE, *LIKE)
     seen = {}
     for done, name in enumerate(names):
         trial.progress(name, done, len(names))
         seen[name] = simulate(name)
     notes = (
-        "a unit of time is what a tuple takes at a select; tuples may be cut",
+        "a unit of time is the service time of a tuple at a select; tuples may be served in part",
         "the schedulers are those of the engine, with its units",
     )
     return Outcome(tuple(_findings(seen)), (_panel(seen, "waiting"), _panel(seen, "out")), notes)
@@ -91,11 +91,16 @@ def simulate(name: str) -> Rows:
             ahead.popleft()
         if not ahead:
             able = [
-                Candidate(number, unit.kind, oldest=min(queues[name][0][1] for name in unit.vertices if queues[name]), release=unit.release,
-                          capacity=unit.capacity)
+                Candidate(
+                    number,
+                    unit.kind,
+                    oldest=min(queues[name][0][1] for name in unit.vertices if queues[name]),
+                    release=unit.release,
+                    capacity=unit.capacity,
+                )
                 for number, unit in enumerate(units)
                 if any(queues[name] for name in unit.vertices)
-            ]  # fmt: skip
+            ]
             if not able:
                 made = 0.0, 0.0
                 continue
@@ -109,7 +114,7 @@ def simulate(name: str) -> Rows:
 
 
 def _serve(name: str, queues: Mapping[str, deque[tuple[float, int]]], time: int) -> tuple[float, float]:
-    """One unit of time at a station; what comes out and how late, if it is the last one."""
+    """Serve one unit of time at a station; return its output, and the latency if it is the last one."""
     most, share = (0.2, 0.8) if name == "3" else (1.0, 0.2)
     amount, born = queues[name].popleft()
     served = min(most, amount)

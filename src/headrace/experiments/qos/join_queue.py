@@ -1,7 +1,8 @@
-"""How long do tuples wait for a window join that has the processor for itself?
+"""How long do tuples wait for a window join that has the processor to itself?
 
-Two Poisson streams, windows that are full, so a constant service time for each side (QoS book, tables 5.1 and 5.2 with their figures). The printed
-delays are, but for the first, the utilisation times the wait that the book's own formula gives; the formula is what ours are held against.
+Two Poisson streams with full windows, so that service times are constant per side (QoS book, tables 5.1 and 5.2 with
+their figures). Except for the first, the printed delays are the utilization times the wait that the book's own formula
+gives; ours are compared with the formula.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headrace.experiments.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """One column of a table: the queue that it describes, and mean delay (seconds) and queue (tuples) by theory and as measured."""
+    """A column of a table: a queue, its mean delay (seconds) and length (tuples), predicted and measured."""
 
     name: str
     queue: JoinQueue
@@ -38,7 +39,7 @@ def _printed(
     return Printed(name, JoinQueue(rates, (1 / served[0], 1 / served[1])), delay, length)
 
 
-#: The second rate of table 5.1 is printed as 100, but its utilisation says 90; the second delay of table 5.2 lacks a zero in print.
+#: Table 5.1 prints 100 for the second rate, but its utilization implies 90; the second delay of table 5.2 lacks a zero.
 TABLES = (
     _printed("equal windows, 100 + 100 /s", (100, 100), (209.4, 209.4), (0.0508, 0.05867), (10.638, 10.6385)),
     _printed("equal windows, 90 + 90 /s", (90, 90), (209.4, 209.4), (0.01257, 0.01539), (2.6313, 2.9399)),
@@ -50,7 +51,7 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Tuples for each seed, of which the first tenth is not counted."""
+    """Tuples for each seed; the first tenth is not counted."""
 
     seeds: int
     tuples: int
@@ -60,7 +61,7 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(3, 100_000), "normal": Size(8, 1_00
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
@@ -77,16 +78,18 @@ def report(size: Size, trial: Trial) -> Outcome:
         findings += _column(printed, delays[printed.name])
     findings += _claims(delays, waits)
     notes = (
-        f"{size.seeds} seeds of {size.tuples:,} tuples each, the first tenth not counted; service times are constant, as with windows that are full",
+        f"{size.seeds} seeds of {size.tuples:,} tuples each, the first tenth not counted; "
+        "service times are constant, as with full windows",
         "the simulator's column is the formula",
-        "the measured delays of the book hold what its logging cost: they lie 14 to 27 % above its theory",
-        f"the first table is printed with two rates of 100; its second utilisation, {TABLES[1].queue.utilisation:.4f}, is that of 90",
+        "the measured delays of the book include the cost of logging: they are 14 to 27 % above its theory",
+        "the first table prints two rates of 100; its second utilization, "
+        f"{TABLES[1].queue.utilisation:.4f}, is that of 90",
     )
     return Outcome(tuple(findings), (_delays_panel(delays), _distribution_panel(waits)), notes)
 
 
 def simulate(queue: JoinQueue, tuples: int, seed: int) -> Times:
-    """The wait in the queue of every tuple: what was left to do when it came."""
+    """Return the waiting time of every tuple: the remaining work when it arrived."""
     chance = np.random.default_rng(seed)
     gaps = chance.exponential(1 / queue.rate, tuples)
     left = chance.random(tuples) < queue.rates[0] / queue.rate

@@ -1,6 +1,7 @@
-"""How does the latency of a plan grow with the load, if tuples come at random and if they come in self-similar bursts?
+"""How does the latency of a plan grow with the load, for Poisson arrivals and for self-similar bursts?
 
-16 queries in gated rounds, plan after plan; the rates of all streams are raised together, up to what the processor can take (QoS book, figure 5.12).
+16 queries run in gated rounds, plan after plan. The rates of all streams rise together, up to the capacity of the
+processor (QoS book, figure 5.12).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ KNEE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Seconds of virtual time for each seed, and how many rounds of the scheduler at least."""
+    """Seconds of virtual time for each seed, and the minimum number of rounds of the scheduler."""
 
     seeds: int
     seconds: float
@@ -52,12 +53,12 @@ class Seen:
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial, flows: Flows = FLOWS) -> Outcome:
-    """Both kinds of streams at every load."""
+    """Measure both kinds of streams at every load."""
     network = workload(trial.seed)
     foreseen = {load: forecast(at_load(network, load)).queries[TARGET].latency for load in size.loads}
     seen: dict[str, dict[float, Seen]] = {kind: {} for kind in KINDS}
@@ -66,15 +67,17 @@ def report(size: Size, trial: Trial, flows: Flows = FLOWS) -> Outcome:
         trial.progress(f"{kind}, load {load:.0%}", done, len(points))
         seen[kind][load] = measure(at_load(network, load), kind, size, trial, flows)
     notes = (
-        f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s, and {size.rounds} rounds of the scheduler at least (published: hours)",
-        f"self-similar: {flows.count} flows for each stream, periods of {flows.least:g} s at least (not published); the mean is made the wanted one",
+        f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s, at least {size.rounds} rounds of the scheduler "
+        "(published: hours)",
+        f"self-similar: {flows.count} flows per stream, periods of at least {flows.least:g} s (not published); "
+        "the mean rate is exact",
         "the simulator's column is the forecast of the model",
     )
     return Outcome((*_claims(seen, foreseen), *_figures(seen, foreseen)), _panels(seen, foreseen), notes)
 
 
 def measure(network: Network, kind: str, size: Size, trial: Trial, flows: Flows = FLOWS) -> Seen:
-    """The plan's latency under one kind of streams."""
+    """Measure the plan's latency with one kind of streams."""
     seconds = max(size.seconds, size.rounds * forecast(network).round)
     found = []
     for seed in trial.seeds(size.seeds):
@@ -84,7 +87,7 @@ def measure(network: Network, kind: str, size: Size, trial: Trial, flows: Flows 
 
 
 def streams(network: Network, kind: str, seconds: float, seed: int, flows: Flows = FLOWS) -> dict[str, Times]:
-    """When tuples come, for each stream."""
+    """Return the arrival times of each stream."""
     chance = np.random.default_rng(seed)
     if kind == "Poisson":
         return {name: poisson_times(rate, seconds, chance) for name, rate in network.streams.items()}

@@ -1,8 +1,8 @@
-"""Does the model foresee the latency of a plan among others, if plans take turns whole or operator by operator?
+"""Does the model predict the latency of a plan among others, if plans take turns as a whole or operator by operator?
 
-16 queries on one processor in rounds, each operator gated: it serves what it finds. Hierarchical rounds run plan after plan from the leaves up;
-global rounds run three other plans between any two operators of the published plan (QoS book, tables 5.3 to 5.5, and the text on lower loads and on
-exhaustive service).
+16 queries run on one processor in rounds. Each operator is gated: it serves the tuples that wait when its turn begins.
+Hierarchical rounds run plan after plan from the leaves up; global rounds run three other plans between any two
+operators of the published plan (QoS book, tables 5.3 to 5.5, and the text on lower loads and on exhaustive service).
 """
 
 from __future__ import annotations
@@ -58,23 +58,23 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(2, 150), "normal": Size(6, 700), "f
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Seconds by operator and for the plan, as foreseen and as they came out."""
+    """Seconds by operator and for the plan, predicted and simulated."""
 
     foreseen: Mapping[str, float]
     found: Mapping[str, Sample]
 
     def error(self, what: str = PLAN) -> float:
-        """How far what came out is from the forecast, as a share of it."""
+        """Return the relative difference between simulation and forecast."""
         return abs(self.found[what].mean - self.foreseen[what]) / self.foreseen[what]
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Both orders at 90 %, the first also exhaustive, and at lower loads."""
+    """Compare both orders at 90 % load, the first also with exhaustive service, and at lower loads."""
     parts = 3 + len(LOADS)
     networks = {"hierarchical": workload(trial.seed), "global": global_order(workload(trial.seed))}
     seen: dict[str, Compared] = {}
@@ -91,9 +91,11 @@ def report(size: Size, trial: Trial) -> Outcome:
         )
     findings = (*_tables(seen), *_claims(seen, exhaustive, lower))
     notes = (
-        f"virtual time: {size.seeds} seeds of {size.rounds:,} rounds ({0.29 * size.rounds * size.seeds / 60:.0f} min; published: 5 to 8 h)",
-        "but for the published plan the queries are drawn, and one published wait (O1) sets the length of a round: that row is no evidence",
-        "rates of the three streams of the plan are not published; here all five streams have the same",
+        f"virtual time: {size.seeds} seeds of {size.rounds:,} rounds "
+        f"({0.29 * size.rounds * size.seeds / 60:.0f} min; published: 5 to 8 h)",
+        "all queries except the published plan are random, and one published wait (O1) fixes the length of a round, "
+        "so that row is no evidence",
+        "the rates of the plan's three streams are not published; here all five streams have the same rate",
         "the simulator's column is the forecast of the model, with the misprinted formulas corrected",
     )
     return Outcome(
@@ -102,7 +104,7 @@ def report(size: Size, trial: Trial) -> Outcome:
 
 
 def global_order(network: Network) -> Network:
-    """One operator of the published plan, then three other plans, and so on; rounds stay as long as they are."""
+    """Return one operator of the published plan, then three other plans, and so on; rounds keep their length."""
     others = [stations_of(network, name) for name in network.queries if name != TARGET]
     order = []
     for place, station in enumerate(stations_of(network, TARGET)):
@@ -113,7 +115,7 @@ def global_order(network: Network) -> Network:
 
 
 def compare(network: Network, size: Size, trial: Trial) -> Compared:
-    """Foresee and simulate one network."""
+    """Predict and simulate one network."""
     expected = forecast(network)
     foreseen = {name: expected.stations[name].wait for name in TARGET_STATIONS} | {
         PLAN: expected.queries[TARGET].latency
@@ -178,7 +180,7 @@ def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[f
 
 
 def _surely(value: float, noise: float, limit: float) -> Verdict:
-    """Below a limit whatever the noise; consistent if noise may have hidden it."""
+    """Judge whether a value is below a limit in spite of noise; consistent if noise may hide it."""
     if value < limit:
         return "confirmed" if value + noise < limit else "consistent"
     return "consistent" if value - noise < limit else "not confirmed"

@@ -1,7 +1,8 @@
-"""Do the schedulers compare on drawn plans as they do in an independent simulation of the same strategies?
+"""Do the schedulers compare on random plans as they do in an independent simulation of the same strategies?
 
-Plans of 8 paths, each of 4 to 8 operators with a quick and selective leaf, at 90 % load with phases of twice, once and a quarter of it. Every
-tuple is a choice, and a choice costs nothing (our own check of the QoS book's claims).
+Plans have 8 paths, each of 4 to 8 operators with a fast and selective leaf, at 90 % load with phases of twice, once and
+a quarter of it. Every tuple is a scheduling choice, and a choice costs nothing (our own check of the QoS book's
+claims).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ FACTORS = (2.0, 1.0, 0.25)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Plans, and tuples a second on all paths together, for three phases of 30 s."""
+    """Plans, and tuples per second on all paths together, for three phases of 30 s."""
 
     plans: int
     rate: float
@@ -65,26 +66,27 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(2, 10), "normal": Size(8, 60), "ful
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Every strategy on every plan."""
+    """Run every strategy on every plan."""
     seen: dict[str, list[Seen]] = {name: [] for name in STRATEGIES}
     parts = [(seed, name) for seed in trial.seeds(size.plans) for name in STRATEGIES]
     for done, (seed, name) in enumerate(parts):
         trial.progress(f"{name}, plan {seed}", done, len(parts))
         seen[name].append(simulate(plan(seed, size.rate), STRATEGIES[name], seed))
     notes = (
-        f"virtual time, {size.plans} plans of {PATHS} paths, 90 s each at {size.rate:g} tuples a second in the mean, a load of 90 %",
-        "ratios are to path capacity, from the least to the largest; the simulator's are of eight other plans",
+        f"virtual time, {size.plans} plans of {PATHS} paths, 90 s each at {size.rate:g} tuples per second on average, "
+        "a load of 90 %",
+        "ratios are to path capacity, from smallest to largest; the simulator used eight other plans",
     )
     return Outcome(tuple(_findings(seen)), (_panel(seen, "latency"), _panel(seen, "memory")), notes)
 
 
 def plan(seed: int, rate: float) -> Network:
-    """Paths with streams of their own."""
+    """Draw paths with streams of their own."""
     chance = np.random.default_rng(seed)
     stations, queries = [], {}
     for path in range(PATHS):
@@ -104,14 +106,14 @@ def plan(seed: int, rate: float) -> Network:
 
 
 def simulate(network: Network, scheduler: Scheduler, seed: int) -> Seen:
-    """Run a plan until everything is done."""
+    """Run a plan until all work is done."""
     chance = np.random.default_rng(seed)
     arrivals = {name: phased(FACTORS, rate, 30, chance, None) for name, rate in network.streams.items()}
     return Processor(network, arrivals, scheduler, Dispatch(), seed=seed).run()
 
 
 def ratios(seen: Mapping[str, list[Seen]], name: str, what: str) -> list[float]:
-    """To path capacity, plan by plan."""
+    """Return the ratios to path capacity, plan by plan."""
     return [_value(one, what) / _value(other, what) for one, other in zip(seen[name], seen[PC], strict=True)]
 
 

@@ -1,7 +1,8 @@
-"""Which scheduler gives the least latency, the least memory, the smoothest output, when 16 queries are overloaded for a while again and again?
+"""Which scheduler gives the lowest latency, the least memory and the smoothest output under repeated overload?
 
-Rates go through phases of twice, once and a quarter of the standard load, a little higher every time, self-similar within a phase (QoS book, figures
-6.8 to 6.13). A choice of somebody else costs time, and a unit runs only once enough waits for it, as published.
+16 queries run while rates go through phases of twice, once and a quarter of the standard load, a little higher every
+time, and self-similar within a phase (QoS book, figures 6.8 to 6.13). Switching to another unit costs time, and a unit
+runs only once enough tuples wait for it, as published.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ STRATEGIES = (PC, SS, MOS, CHAIN, THRESHOLD, SEGMENT, "fifo", "round-robin", "pa
 FACTORS = (2.0, 1.0, 0.25)
 #: How much the standard load, 90 %, grows from one round of phases to the next.
 GROWTH = 0.05
-#: Of the memory that path capacity would need, so much is given to the threshold strategy.
+#: The memory limit of the threshold strategy, as a share of the memory that path capacity needs.
 MEMORY = 0.8
-#: A pass takes 10 tuples; to choose somebody else costs 0.1 ms; a unit is worth it with 5 tuples an operator (published: 100), or after 0.5 s.
+#: A pass takes 10 tuples; a switch costs 0.1 ms; a unit is eligible with 5 tuples per operator (published: 100), or
+#: after 0.5 s.
 DISPATCH = Dispatch(10, switch=1e-4, fairness=Fairness(eligibility=Eligibility(5, SECOND // 2)))
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Rounds of three phases of so many seconds, for each seed."""
+    """Rounds of three phases, and seconds of a phase, for each seed."""
 
     seeds: int
     rounds: int
@@ -56,7 +58,7 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(1, 1, 2), "normal": Size(3, 2, 4), 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: mean latency of results and mean time in the system of all tuples (seconds), bytes, deviation of the results per second."""
+    """A run: mean latency of results, mean time of tuples in the system (s), bytes, deviation of results per second."""
 
     latency: float
     wait: float
@@ -69,12 +71,12 @@ class Measured:
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Every strategy on the same input, for each seed."""
+    """Run every strategy on the same input, for each seed."""
     seen: dict[str, list[Measured]] = {name: [] for name in STRATEGIES}
     parts = [(seed, name) for seed in trial.seeds(size.seeds) for name in STRATEGIES]
     for done, (seed, name) in enumerate(parts):
@@ -86,30 +88,33 @@ def report(size: Size, trial: Trial) -> Outcome:
         )
     seconds = size.rounds * len(FACTORS) * size.seconds
     notes = (
-        f"virtual time, {size.seeds} seed(s), with queries of their own: {seconds:g} s in phases of {size.seconds:g} s (published: 20 min; 24 h)",
-        "the list of the 16 queries is not available; here they are drawn, each seed anew",
-        f"a switch costs {1e6 * DISPATCH.switch:g} us; a pass takes {DISPATCH.page} tuples; threshold has {MEMORY:.0%} of path capacity's memory",
-        "roughness is the deviation of the results per second over their mean; latency counts results, the time in the system all tuples",
+        f"virtual time, {size.seeds} seed(s) with different queries: {seconds:g} s in phases of {size.seconds:g} s "
+        "(published: 20 min; 24 h)",
+        "the list of the 16 queries is not available; each seed draws other queries",
+        f"a switch costs {1e6 * DISPATCH.switch:g} us; a pass takes {DISPATCH.page} tuples; "
+        f"threshold has {MEMORY:.0%} of path capacity's memory",
+        "roughness is the deviation of the results per second divided by their mean; latency is of results, "
+        "time in the system of all tuples",
     )
     return Outcome(tuple(_findings(seen)), _panels({name: runs[0] for name, runs in seen.items()}), notes)
 
 
 def arrivals(network: Network, size: Size, seed: int) -> dict[str, Times]:
-    """The same input for every strategy."""
+    """Return the input, which is the same for every strategy."""
     chance = np.random.default_rng(seed)
     factors = [factor * (1 + GROWTH * number) for number in range(size.rounds) for factor in FACTORS]
     return {name: phased(factors, rate, size.seconds, chance) for name, rate in network.streams.items()}
 
 
 def scheduler_of(name: str, memory: float | None = None) -> Scheduler:
-    """A scheduler by name, the threshold strategy with its memory."""
+    """Return a scheduler by name; the threshold strategy gets its memory limit."""
     return SCHEDULERS[name] if memory is None else Threshold(memory)
 
 
 def measure(
     network: Network, streams: Mapping[str, Times], scheduler: Scheduler, dispatch: Dispatch, seed: int, phase: float
 ) -> Measured:
-    """Run one strategy until everything is done."""
+    """Run one strategy until all work is done."""
     seen = Processor(network, streams, scheduler, dispatch, seed=seed).run()
     counts, latencies = per_second(seen)
     # the first and the last phase of a round are alike for all: what counts is what overload does
@@ -127,7 +132,7 @@ def measure(
 
 
 def per_second(seen: Seen) -> tuple[Times, Times]:
-    """Results that came in each second, and their mean latency; not a number where none came."""
+    """Return the results of each second and their mean latency; NaN if there were none."""
     times = np.array(seen.times).astype(int)
     counts = np.bincount(times).astype(float)
     sums = np.bincount(times, seen.latencies())
@@ -184,7 +189,7 @@ def _between(seen: Mapping[str, Sequence[Measured]], measure: str) -> Finding:
 
 
 def _own(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
-    """What was not published, or is said of something else."""
+    """Report findings that were not published, or were published about another setting."""
     for name in ("fifo", "round-robin"):
         ratios = _ratios(seen, "wait", PC, name)
         yield Finding(

@@ -1,6 +1,7 @@
-"""When tuples come: at random, in bursts of all lengths (self-similar), and with rates that change from phase to phase.
+"""Arrival times: Poisson, self-similar (bursts of all lengths), and with rates that change from phase to phase.
 
-A self-similar stream is many ON/OFF flows together. Lengths of periods are Pareto, so heavy-tailed: bursts do not average out over longer times.
+A self-similar stream is the sum of many ON/OFF flows. Lengths of periods follow a Pareto distribution, which is
+heavy-tailed: bursts do not average out over longer times.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Times: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """So many flows; the shapes of ON and OFF lengths, and the shortest length of both in seconds (not published)."""
+    """The number of flows, the shapes of ON and OFF lengths, and the shortest length in seconds (not published)."""
 
     count: int = 64
     on: float = 1.4
@@ -30,14 +31,15 @@ FLOWS = Flows()
 
 
 def poisson_times(rate: float, seconds: float, chance: np.random.Generator) -> Times:
-    """Independent of each other."""
+    """Return independent arrival times."""
     return np.sort(chance.random(chance.poisson(rate * seconds)) * seconds)
 
 
 def self_similar_times(rate: float, seconds: float, chance: np.random.Generator, flows: Flows = FLOWS) -> Times:
-    """`rate` tuples a second over the whole time, with exponential gaps while a flow is ON.
+    """Return `rate` arrivals per second on average, with exponential gaps while a flow is ON.
 
-    The mean of so few heavy-tailed periods is far from what is expected, so the rate while ON is set to what gives `rate` with those drawn.
+    The mean of few heavy-tailed periods is far from its expectation, so the rate while ON is chosen to give `rate` with
+    the periods that were drawn.
     """
     starts, ends = _on_periods(seconds, chance, flows)
     spans = ends - starts
@@ -54,7 +56,7 @@ def self_similar_times(rate: float, seconds: float, chance: np.random.Generator,
 def phased(
     factors: Sequence[float], rate: float, seconds: float, chance: np.random.Generator, flows: Flows | None = FLOWS
 ) -> Times:
-    """Phases of so many seconds, each with a factor of the rate; self-similar within a phase, Poisson if there are no flows."""
+    """Return arrivals in phases, each with a factor of the rate; self-similar within a phase, Poisson without flows."""
     found = []
     for number, factor in enumerate(factors):
         times = (
@@ -67,7 +69,7 @@ def phased(
 
 
 def hurst(times: Times, seconds: float, smallest: float = 0.1) -> float:
-    """How self-similar arrivals are, by how slowly the variance of counts falls with the length of bins: 0.5 is Poisson, 1 the most."""
+    """Estimate self-similarity from the variance of counts in longer and longer bins: 0.5 for Poisson, at most 1."""
     levels, counts = [], np.histogram(times, round(seconds / smallest), (0, seconds))[0].astype(float)
     width = 1
     while len(counts) >= 32:
@@ -78,7 +80,7 @@ def hurst(times: Times, seconds: float, smallest: float = 0.1) -> float:
 
 
 def _on_periods(seconds: float, chance: np.random.Generator, flows: Flows) -> tuple[Times, Times]:
-    """Starts and ends of the ON periods of all flows, cut to the time; every flow begins in the midst of a period."""
+    """Return starts and ends of the ON periods of all flows, cut to the time; every flow begins inside a period."""
     starts, ends = [], []
     means = _mean(flows.on, flows.least), _mean(flows.off, flows.least)
     for _ in range(flows.count):
@@ -109,7 +111,7 @@ def _mean(shape: float, least: float) -> float:
 
 
 def _rest(shape: float, least: float, chance: np.random.Generator) -> float:
-    """What is left of a period in whose midst one comes: uniform below the shortest length, else Pareto with a shape less one."""
+    """Draw the rest of a running period: uniform below the shortest length, else Pareto with a shape less one."""
     if chance.random() < (shape - 1) / shape:
         return float(least * chance.random())
     return float(least * (1 - chance.random()) ** (-1 / (shape - 1)))

@@ -1,8 +1,8 @@
-"""How wrong does an average become by shedding at random, and by shedding values of one kind first?
+"""How large is the error of an average after shedding at random, and after shedding by value?
 
-Speeds of cars at 2,000 a second, doubled at times; their average over 20 s beside that of a twin that sheds nothing. Shed is only while more comes
-than can be worked on, by the engine's own shedders (QoS book, figures 10.14 and 10.15). The book's shedders by value drop a band of the range of
-values, ours a share of the tuples; both are here.
+Cars report speeds at 2,000 tuples per second, doubled at times; the average over 20 s is compared with that of a twin
+that sheds nothing. The engine's own shedders drop tuples only during overload (QoS book, figures 10.14 and 10.15). The
+book's shedders by value drop a band of the range of values, ours a share of the tuples; both are measured.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(2, 6), "normal": Size(5, 12), "full
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Every kind at every tolerance."""
+    """Measure every kind at every tolerance."""
     random: dict[float, Sample] = {}
     shares: dict[tuple[str, float], Sample] = {}
     bands: dict[tuple[str, float], Sample] = {}
@@ -64,16 +64,20 @@ def report(size: Size, trial: Trial) -> Outcome:
         for end in BANDS:
             bands[end, tolerance] = _worst(size, trial, tolerance, partial(_band, end))
     notes = (
-        f"{size.seeds} seeds of {size.windows} windows of {WINDOW:g} s; the error is that of the worst window, in the mean of the seeds",
-        "speeds are drawn: most around 60, a fifth, in congestion, around 25, few up to 100 (published: modified Linear Road)",
-        f"the rate needs {LOAD:.0%} of the processor, twice that while it is doubled; as much is shed as the tolerance allows and the excess needs",
-        "a band of the range holds few tuples at its ends and many in its midst; a share of the tuples is the same everywhere",
+        f"{size.seeds} seeds of {size.windows} windows of {WINDOW:g} s; "
+        "the error is that of the worst window, averaged over the seeds",
+        "speeds are random: most around 60, a fifth, in congestion, around 25, few up to 100 "
+        "(published: modified Linear Road)",
+        f"the rate needs {LOAD:.0%} of the processor, twice that while it is doubled; "
+        "the excess is shed, up to the tolerance",
+        "a band of values holds few tuples at the ends of the range and many in the middle; "
+        "a share of the tuples is the same everywhere",
     )
     return Outcome(tuple(_findings(random, shares, bands)), _panels(random, shares, bands), notes)
 
 
 def speeds(count: int, chance: np.random.Generator) -> Times:
-    """What cars report."""
+    """Draw the reported speeds."""
     congested, fast = chance.random(count) < 0.2, chance.random(count) < 0.002
     values = np.where(congested, chance.normal(25, 6, count), chance.normal(60, 8, count))
     return np.asarray(np.clip(np.where(fast, chance.uniform(85, 100, count), values), 0, 100))
@@ -84,7 +88,7 @@ Shedder = Callable[[pl.DataFrame, np.random.Generator], Kept]
 
 
 def errors(shedder: Callable[[float], Shedder], tolerance: float, windows: int, seed: int) -> list[float]:
-    """The error of each window's average, as a share of that of the twin that sheds nothing."""
+    """Return the relative error of each window's average, compared with the twin that sheds nothing."""
     chance, draws = np.random.default_rng(seed), np.random.default_rng((seed, 1))
     plan, found = ActiveSheds(), []
     current: tuple[float, Shedder] | None = None
@@ -105,7 +109,7 @@ def errors(shedder: Callable[[float], Shedder], tolerance: float, windows: int, 
 
 
 class _Band:
-    """As published: drops a band of the range of values seen so far, at its upper or lower end or around the mean."""
+    """The published shedder: it drops a band of the values so far, at the upper or lower end or around the mean."""
 
     def __init__(self, kind: str, share: float) -> None:
         self._kind, self._share = kind, share
@@ -179,7 +183,7 @@ def _findings(
 
 
 def _clearly(ratio: float) -> Verdict:
-    """Larger by a fifth; consistent if only larger."""
+    """Judge whether a value is larger by a fifth; consistent if it is only larger."""
     return "confirmed" if ratio > 1.2 else "consistent" if ratio > 1 else "not confirmed"
 
 

@@ -1,7 +1,8 @@
-"""Where in the way of a tuple does it cost least to drop it?
+"""At which point on the path of a tuple is dropping it cheapest?
 
-A select, and before it an operator of its own that drops (a), a test in the select itself (b), a thread that drops (c), a test where tuples are
-stored (d), or nothing (e); the share that is dropped grows (QoS book, figure 7.2). This runs the real engine in real time, so only ratios are told.
+Before a select, drops happen in an operator of its own (a), in a test in the select itself (b), in a thread (c), in a
+test where tuples are stored (d), or not at all (e); the dropped share grows (QoS book, figure 7.2). This runs the real
+engine in real time, so only ratios are reported.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TOGETHER = 20
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Pages for each point, and how often it is measured; the best counts."""
+    """Pages for each point, and how often each is measured; the best counts."""
 
     pages: int
     repeats: int
@@ -53,12 +54,12 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(100, 2), "normal": Size(500, 5), "f
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Every design with every share."""
+    """Measure every design with every share."""
     points = [(page, design, share) for page in PAGES for design in DESIGNS for share in SHARES]
     speed = dict.fromkeys(points, 0.0)
     # round after round, so that whatever else the machine does for a while does not hit one point alone
@@ -67,14 +68,15 @@ def report(size: Size, trial: Trial) -> Outcome:
         trial.progress(f"{DESIGNS[design]}, {share:.0%} dropped, pages of {page}", done, len(parts))
         speed[page, design, share] = max(speed[page, design, share], measure(design, share, page, size.pages, seed))
     notes = (
-        f"real time of the processor, {size.pages} pages a point, the best of {size.repeats}; ratios are to a select without any shedder",
-        "the book's engine takes tuple by tuple; ours takes pages, for which a test costs little wherever it is made",
+        f"processor time, {size.pages} pages per point, the best of {size.repeats}; "
+        "ratios are to a select without shedder",
+        "the book's engine processes single tuples; ours processes pages, for which a test costs little at any point",
     )
     return Outcome(tuple(_findings(speed)), tuple(_panel(speed, page) for page in PAGES), notes)
 
 
 def measure(design: str, share: float, size: int, pages: int, seed: int) -> float:
-    """Tuples that shedder and select together take in a second of processor time."""
+    """Return how many tuples shedder and select together process per second of processor time."""
     chance = np.random.default_rng(seed)
     rows = pl.DataFrame({"x": chance.random(size), TS: np.zeros(size, np.int64)})
     engine = build(design, share)
@@ -84,7 +86,7 @@ def measure(design: str, share: float, size: int, pages: int, seed: int) -> floa
 
 
 def build(design: str, share: float) -> Engine:
-    """An engine with a select and a shedder."""
+    """Return an engine with a select and a shedder."""
     engine = Engine(_graph(design, share))
     if design == "d":
         engine.use_shedders({("select", 0): ShedAt("select", 0, share, Shedding(), "q")} if share else {})
@@ -94,7 +96,7 @@ def build(design: str, share: float) -> Engine:
 def feed(
     engine: Engine, design: str, rows: pl.DataFrame, pages: int, share: float, chance: np.random.Generator
 ) -> None:
-    """Let so many pages come and work on them."""
+    """Feed pages and process them."""
     match design:
         case "a" | "b":
             _drawn(engine, rows, pages, chance)
@@ -105,12 +107,12 @@ def feed(
 
 
 def _drawn(engine: Engine, rows: pl.DataFrame, pages: int, chance: np.random.Generator) -> None:
-    """The test is an operator's: it compares what is drawn for each tuple."""
+    """Return a test as an operator's: it compares a random number for each tuple."""
     _work(engine, (Page(rows.with_columns(pl.Series("u", chance.random(rows.height)))) for _ in range(pages)))
 
 
 def _threaded(engine: Engine, rows: pl.DataFrame, pages: int, share: float, chance: np.random.Generator) -> None:
-    """A thread drops and hands over what is left."""
+    """Drop in a thread, which hands over the rest."""
     handed: queue.SimpleQueue[Page | None] = queue.SimpleQueue()
 
     def drop() -> None:
@@ -127,7 +129,7 @@ def _threaded(engine: Engine, rows: pl.DataFrame, pages: int, share: float, chan
 
 
 def _work(engine: Engine, pages: Iterable[Page]) -> None:
-    """Some pages come, then the engine runs, as it does in a micro-batch."""
+    """Feed some pages, then run the engine, as in a micro-batch."""
     for number, page in enumerate(pages, 1):
         engine.push("S", page)
         if number % TOGETHER == 0:

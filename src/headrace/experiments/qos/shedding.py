@@ -1,7 +1,8 @@
-"""Does shedding keep the latency that queries promise, under a scheduler that knows nothing of promises and under one that does?
+"""Does shedding keep promised latencies, under a scheduler that ignores promises and under one that uses them?
 
-16 queries in three groups: results within 0.6, 1.0 or 1.5 s, of which 15, 25 or 50 % may be lost. The load rises above what the processor can take
-now and then; where and how much to shed is decided by the engine's own policy from the rates of the last moments (QoS book, figures 7.6 to 7.11).
+16 queries are in three groups: results within 0.6, 1.0 or 1.5 s, of which 15, 25 or 50 % may be lost. At times the load
+is above the capacity of the processor. The engine's own policy decides where and how much to shed, from recent rates
+(QoS book, figures 7.6 to 7.11).
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ GROUPS = ((0.6, 0.15), (1.0, 0.25), (1.5, 0.5))
 SCHEDULES = ("path-capacity", "edf")
 #: The load, phase by phase.
 LOADS = (0.6, 0.9, 1.25, 0.9, 1.4, 0.6)
-#: A choice costs 20 us for each unit of a path, and looking for the earliest deadline as much again: it has to know the oldest tuple of all.
+#: A switch costs 50 us; EDF pays as much again for its choice, because it compares the oldest tuples of all units.
 DISPATCHES = {"path-capacity": Dispatch(5, switch=5e-5), "edf": Dispatch(5, choice=5e-5, switch=5e-5)}
-#: Seconds between two estimates of the load, and what a shedder takes for each tuple that it looks at.
+#: Seconds between two estimates of the load, and the cost of a shedder for each tuple.
 EVERY, TEST = 0.1, 1e-6
-#: A little of the processor is kept in reserve.
+#: The share of the processor that is kept in reserve.
 RESERVE = 0.05
 
 
@@ -53,7 +54,7 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(1, 2), "normal": Size(2, 5), "full"
 
 @dataclass(slots=True)
 class Ran:
-    """A run with what was seen, and the load and the share of tuples dropped at each estimate."""
+    """A run with its measurements, and the load and the dropped share at each estimate."""
 
     seen: Seen
     loads: list[tuple[float, float]] = field(default_factory=list)
@@ -61,12 +62,12 @@ class Ran:
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Both schedulers, with shedding and without."""
+    """Run both schedulers, with shedding and without."""
     runs: dict[tuple[str, bool], list[Ran]] = {(name, sheds): [] for name in SCHEDULES for sheds in (False, True)}
     parts = [(seed, key) for seed in trial.seeds(size.seeds) for key in runs]
     for done, (seed, (name, sheds)) in enumerate(parts):
@@ -75,27 +76,28 @@ def report(size: Size, trial: Trial) -> Outcome:
         runs[name, sheds].append(simulate(network, streams(network, size, seed), name, seed, sheds=sheds))
     network = workload(trial.seed, load=1.0)
     notes = (
-        f"virtual time, {size.seeds} seed(s), loads of {', '.join(f'{each:g}' for each in LOADS)} for {size.seconds:g} s each, self-similar within",
-        "queries are drawn, as the list is not available; each third belongs to one group",
-        "loads are of service alone; what scheduling takes is measured, and the less is left the earlier is shed",
-        "a join's result is counted with the tuple that completes it; that its partner may have been dropped is not",
+        f"virtual time, {size.seeds} seed(s), loads of {', '.join(f'{load:g}' for load in LOADS)} "
+        f"for {size.seconds:g} s each, self-similar within",
+        "queries are random, because the list is not available; each group has a third of them",
+        "loads count service only; scheduling costs are measured, and the higher they are the earlier shedding starts",
+        "a join's result counts with the tuple that completes it; a partner that was dropped is not considered",
     )
     return Outcome((*_findings(runs, len(network.queries)),), _panels(runs, len(network.queries)), notes)
 
 
 def streams(network: Network, size: Size, seed: int) -> dict[str, Times]:
-    """The same input, whatever is done with it."""
+    """Return the input, which is the same for all runs."""
     chance = np.random.default_rng(seed)
     return {name: phased(LOADS, rate, size.seconds, chance) for name, rate in network.streams.items()}
 
 
 def group_of(query: int) -> int:
-    """To which group a query belongs, by its place."""
+    """Return the group of a query, by its position."""
     return query % len(GROUPS)
 
 
 def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: int, *, sheds: bool) -> Ran:
-    """Run until everything is done; shed by what the last moments brought."""
+    """Run until all work is done; shed by recent rates."""
     promises = {query: GROUPS[group_of(place)][0] for place, query in enumerate(network.queries)}
     dispatch = DISPATCHES[name]
     processor = Processor(network, arrivals, SCHEDULERS[name], dispatch, seed=seed, promises=promises)
@@ -123,7 +125,7 @@ def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: i
 
 
 def stages_of(network: Network) -> dict[str, Stage]:
-    """The stations as operators of paths; of a join, the mean selectivity of its sides."""
+    """Return the stations as operators of paths; a join gets the mean selectivity of its sides."""
     tuples = flow(network)
     return {
         station.name: Stage(
@@ -134,7 +136,7 @@ def stages_of(network: Network) -> dict[str, Stage]:
 
 
 def paths_of(network: Network, rates: Mapping[str, float]) -> list[QueryPath]:
-    """From every leaf to the results, with the rate of its stream now and what its query may lose."""
+    """Return the paths from every leaf to the results, with current rates and tolerable losses."""
     above = {
         feed.origin: station.name
         for station in network.stations
@@ -162,7 +164,7 @@ def _came(times: Times, since: float, until: float) -> int:
 
 
 def worst(seen: Seen, group: int, queries: int) -> float:
-    """The largest latency of a group's results."""
+    """Return the largest latency of a group's results."""
     return max(
         (
             float(late.max())
@@ -176,7 +178,7 @@ def worst(seen: Seen, group: int, queries: int) -> float:
 
 
 def late_share(seen: Seen, group: int, queries: int) -> float:
-    """The share of a group's results that took longer than it promises."""
+    """Return the share of a group's results that took longer than promised."""
     late = np.concatenate([seen.of(query)[1] for query in range(queries) if group_of(query) == group])
     return float((late > GROUPS[group][0]).mean()) if len(late) else 0.0
 
@@ -186,20 +188,20 @@ def _late_percent(seen: Seen, *, group: int, queries: int) -> float:
 
 
 def lost(shed: Seen, whole: Seen, query: int) -> float:
-    """The share of a query's results that shedding lost, by its twin that shed nothing."""
-    wanted = len(whole.of(query)[0])
-    return 1 - len(shed.of(query)[0]) / wanted if wanted else 0.0
+    """Return the share of a query's results that shedding lost, compared with a run that sheds nothing."""
+    expected = len(whole.of(query)[0])
+    return 1 - len(shed.of(query)[0]) / expected if expected else 0.0
 
 
 def smoothed(seen: Seen, query: int, window: float = 1.0) -> list[tuple[float, float]]:
-    """The moving average of the latency of a query's results."""
+    """Return the moving average of the latency of a query's results."""
     times, late = seen.of(query)
-    return [(float(at), float(late[(times > at - window) & (times <= at)].mean())) for at in np.arange(window, times[-1], window / 2)
-            if ((times > at - window) & (times <= at)).any()]  # fmt: skip
+    masks = ((float(at), (times > at - window) & (times <= at)) for at in np.arange(window, times[-1], window / 2))
+    return [(at, float(late[mask].mean())) for at, mask in masks if mask.any()]
 
 
 def congested(seen: Seen, least: float) -> float:
-    """The first second at which so many bytes wait."""
+    """Return the first second at which so many bytes wait."""
     return float(next((second for second, held in enumerate(seen.waiting) if held >= least), len(seen.waiting)))
 
 
@@ -282,7 +284,7 @@ def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> I
             )
         over = _beyond(pairs, queries)
         yield Finding(
-            f"{name}: a query lost more than it bears and chance explains, by",
+            f"{name}: largest loss beyond tolerance and chance",
             100 * over,
             claim(over <= 0),
             "none",
@@ -303,7 +305,7 @@ def _less(
 
 
 def _beyond(pairs: Sequence[tuple[Seen, Seen]], queries: int) -> float:
-    """By how much a query lost more than it bears and than chance explains: three deviations of so few results."""
+    """Return the loss of a query beyond its tolerance and beyond chance: three deviations of so few results."""
 
     def excess(shed: Seen, whole: Seen, query: int) -> float:
         bears, wanted = GROUPS[group_of(query)][1], len(whole.of(query)[0])
@@ -319,7 +321,7 @@ def _lost_of(pairs: Sequence[tuple[Seen, Seen]], queries: int, group: int) -> fl
 
 
 def _suffering(seen: Seen, queries: int) -> int:
-    """The query of the first group that waits longest, of those with more than a few results."""
+    """Return the query of the first group with the highest latency, among those with enough results."""
     mine = [query for query in range(queries) if group_of(query) == 0]
     often = [query for query in mine if len(seen.of(query)[0]) >= 20] or mine
     return max(often, key=lambda query: float(seen.of(query)[1].mean()) if len(seen.of(query)[1]) else 0.0)

@@ -1,7 +1,8 @@
-"""Does a query do better if its scheduling strategy is chosen anew whenever a promise is broken?
+"""Does a query do better if its scheduling strategy is reconsidered whenever a promise is broken?
 
-A query of eight operators, watched and judged by the engine's own policy, beside the same query under each fixed strategy. Latency alone; latency
-that must hold beside memory that nobody cares for; both of which must hold, memory less and less (QoS book, figures 10.7 to 10.11).
+A query of eight operators, observed and judged by the engine's own policy, is compared with the same query under each
+fixed strategy. Cases: latency alone; a MUST latency beside memory without weight; both as MUST promises, with less and
+less memory (QoS book, figures 10.7 to 10.11).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FEED = (1, 1, 2, 0.5, 1, 2, 0, 1, 1, 2, 0.5, 1, 1, 2, 0.5, 1, 2, 0, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Rates with the share of the processor that they need, and what the query promises."""
+    """Rates as the share of the processor that they need, and the promises of the query."""
 
     name: str
     rates: tuple[float, float, float]
@@ -47,7 +48,7 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Seconds of a stretch of the feed, of which there are 20, and between two looks."""
+    """Seconds of a step of the feed, of which there are 20, and seconds between two observations."""
 
     seconds: float
     every: float
@@ -57,27 +58,30 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(1, 0.2), "normal": Size(4, 0.25), "
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Every case with every strategy."""
+    """Run every case with every strategy."""
     seen: dict[str, dict[str, Watched]] = {}
     parts = [(case, name) for case in CASES for name in (CHOSEN, *FIXED)]
     for done, (case, name) in enumerate(parts):
         trial.progress(f"{case.name}: {name}", done, len(parts))
         seen.setdefault(case.name, {})[name] = simulate(case, name, size, trial.seed)
     notes = (
-        f"virtual time, {len(FEED) * size.seconds:g} s a run (published: about 1,000 s), looked at every {size.every:g} s (published: 3 s)",
-        "rates are the published ones; what operators cost is not, so it is set to a load of 75 or 85 % before the rates are doubled at times",
-        f"chosen by what is observed, beginning with segments; the memory promise falls after {len(FEED) * size.seconds / 2:g} s",
+        f"virtual time, {len(FEED) * size.seconds:g} s per run (published: about 1,000 s), "
+        f"observed every {size.every:g} s (published: 3 s)",
+        "rates are published; costs of operators are not, so they are set to a load of 75 or 85 %, "
+        "before the rates double at times",
+        "strategies are chosen by observations, starting with segments; "
+        f"the memory promise falls after {len(FEED) * size.seconds / 2:g} s",
     )
     return Outcome(tuple(_findings(seen, size)), _panels(seen, size), notes)
 
 
 def promises(case: Case, size: Size) -> Qos:
-    """As the query would write them; memory changes in the middle."""
+    """Return the promises as the query would write them; memory changes in the middle."""
     seconds, strictness = case.latency
     latency = Promise(Curve(((0, seconds * SECOND),)), strictness)
     if case.memory is None:
@@ -88,7 +92,7 @@ def promises(case: Case, size: Size) -> Qos:
 
 
 def simulate(case: Case, name: str, size: Size, seed: int) -> Watched:
-    """One run: a fixed strategy, or one that is judged at each look."""
+    """Run once, with a fixed strategy or with one that is judged at each observation."""
     plan = network(case.rates, case.load)
     arrivals = feed(plan, FEED, size.seconds, seed)
     if name != CHOSEN:
@@ -97,7 +101,7 @@ def simulate(case: Case, name: str, size: Size, seed: int) -> Watched:
 
 
 class _Judge:
-    """Remembers what was chosen and why, and looks a little ahead."""
+    """A judge that remembers what was chosen and why, and looks slightly ahead."""
 
     def __init__(self, qos: Qos, every: float) -> None:
         self._qos, self._lookahead = qos, round(every / 2 * SECOND)
@@ -114,7 +118,7 @@ class _Judge:
 
 
 def broken(watched: Watched, case: Case, size: Size, measure: str) -> float:
-    """The share of looks at which a promise did not hold."""
+    """Return the share of observations at which a promise did not hold."""
     qos = promises(case, size)
     found = [
         each.is_kept

@@ -1,4 +1,4 @@
-"""A query of eight operators over three streams, two of them joins, that a control loop watches: the subject of experiments with promises."""
+"""A query of eight operators over three streams, two of them joins, observed by a control loop."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from headrace.testing.simulation.stations import Dispatch, Processor, Seen
 QUERY = "q"
 #: Bytes of a tuple.
 SIZE = 100.0
-#: A pass takes 50 tuples, and a choice of somebody else costs 20 us; a unit is worth it with 10 tuples an operator, or after 20 ms.
+#: A pass takes 50 tuples; a switch costs 20 us; a unit is eligible with 10 tuples per operator, or after 20 ms.
 DISPATCH = Dispatch(50, switch=2e-5, fairness=Fairness(eligibility=Eligibility(10, SECOND // 50)))
 
 
 def network(rates: tuple[float, float, float], load: float) -> Network:
-    """Two selects into a join, that and a third select into another one, and three more operators; the rates need this share of the processor."""
+    """Return a query: two selects and a join, a third select and another join, and three more operators.
+
+    The rates need this share of the processor.
+    """
 
     def station(name: str, cost: float, *feeds: Feed, size: float = SIZE) -> Station:
         return Station(name, feeds, constant(cost), size=size)
@@ -48,7 +51,7 @@ def network(rates: tuple[float, float, float], load: float) -> Network:
 
 
 def feed(plan: Network, factors: Sequence[float], seconds: float, seed: int) -> dict[str, Times]:
-    """Poisson streams with pauses and increases: a factor of the rates for each stretch of so many seconds."""
+    """Return Poisson streams with pauses and increases: a factor of the rates for each step of so many seconds."""
     chance = np.random.default_rng(seed)
     found: dict[str, list[Times]] = {name: [] for name in plan.streams}
     for number, factor in enumerate(factors):
@@ -59,19 +62,19 @@ def feed(plan: Network, factors: Sequence[float], seconds: float, seed: int) -> 
 
 @dataclass(slots=True)
 class Watched:
-    """A run and what was observed of it: at each look the time, the observation, and the strategy in force."""
+    """A run and its observations: at each one the time, the observation, and the active strategy."""
 
     seen: Seen
     looks: list[tuple[float, QueryObservation]] = field(default_factory=list)
     strategies: list[tuple[float, str]] = field(default_factory=list)
 
     def latency(self, since: float = 0.0) -> float:
-        """The mean latency of results that came since then, in seconds."""
+        """Return the mean latency of results since a time, in seconds."""
         times = np.array(self.seen.times)
         return float(self.seen.latencies()[times >= since].mean())
 
     def memory(self, since: float = 0.0, until: float = np.inf) -> float:
-        """The mean of bytes that waited."""
+        """Return the mean of the waiting bytes."""
         return float(np.mean([held for second, held in enumerate(self.seen.waiting) if since <= second < until]))
 
 
@@ -82,7 +85,7 @@ Control = Callable[[Processor, float, QueryObservation], str | None]
 def watch(
     plan: Network, arrivals: Mapping[str, Times], strategy: str, control: Control | None, *, every: float, seed: int
 ) -> Watched:
-    """Run to the end; look every so many seconds, and let control change what it wants. It returns the strategy to go on with, if another."""
+    """Run to the end and call `control` at intervals; it returns the next strategy if it wants another."""
     processor = Processor(plan, arrivals, SCHEDULERS[strategy], DISPATCH, seed=seed)
     watched = Watched(processor.seen, strategies=[(0.0, strategy)])
     end, moment, known = max(float(times[-1]) for times in arrivals.values()), every, 0

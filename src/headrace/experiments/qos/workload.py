@@ -1,8 +1,9 @@
-"""The workload of the published runs, as far as it is known: 16 queries with 116 operators (select, project, join) over 5 streams.
+"""The workload of the published runs, as far as it is known: 16 queries with 116 operators over 5 streams.
 
-The list of the queries is not available. Here the first is the one plan that was published; the others are drawn from a seed, with service and
-setup times like those of that plan, and scaled to two published numbers: the processor can take 485 tuples a second, and at 90 % of that a tuple
-waits 0.1469 s at the first operator of the published plan, which says how long a round of the scheduler is.
+The list of the queries is not available. The first one here is the one plan that was published. The others are drawn
+from a seed, with service and setup times like those of that plan, and scaled to two published numbers: the capacity is
+485 tuples per second, and at 90 % of that a tuple waits 0.1469 s at the first operator of the published plan, which
+fixes the length of a round of the scheduler.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from headrace.testing.simulation.rounds import reference_plan
 
 STREAMS = ("s1", "s2", "s3", "s4", "s5")
 QUERIES, OPERATORS = 16, 116
-#: Tuples a second that all streams together may bring at most.
+#: The capacity: tuples per second of all streams together.
 CAPACITY = 485.0
-#: Seconds of setup in a round in which every operator is served, so that its first operator's tuples wait as long as published.
+#: Seconds of setup in a round in which every operator is served; they give the published wait at the first operator.
 SETUPS = 0.0314
 #: The published plan.
 TARGET = "q1"
@@ -36,7 +37,7 @@ _KINDS = {
 
 
 def workload(seed: int = 1, *, load: float = 0.9, others: int = QUERIES - 1) -> Network:
-    """All queries at a load, as a share of the capacity; with fewer `others` the rest of the machine is missing, not idle."""
+    """Return all queries at a share of the capacity; without some `others`, their part of the machine is missing."""
     drawing = _Drawing(np.random.default_rng(seed))
     target = _target()
     stations = [*target.stations]
@@ -51,19 +52,19 @@ def workload(seed: int = 1, *, load: float = 0.9, others: int = QUERIES - 1) -> 
 
 
 def at_load(network: Network, load: float) -> Network:
-    """With rates that need this share of the processor."""
+    """Return the network with rates that need this share of the processor."""
     factor = load / utilisation(network)
     return replace(network, streams={name: rate * factor for name, rate in network.streams.items()})
 
 
 def utilisation(network: Network) -> float:
-    """The share of the processor that service takes, setups not counted."""
+    """Return the share of the processor that service takes, without setups."""
     tuples = flow(network)
     return sum(tuples.rate(station.name) * station.service.mean for station in network.stations)
 
 
 def stations_of(network: Network, query: str) -> list[Station]:
-    """The stations of a query in the order of the network; no two queries share any."""
+    """Return the stations of a query in the order of the network; queries share none."""
     mine: set[str] = set()
     pending = [network.queries[query]]
     while pending:
@@ -75,7 +76,7 @@ def stations_of(network: Network, query: str) -> list[Station]:
 
 
 def _target() -> Network:
-    """The published plan, on the first three streams."""
+    """Return the published plan, on the first three streams."""
     plan, names = reference_plan(), {"s4": "s3"}
     stations = tuple(
         replace(
@@ -89,7 +90,7 @@ def _target() -> Network:
 
 
 def _calibrated(network: Network) -> Network:
-    """Scale service and setups of all but the published plan so that the capacity and the round are the published ones."""
+    """Scale service and setups of all but the published plan so that capacity and round match the published ones."""
     target = stations_of(network, TARGET)
     own, setup = utilisation(replace(network, stations=tuple(target))), sum(station.setup.mean for station in target)
     service = (utilisation(network) - own) / (1 - own)
@@ -110,7 +111,7 @@ class _Drawing:
         self._chance = chance
 
     def query(self, name: str, sides: tuple[int, ...], behind: int) -> list[Station]:
-        """Chains of selects and projects on different streams, joined one after the other, and more of them behind the last join."""
+        """Draw chains of selects and projects on different streams, join them one by one, and add more operators."""
         streams = [STREAMS[place] for place in self._chance.permutation(len(STREAMS))[: len(sides)]]
         found: list[Station] = []
         top: Station | None = None
@@ -128,7 +129,7 @@ class _Drawing:
         return found + self._chain(f"{name}.top", behind, top.name, SIZE) if behind else found
 
     def _chain(self, name: str, length: int, origin: str, size: float) -> list[Station]:
-        """Selects, the most selective first, with a project among them that leaves out some columns."""
+        """Draw selects, the most selective first, with a project among them that drops some columns."""
         project = int(self._chance.integers(1, length)) if length > 2 else -1
         selects = length - (project >= 0)
         # spread over 0 to 1, whatever is drawn: one from each of equal parts

@@ -1,7 +1,8 @@
-"""How unevenly do results come when one input of a union speaks only after every k tuples?
+"""How uneven is the output of a union when one input delivers only after every k tuples?
 
-A selection on one stream of 1,000 tuples a second and, on another, an aggregate that emits once per k tuples meet in a union. Burstiness is
-(max - min) / mean of the results per 0.02 s (Stream Mill's query-graph paper; the graph stands in for one that is lost).
+A selection on one stream of 1,000 tuples per second and, on another, an aggregate that emits once per k tuples meet in
+a union. Burstiness is (max - min) / mean of the results per 0.02 s (Stream Mill's query-graph paper; this graph
+replaces one that is lost).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(1, 1.2), "normal": Size(2, 4), "ful
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
@@ -67,15 +68,16 @@ def report(size: Size, trial: Trial) -> Outcome:
     bins = round(size.seconds / BIN)
     noise = floor(bins, RATE * SHARE * BIN, trial.seed)
     notes = (
-        f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s ({bins} bins; the simulator: 5 seeds of 10 s); a tuple costs 20 us",
-        f"Poisson noise alone gives {noise:.2f} in so many bins at large slides; 500 bins give 1.36",
-        "the slide is a selection of every k-th tuple: its results come when and as those of count(*) over ROWS k SLIDE k do",
+        f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s ({bins} bins; the simulator: 5 seeds of 10 s); "
+        "a tuple costs 20 us",
+        f"Poisson noise alone gives {noise:.2f} with that many bins at large slides; 500 bins give 1.36",
+        "the slide is a selection of every k-th tuple: it delivers at the same times as count(*) over ROWS k SLIDE k",
     )
     return Outcome((*_claims(seen, noise), *_figures(seen, size)), (_panel(seen, noise),), notes)
 
 
 def measure(slide: int, seconds: float, seed: int, *, on_demand: bool) -> float:
-    """The burstiness of the union's results."""
+    """Return the burstiness of the union's results."""
     counts, _ = np.histogram(
         np.array(times(slide, seconds, seed, on_demand=on_demand)) / SECOND,
         np.linspace(0, seconds, round(seconds / BIN) + 1),
@@ -86,7 +88,10 @@ def measure(slide: int, seconds: float, seed: int, *, on_demand: bool) -> float:
 def times(
     slide: int, seconds: float, seed: int, *, on_demand: bool, aggregate: RowsAggregate | None = None
 ) -> list[int]:
-    """When the results come. To select every k-th tuple is when and how an `aggregate` over ROWS k SLIDE k speaks, and much faster."""
+    """Return the times of the results.
+
+    Selecting every k-th tuple delivers at the same times as an `aggregate` over ROWS k SLIDE k, and is much faster.
+    """
     chance, clock = np.random.default_rng(seed), VirtualClock()
     arrivals = poisson("S1", RATE, seconds, chance) + _counted(poisson("S2", RATE, seconds, chance), slide)
     ets = ClockEts(clock, {"S1": None, "S2": None}) if on_demand else None
@@ -95,14 +100,14 @@ def times(
 
 
 def graph(slide: RowsAggregate | Filter) -> Graph:
-    """S1 by a selection and S2 by what slides to the union."""
+    """Return the graph: S1 through a selection and S2 through the sliding operator to the union."""
     scans = (Vertex("S1", Scan("S1", ("x",))), Vertex("S2", Scan("S2", ("x",))))
     inputs = (Vertex("s1", keep(SHARE), ("S1",)), Vertex("a2", slide, ("S2",)))
     return Graph((*scans, *inputs, Vertex("U", OrderedUnion(2), ("s1", "a2")), Vertex("out", Output("out"), ("U",))))
 
 
 def _counted(arrivals: list[Arrival], slide: int) -> list[Arrival]:
-    """The same tuples, x = 0 for each that completes a slide."""
+    """Return the same tuples with x = 0 for each that completes a slide."""
     numbers = np.arange(len(arrivals))
     frame = pl.DataFrame(
         {"x": np.where(numbers % slide == slide - 1, 0.0, 1.0), TS: [arrival.time for arrival in arrivals]}
@@ -111,7 +116,7 @@ def _counted(arrivals: list[Arrival], slide: int) -> list[Arrival]:
 
 
 def floor(bins: int, mean: float, seed: int) -> float:
-    """What chance alone gives: the burstiness of Poisson counts, on average of many draws."""
+    """Return the burstiness of Poisson counts, which chance alone causes, averaged over many draws."""
     draws = np.random.default_rng(seed).poisson(mean, (400, bins))
     return float(np.mean((draws.max(axis=1) - draws.min(axis=1)) / draws.mean(axis=1)))
 

@@ -1,7 +1,8 @@
-"""What does the order of execution do to bursts: depth first, breadth first, round robin, or depth first in batches?
+"""How does the order of execution affect bursts: depth first, breadth first, round robin, or depth first in batches?
 
-First on a path of two operators with latent timestamps, where the means are known in closed form; then on a busy stream with bursts and an almost
-silent one that meet in a union, with and without bounds on demand (Stream Mill's query-graph paper).
+First on a path of two operators with latent timestamps, where the means are known in closed form; then on a busy stream
+with bursts and an almost silent one that meet in a union, with and without bounds on demand (Stream Mill's query-graph
+paper).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SIMULATOR: Mapping[tuple[str, int], float] = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Seconds of virtual time with and without bounds on demand; bursts of 100 drawn for the mean at selectivity 0.95."""
+    """Seconds of virtual time with and without bounds on demand; number of random bursts of 100 for a mean."""
 
     seeds: int
     demand: float
@@ -65,7 +66,7 @@ SIZES: Mapping[Scale, Size] = {
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
@@ -96,25 +97,27 @@ def report(size: Size, trial: Trial) -> Outcome:
         *_figures(demand, none, size),
     )
     notes = (
-        f"virtual time, {size.seeds} seeds: {size.demand:g} s with bounds, {size.none:g} s without; {size.drawn} bursts of selectivity 0.95",
-        "the paper's closed forms suppose selectivity 1, an idle system when a burst begins, and selection of the next operator at no cost",
-        "selection costs nothing in the union either: at 1 us for each rule looked at, its latencies are 5 to 8 % higher",
+        f"virtual time, {size.seeds} seeds: {size.demand:g} s with bounds, {size.none:g} s without; "
+        f"{size.drawn} bursts of selectivity 0.95",
+        "the paper's closed forms assume selectivity 1, an idle system when a burst begins, and free selection of the "
+        "next operator",
+        "selection is free in the union as well: at 1 us for each checked move, its latencies are 5 to 8 % higher",
     )
     return Outcome(findings, (_path_panel(path), _demand_panel(demand), _six_panel()), notes)
 
 
 def emissions(strategy: str, n: int) -> list[int]:
-    """When the tuples of a burst at time 0 leave a path of two operators that take 1 each."""
+    """Return when the tuples of a burst at time 0 leave a path of two operators that take 1 each."""
     return _path(strategy, n, 1.0, np.random.default_rng(0))
 
 
 def mean_emission(strategy: str, n: int) -> float:
-    """The mean of `emissions`."""
+    """Return the mean of `emissions`."""
     return sum(emissions(strategy, n)) / n
 
 
 def closed_form(strategy: str, n: int, share: float = 1.0) -> float:
-    """The mean latency of a burst of n on two operators that take 1 each, of which the first passes a share.
+    """Return the mean latency of a burst of n on two operators that take 1 each, of which the first passes a share.
 
     DFS: tuple i leaves at 2i, so n + 1; BFS: at n + i, so 1.5 n + 0.5; in batches of k: n + (k + 1) / 2.
     """
@@ -126,7 +129,7 @@ def closed_form(strategy: str, n: int, share: float = 1.0) -> float:
 
 
 def latency(strategy: str, n: int, bounds: Bounds, seconds: float, seed: int) -> float:
-    """The mean latency, in seconds, of the union of a stream with bursts of n and an almost silent one."""
+    """Return the mean latency, in seconds, of the union of a stream with bursts of n and an almost silent one."""
     chance = np.random.default_rng(seed)
     arrivals = bursts(BUSY, RATE, n, seconds, chance) + poisson(SILENT, SLOW, seconds, chance)
     return simulate(arrivals, bounds, seconds, strategy=strategy, test=0).mean_latency() / SECOND

@@ -1,7 +1,7 @@
-"""Does it pay to pass bounds from register to register instead of as punctuation, and why?
+"""Is it faster to pass bounds from register to register than as punctuation, and why?
 
-Four Poisson streams of 200, 2, 2 and 2 tuples a second meet in three unions, one behind the other, with m selections on every arc. The graph of the
-query-graph paper is lost with its figure; this one stands in for it.
+Four Poisson streams of 200, 2, 2 and 2 tuples per second meet in three consecutive unions, with m selections on every
+arc. The graph of the query-graph paper is lost with its figure; this one replaces it.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(1, 0.5), "normal": Size(2, 1.5), "f
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Measure registers once for each m, punctuation for each price and who pays it."""
+    """Measure registers once for each m, and punctuation for each price and for which operators pay it."""
     payers: tuple[Payers, ...] = ("all", "not unions")
     points = [(who, price, m) for who in payers for price in PRICES for m in LENGTHS]
     parts, seeds = len(LENGTHS) + len(points) + 1, trial.seeds(size.seeds)
@@ -95,16 +95,18 @@ def report(size: Size, trial: Trial) -> Outcome:
     none = sample(lambda seed: latency("none", 1, 10 * size.seconds, seed), seeds)
     findings = (*_claims(ratios), *_figures(ratios), _waiting(none))
     notes = (
-        f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s a point ({10 * size.seconds:g} s without bounds); a tuple costs {COST} us",
-        "at m = 0 nothing is bypassed: what is left there when unions take punctuation at no cost is the selections more, 1 us each",
-        "graph and costs of the paper are unknown, so its 14 % cannot be verified: several settings come near it",
-        f"latency with registers: {', '.join(f'{1e6 * found.mean:.0f} us at m = {m}' for m, found in registers.items())}",
+        f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s per point ({10 * size.seconds:g} s without bounds); "
+        f"a tuple costs {COST} us",
+        "at m = 0 nothing is bypassed: if unions take punctuation at no cost, the rest is due to more selections, "
+        "1 us each",
+        "graph and costs of the paper are unknown, so its 14 % cannot be verified; several settings are near it",
+        f"latency with registers: {', '.join(f'{1e6 * each.mean:.0f} us at m = {m}' for m, each in registers.items())}",
     )
     return Outcome(findings, tuple(_panel(who, ratios) for who in payers), notes)
 
 
 def latency(bounds: Bounds, m: int, seconds: float, seed: int, *, price: float = 1.0, who: Payers = "all") -> float:
-    """The mean latency in seconds."""
+    """Return the mean latency in seconds."""
     chance, clock = np.random.default_rng(seed), VirtualClock()
     ets = None if bounds == "none" else ClockEts(clock, dict.fromkeys(RATES))
     by_register = bounds == "registers"
@@ -117,7 +119,7 @@ def latency(bounds: Bounds, m: int, seconds: float, seed: int, *, price: float =
 
 
 def graph(m: int) -> Graph:
-    """S1 and S2 to U1, that and S3 to U2, that and S4 to U3."""
+    """Return the graph: S1 and S2 to U1, its output and S3 to U2, its output and S4 to U3."""
     vertices = [Vertex(name, Scan(name, ("x",))) for name in RATES]
     flow = "S1"
     for number, (union, other) in enumerate(zip(UNIONS, ("S2", "S3", "S4"), strict=True)):

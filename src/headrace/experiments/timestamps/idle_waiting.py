@@ -1,7 +1,8 @@
-"""How long does a union wait for a silent input, by how bounds reach it?
+"""How long does a union wait for a silent input, depending on how bounds reach it?
 
-Two Poisson streams of 50 and 0.05 tuples a second pass a selection each and meet in a union (Stream Mill's timestamp paper): without bounds (A), with
-periodic ones from the silent stream (B), on demand (C), and with latent timestamps, which need none (D).
+Two Poisson streams of 50 and 0.05 tuples per second pass a selection each and meet in a union (Stream Mill's timestamp
+paper): without bounds (A), with periodic ones from the silent stream (B), on demand (C), and with latent timestamps,
+which need none (D).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from headrace.experiments.timestamps.idle_waiting_cases import (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Seconds of virtual time: for what has to see many slow tuples, for the rest; periodic bounds are cut to `beats` in a run."""
+    """Seconds of virtual time with many slow tuples, and for the rest; at most `beats` periodic bounds."""
 
     seeds: int
     long: float
@@ -55,12 +56,12 @@ SIZES: Mapping[Scale, Size] = {
 
 
 def run(trial: Trial) -> Outcome:
-    """At the size of the trial's scale."""
+    """Run at the size of the trial's scale."""
     return report(SIZES[trial.scale], trial)
 
 
 def report(size: Size, trial: Trial) -> Outcome:
-    """Measure all cases and judge."""
+    """Measure and judge all cases."""
     by_cost = [
         Case(f"{case.name}, c = {cost} us", case.bounds, cost=cost) for cost in COSTS for case in (DEMAND, LATENT)
     ]
@@ -185,7 +186,7 @@ def _absorption(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
     yield Finding(
         f"{ABSORBED.name}: latency", found.latency.mean, near(found.latency, 0.000151, 0.15), None, 0.000151, "s"
     )
-    # the longest of many gaps decides the queue of the one, a single gap that of the other: their lengths depend on the run's
+    # the first queue depends on the longest of many gaps, the second on a single gap; both depend on the run's length
     literal, absorbed = seen[BEHIND].peak.mean, seen[BEHIND_ABSORBED].peak.mean
     yield Finding(f"{BEHIND.name}: peak queue", literal, "not comparable", None, 905.0)
     yield Finding(f"{BEHIND_ABSORBED.name}: peak queue", absorbed, "not comparable", None, 71.0)
@@ -283,13 +284,19 @@ def _gaps(gaps: Mapping[int, Sample]) -> Panel:
 
 def _notes(seen: Mapping[Case, Measured], size: Size) -> Iterator[str]:
     lengths = ", ".join(f"{case.name} {found.seconds:g} s" for case, found in seen.items() if case in SIMULATOR)
-    yield f"virtual time, {size.seeds} seed(s): {lengths}; the simulator ran 2,000 s (A, B 0.1/s, C, D) and 300 s (other B) with 3 seeds"
+    yield (
+        f"virtual time, {size.seeds} seed(s): {lengths}; "
+        "the simulator ran 2,000 s (A, B 0.1/s, C, D) and 300 s (other B) with 3 seeds"
+    )
     yield (
         "peak queues of A, and of B at 100/s and more, grow with the longest of n gaps, so with ln n: "
-        "those of shorter runs are judged against the simulator's, less by that"
+        "those of shorter runs are compared with the simulator's, reduced accordingly"
     )
-    yield "the peak queue with absorption is measured with one slow tuple in the middle of the run, as none would come by chance in so short a time"
     yield (
-        "idle: the union has tuples and may take nothing; held: also while it takes punctuation that stands before them, "
+        "the peak queue with absorption is measured with one slow tuple in the middle of the run, "
+        "because the run is too short for one by chance"
+    )
+    yield (
+        "idle: the union has tuples and may take none; held: also while it takes punctuation in front of them, "
         "which the simulator's idle share of C counts"
     )

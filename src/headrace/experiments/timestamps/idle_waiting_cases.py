@@ -1,4 +1,4 @@
-"""The cases of idle waiting: what each is, what was published of it, and how it is measured."""
+"""The cases of idle waiting, their published values, and how they are measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ COSTS = (5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way; `rate` of periodic bounds. `slow_at`: when the silent stream's only tuple comes, in a run too short for one by chance."""
+    """A way to pass bounds; `rate` is that of periodic bounds.
+
+    `slow_at` is when the silent stream's only tuple arrives, in a run too short for one by chance.
+    """
 
     name: str
     bounds: Bounds
@@ -33,7 +36,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one case, over seeds; latency in seconds, shares of 1."""
+    """The measurements of one case, over seeds; latency in seconds, shares of 1."""
 
     latency: Sample
     idle: Sample
@@ -44,7 +47,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the simulator gave: seconds, share, elements."""
+    """The simulator's values: seconds, share, elements."""
 
     latency: float
     idle: float
@@ -66,7 +69,7 @@ BEHIND, BEHIND_ABSORBED = (
 
 
 def periodic(rate: float) -> Case:
-    """Bounds from the silent stream, so many a second."""
+    """Return a case with this many bounds per second from the silent stream."""
     return Case(f"B {rate:g}/s", "none", rate)
 
 
@@ -112,13 +115,13 @@ def measure(case: Case, seconds: float, seeds: range) -> Measured:
 
 
 def idle_by_theory(rate: float) -> float:
-    """The share of the time in which a tuple waits for the next of periodic bounds: 1 - (1 - e^-x) / x with x tuples a period."""
+    """Return the idle share with periodic bounds: 1 - (1 - e^-x) / x with x tuples per period."""
     x = SHARE * RATE / rate
     return 1 - (1 - math.exp(-x)) / x
 
 
 def peak_shrinks(case: Case, seconds: float) -> float:
-    """By how much a peak is smaller in a run shorter than the simulator's, where it is decided by the longest of many exponential gaps."""
+    """Return the ratio of peaks in a run shorter than the simulator's; the longest exponential gap decides a peak."""
     if case.bounds != "none" or 0 < case.rate < 100:
         return 1.0
     rate, whole = (SLOW, 2000.0) if not case.rate else (RATE, 300.0)

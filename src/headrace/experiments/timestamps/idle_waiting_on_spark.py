@@ -1,6 +1,7 @@
-"""How long after a window's end does its count come on Spark, in real time, when one of two united streams is almost silent?
+"""How long after a window's end does its count arrive on Spark if one of two united streams is almost silent?
 
-The claims about bounds on demand, where a step of the engine is a micro-batch: what a silent stream owes is told with each of them.
+This tests the claims about bounds on demand in real time, where a step of the engine is a micro-batch and each
+micro-batch carries the bounds of silent streams.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ RUNS: Mapping[Scale, tuple[tuple[Case, ...], float]] = {
 
 
 def run(trial: Trial) -> Outcome:
-    """Start Spark, and watch each case."""
+    """Start Spark and observe each case."""
     cases, seconds = RUNS[trial.scale]
     found = []
     for done, case in enumerate(cases):
@@ -30,12 +31,13 @@ def run(trial: Trial) -> Outcome:
 
 
 def report(found: Sequence[Watched]) -> Outcome:
-    """Judge what was watched."""
+    """Judge the observations."""
     findings = tuple(finding for watched in found for finding in _findings(watched))
     notes = (
-        "the paper's engine decides per tuple, Spark per micro-batch: two micro-batches are the floor, so its orders of magnitude cannot be reached",
+        "the paper's engine decides per tuple, Spark per micro-batch: two micro-batches are the minimum, "
+        "so the paper's orders of magnitude cannot be reached",
         *(
-            f"{watched.case.name}: our micro-batch takes {watched.batch:.2f} s, {watched.seconds:.0f} s were written"
+            f"{watched.case.name}: our micro-batch takes {watched.batch:.2f} s; input for {watched.seconds:.0f} s"
             for watched in found
         ),
         "plain Spark: the same files, withWatermark on both, union, count by window, append mode",

@@ -1,6 +1,7 @@
-"""A fast stream and an almost silent one, united and counted per second, in real time: ours, plain Spark and perhaps others on the same files.
+"""A fast stream and an almost silent one, united and counted per second, in real time, on several systems.
 
-A thread writes both streams as JSON files while all systems watch the two directories. Plain Spark waits for the slower watermark.
+A thread writes both streams as JSON files while Headrace, plain Spark and possibly others read the same two
+directories. Plain Spark waits for the slower watermark.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ FAST, WARM = 0.2, 8.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`age` is how old the slow tuples are when they come, `every` how often they do; `skews` is what each stream declares, None if we stamp it."""
+    """The setting of one run.
+
+    `age` is the delay of slow tuples, `every` the time between them; `skews` is what each stream declares, None if
+    Headrace assigns the timestamps.
+    """
 
     name: str
     every: float
@@ -36,31 +41,31 @@ class Case:
     skews: Mapping[str, int] | None
 
     def stamps(self, stream: str) -> str:
-        """Our TIMESTAMP clause."""
+        """Return our TIMESTAMP clause."""
         return "TIMESTAMP INTERNAL" if self.skews is None else f"TIMESTAMP BY at SKEW {self.skews[stream]} SECONDS"
 
     def behind(self, stream: str) -> int:
-        """How many seconds a watermark stays behind the newest tuple."""
+        """Return how many seconds a watermark stays behind the newest tuple."""
         return 0 if self.skews is None else self.skews[stream]
 
     @property
     def cold(self) -> float:
-        """How long before the end of writing windows are not looked at: nobody can tell when a system that waits would have closed them."""
+        """Return how many seconds before the end windows are ignored: a waiting system might close them later."""
         return self.every + self.age + max(self.behind("fast"), self.behind("slow")) + 2.0
 
 
 def punctual(every: float) -> Case:
-    """Slow tuples that come when they happen."""
+    """Return a case in which slow tuples arrive without delay."""
     return Case(f"slow stream every {every:g} s, punctual", every, 0.0, None)
 
 
 def late(every: float, age: int) -> Case:
-    """Slow tuples that come some whole seconds after they happened; both streams allow for that."""
+    """Return a case in which slow tuples arrive some whole seconds late; both streams declare that skew."""
     return Case(f"slow stream every {every:g} s, {age} s old", every, float(age), {"fast": age, "slow": age})
 
 
 def late_alone(every: float, age: int) -> Case:
-    """The same, but each stream allows for what is its own: the fast one for a second."""
+    """Return the same case, but each stream declares its own skew: the fast one a second."""
     return Case(
         f"slow stream every {every:g} s, {age} s old, fast within 1 s", every, float(age), {"fast": 1, "slow": age}
     )
@@ -68,19 +73,19 @@ def late_alone(every: float, age: int) -> Case:
 
 @dataclass(slots=True)
 class Seen:
-    """Counts by window end (seconds), and how long after it they came."""
+    """Counts by window end (seconds), and how long after it they arrived."""
 
     counts: dict[float, int] = field(default_factory=dict)
     delays: dict[float, float] = field(default_factory=dict)
 
     def take(self, end: float, count: int, at: float | None = None) -> None:
-        """A count came, at the time `at` or now."""
+        """Record a count that arrived at the time `at` or now."""
         self.counts[end] = self.counts.get(end, 0) + count
         self.delays.setdefault(end, (time.time() if at is None else at) - end)
 
 
 class Beside(Protocol):
-    """Other systems that run beside ours and Spark: what each saw, by name."""
+    """Other systems that run beside Headrace and Spark: their counts, by name."""
 
     seen: Mapping[str, Seen]
 
@@ -94,7 +99,10 @@ Starter: TypeAlias = Callable[[Case, Path], Beside]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the systems gave: `written` are the timestamps in the order of writing, `batch` the median length of our micro-batches."""
+    """The counts of all systems.
+
+    `written` are the timestamps in the order of writing, `batch` the median length of our micro-batches.
+    """
 
     case: Case
     ours: Seen
@@ -109,35 +117,35 @@ class Watched:
 
     @property
     def within(self) -> range:
-        """The ends of windows that lie well within the run."""
+        """Return the ends of windows that lie well within the run."""
         return range(math.floor(self.written[0] + WARM) + 1, math.ceil(self.written[-1] - self.case.cold))
 
     def delays(self, seen: Seen) -> dict[float, float]:
-        """Of windows that lie well within the run, by the seconds since its start."""
+        """Return the delays of windows that lie well within the run, by the seconds since its start."""
         return {end - self.written[0]: seen.delays[end] for end in self.within if end in seen.delays}
 
     def median(self, seen: Seen) -> float:
-        """The median delay."""
+        """Return the median delay."""
         return statistics.median(self._all_delays(seen))
 
     def p95(self, seen: Seen) -> float:
-        """What 95 of a hundred delays do not exceed."""
+        """Return the 95th percentile of the delays."""
         delays = sorted(self._all_delays(seen))
         return delays[math.ceil(0.95 * len(delays)) - 1]
 
     def missing(self, seen: Seen) -> int:
-        """Windows that never came; ours may leave out those that no tuple was read in."""
+        """Return the windows that never arrived; ours may omit those without tuples."""
         delays = self.delays(seen)
         counted, due = self.counted(seen)
         is_whole = bool(delays) and seen is self.ours and counted == due
         return 0 if is_whole else len(self.within) - len(delays)
 
     def _all_delays(self, seen: Seen) -> list[float]:
-        """A window that never came is as late as the run is long."""
+        """Return all delays; that of a window that never arrived is the length of the run."""
         return [*self.delays(seen).values(), *[self.seconds] * self.missing(seen)] or [self.seconds]
 
     def counted(self, seen: Seen) -> tuple[int, int]:
-        """Tuples counted, and tuples that should have been."""
+        """Return the number of counted tuples, and how many should have been counted."""
         if not self.case.age and seen is self.ours:  # stamped when read: every tuple counts, and the two of the warm-up
             return sum(seen.counts.values()), len(self.written) + 2
         # whole windows only: from the first full second to the end of the last window that came out
@@ -148,7 +156,7 @@ class Watched:
 
 
 def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Watched:
-    """Let all systems count while the streams are written for so long."""
+    """Let all systems count while the streams are written for this long."""
     # a maintenance thread of Spark may write to a checkpoint for a moment after its query has stopped
     with (
         tempfile.TemporaryDirectory(prefix="idle-", ignore_cleanup_errors=True) as folder,
@@ -178,12 +186,13 @@ def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Wa
 def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -> Session:
     session = Session(root / "checkpoint")
     streams = "".join(
-        f"CREATE STREAM {name} (at TIMESTAMP, n INT) {case.stamps(name)} FROM FILES (path '{root / name}', format 'json');"
+        f"CREATE STREAM {name} (at TIMESTAMP, n INT) {case.stamps(name)} "
+        f"FROM FILES (path '{root / name}', format 'json');"
         for name in ("fast", "slow")
     )
     session.execute(
-        streams
-        + "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
+        streams + "CREATE QUERY counts AS SELECT count(*) AS n, window_end "
+        "FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
     )
 
     def take(batch: int, rows: list[dict[str, Any]]) -> None:
@@ -214,7 +223,7 @@ def _start_spark(case: Case, root: Path, seen: Seen) -> Any:
 
 
 def _warm_up(root: Path, session: Session, query: Any) -> None:
-    """Wait until ours and Spark have run a micro-batch; their first ones are slow."""
+    """Wait until Headrace and Spark have run a micro-batch; their first ones are slow."""
     for name in ("fast", "slow"):
         put(root / name, "warm", time.time())
     # `wait` raises at once what made ours fail
@@ -224,7 +233,7 @@ def _warm_up(root: Path, session: Session, query: Any) -> None:
 
 
 def _write(case: Case, root: Path, seconds: float) -> list[float]:
-    """Write tuples in real time; returns the timestamp of each."""
+    """Write tuples in real time; return the timestamp of each."""
     written: list[float] = []
     began = time.time()
     done = threading.Event()
@@ -252,7 +261,7 @@ def _write(case: Case, root: Path, seconds: float) -> list[float]:
 
 
 def put(folder: Path, name: str, stamp: float) -> None:
-    """Let a file with one tuple appear."""
+    """Create a file with one tuple atomically."""
     text = json.dumps(
         {
             "at": dt.datetime.fromtimestamp(stamp, dt.UTC).isoformat(timespec="microseconds").removesuffix("+00:00"),
@@ -265,7 +274,7 @@ def put(folder: Path, name: str, stamp: float) -> None:
 
 
 def _settle(case: Case, ours: Seen, due: int) -> None:
-    """Let the last windows come: some seconds for both, more for ours while tuples are missing and the machine is slow."""
+    """Wait for the last windows: some seconds for all, longer for ours while tuples are missing on a slow machine."""
     time.sleep(case.age + 3.0)
     deadline = time.time() + 10.0
     while sum(ours.counts.values()) < due and time.time() < deadline:
@@ -273,7 +282,7 @@ def _settle(case: Case, ours: Seen, due: int) -> None:
 
 
 def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    """Wait for what must happen at the start."""
+    """Wait for a condition at the start."""
     deadline = time.time() + seconds
     while not condition():
         if time.time() > deadline:

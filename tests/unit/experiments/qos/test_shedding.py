@@ -69,7 +69,7 @@ def test_late_results_and_losses_are_not_confirmed() -> None:
     verdicts = {finding.what: finding.verdict for finding in shedding._findings(runs, queries)}
     assert verdicts["edf, 0.6 s: largest latency with shedding"] == "not confirmed"
     assert verdicts["path-capacity, 1.5 s: largest latency with shedding"] == "not confirmed"
-    assert verdicts["edf: a query lost more than it bears and chance explains, by"] == "not confirmed"
+    assert verdicts["edf: largest loss beyond tolerance and chance"] == "not confirmed"
     assert verdicts["edf: largest queues, with shedding to without"] == "not confirmed"
 
 
