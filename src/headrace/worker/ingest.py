@@ -1,13 +1,13 @@
 """The ingest: reads splits of streams, runs the stateless part of the graph, and routes pages to buckets.
 
-It keeps no state. Late tuples are found here: a tuple is late if it lies more than the skew behind the newest earlier one. What arrived in earlier
-micro-batches is known by the `newest` timestamp that the plan of the micro-batch carries.
+It keeps no state. It finds late tuples: a tuple is late if it lies more than the skew behind the newest earlier one.
+The plan of the micro-batch carries the `newest` timestamp of earlier micro-batches.
 """
 
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,17 +24,15 @@ from headrace.engine.engine import Engine
 from headrace.engine.observed import Observed
 from headrace.engine.shedding.shedders import Shedders, ShedSeen
 from headrace.engine.statistics import StreamStatistics
-from headrace.graph.graph import Graph, Vertex
+from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
-from headrace.model.expressions.expression import Expr
 from headrace.model.page import Page
 from headrace.model.schema import SEQ, TS, WEIGHT
 from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
 from headrace.model.time import BEGIN
-from headrace.operators.expressions.evaluate import evaluate
-from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Output, Receive, Scan
-from headrace.worker.ingest_guards import Screen
+from headrace.worker.ingest_guards import IngestGuards
+from headrace.worker.outbox import Outbox
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control, Kind, Row, Stage, encode
 
@@ -43,7 +41,10 @@ PAGE_TUPLES = 128 * 1024
 
 
 class Work(Struct, frozen=True):
-    """A split of a stream to read; `newest` is the stream's newest timestamp before this micro-batch, `since` when that one was planned."""
+    """A split of a stream to read.
+
+    `newest` is the stream's newest timestamp before this micro-batch, `since` the time of the micro-batch before it.
+    """
 
     stream: str
     split: Any
@@ -52,7 +53,7 @@ class Work(Struct, frozen=True):
 
 
 class Task(Struct, frozen=True):
-    """What one ingest task does in a micro-batch. `base` (first task only) says what all buckets are told."""
+    """The work of one ingest task in a micro-batch; `base` (first task only) is what all buckets must know."""
 
     number: int
     time: int
@@ -92,63 +93,95 @@ class Ingest:
         self.shedders = Shedders()  # of routes
         self.shedders.use({(name, 0): shedder for name, shedder in shedders.routes.items()})
         self.needed = Needed(placement.ingest, streams, running)
-        self.screen = (
-            Screen(self.engine, running) if running is not None and (running.assumptions() or running.relays) else None
+        self.guards = (
+            IngestGuards(self.engine, running)
+            if running is not None and (running.assumptions() or running.relays)
+            else None
         )
 
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
-        """Read, filter, route; last of all tell every bucket how far the streams have come. `stage` may take results that are ready here."""
+        """Read, filter and route tuples, then send every bucket a control.
+
+        `stage` may write results that are ready here to a file and return a note of the place.
+        """
         began = clock.perf_counter_ns()
-        outbox = _Outbox(self.routes, self.buckets, task.number, self.page, self.ends, stage, self.shedders)
+        base = task.base or Control()
+        bounds = dict(base.bounds)  # a stream that has ended stays so, however far its last tuples came
+        self._begin(task, bounds)
+        counts: dict[str, StreamStatistics] = {}
+        outbox = Outbox(
+            task.number,
+            self.routes,
+            self.buckets,
+            page=self.page,
+            ends=self.ends,
+            stage=stage,
+            shedders=self.shedders,
+        )
+        for work in task.work:
+            statistics = counts.setdefault(work.stream, StreamStatistics())
+            newest = yield from self._process(work, task.time, statistics, outbox)
+            self._advance(bounds, work, newest, statistics)
+        yield from outbox.flush()
+        yield from self._controls(task.number, msgspec.structs.replace(base, bounds=bounds), counts, began)
+
+    def _begin(self, task: Task, bounds: Mapping[str, int]) -> None:
+        """Prepare shedders and guards for a task; nothing may depend on what the worker ran before."""
         for shedders in (self.engine.shedders, self.shedders):
             if shedders.active:
-                shedders.forget()  # the worker that runs a task again may have run others before
+                shedders.forget()
                 shedders.begin("ingest", task.number, task.time, msgspec.json.encode(task.work))
-        counts: dict[str, StreamStatistics] = {}
-        bounds = (
-            dict(task.base.bounds) if task.base else {}
-        )  # a stream that has ended stays so, however far its last tuples came
-        if self.screen is not None:
-            self.screen.expire(bounds | {work.stream: self._floor(work, task.time) for work in task.work})
-        for work in task.work:
-            seen = counts.setdefault(work.stream, StreamStatistics())
-            newest = work.newest
-            for piece in self._read(work):
-                if isinstance(piece, Skipped):
-                    seen.skipped += piece.records
-                    seen.skipped_bytes += piece.size
-                    newest = max(newest, piece.newest or BEGIN)
-                    continue
-                newest = self._take(work.stream, piece, newest, task.time, seen)
-                yield from self._collect(outbox)
-            stream = self.streams.get(work.stream)
-            if stream is not None and stream.timing is Timing.EXTERNAL and newest > BEGIN:
-                bounds[work.stream] = max(newest - stream.skew, bounds.get(work.stream, BEGIN))
-                seen.newest, seen.frontier = newest, newest - stream.skew
-                if seen.oldest is not None:
-                    seen.punctual = seen.oldest >= work.since - stream.skew
-        yield from outbox.flush()
-        base, observed = task.base, self.engine.observe()
-        shed, guards = self._shed(observed), None if self.screen is None else self.screen.report(observed)
-        for index, bucket in enumerate(self.buckets):
-            first = index == 0
-            told = Control(
-                time=base.time if base else None,
-                bounds=bounds,
-                clocks=base.clocks if base else {},
-                commands=base.commands if base else [],
-                streams=counts if first else None,
-                ingest=observed.vertices if first else None,
-                budget=base.budget if base else None,
-                guards=guards if first else None,
-                arrived=base.arrived if base else {},
-                busy_ns=clock.perf_counter_ns() - began if first else 0,
-                shed=shed if first else None,
-            )
-            yield Row(bucket, Kind.CONTROL, "", task.number, 0, encode(told))
+        if self.guards is not None:
+            self.guards.expire({**bounds, **{work.stream: self._floor(work, task.time) for work in task.work}})
+
+    def _process(
+        self, work: Work, time: int, statistics: StreamStatistics, outbox: Outbox
+    ) -> Generator[Row, None, int]:
+        """Read a split and yield the pages that are ready to go; returns the stream's newest timestamp."""
+        newest = work.newest
+        for piece in self._read(work):
+            if isinstance(piece, Skipped):
+                statistics.skipped += piece.records
+                statistics.skipped_bytes += piece.size
+                newest = max(newest, piece.newest or BEGIN)
+                continue
+            newest = self._take(work.stream, piece, newest, time, statistics)
+            self.engine.run()
+            for name, pages in self.engine.take_results().items():
+                for page in pages:
+                    outbox.add(name, page)
+            yield from outbox.full()
+        return newest
+
+    def _advance(self, bounds: dict[str, int], work: Work, newest: int, statistics: StreamStatistics) -> None:
+        """Raise the bound of a stream whose tuples carry their timestamps, now that a split of it has been read."""
+        stream = self.streams.get(work.stream)
+        if stream is None or stream.timing is not Timing.EXTERNAL or newest <= BEGIN:
+            return
+        bounds[work.stream] = max(newest - stream.skew, bounds.get(work.stream, BEGIN))
+        statistics.newest, statistics.frontier = newest, newest - stream.skew
+        if statistics.oldest is not None:
+            statistics.punctual = statistics.oldest >= work.since - stream.skew
+
+    def _controls(self, task: int, control: Control, counts: dict[str, StreamStatistics], began: int) -> Iterator[Row]:
+        """Yield a control for each bucket. The counts of a task must reach the driver once: the first bucket carries them."""
+        observed = self.engine.observe()
+        with_counts = msgspec.structs.replace(
+            control,
+            streams=counts,
+            ingest=observed.vertices,
+            guards=None if self.guards is None else self.guards.report(observed),
+            shed=self._shed(observed),
+            busy_ns=clock.perf_counter_ns() - began,
+        )
+        first, *others = self.buckets
+        yield Row(first, Kind.CONTROL, "", task, 0, encode(with_counts))
+        payload = encode(control)
+        for bucket in others:
+            yield Row(bucket, Kind.CONTROL, "", task, 0, payload)
 
     def _shed(self, observed: Observed) -> list[ShedSeen] | None:
-        """What was dropped on arcs and on routes, the latter by the arc behind the cut."""
+        """Return what was dropped on arcs and on routes, the latter by the arc behind the cut."""
         counts = [*observed.shed]
         for seen in self.shedders.take_counts():
             setting = self.shedders.settings[seen.reader, seen.port]
@@ -156,36 +189,29 @@ class Ingest:
         return counts or None
 
     def _read(self, work: Work) -> Iterator[Slice | Skipped]:
-        """Read a split, if possible without what nobody needs."""
-        source, columns, unneeded = (
-            self.sources[work.stream],
-            self.needed.columns(work.stream),
-            self.needed.unneeded(work.stream),
-        )
+        """Read a split, if possible without the records that no query needs."""
+        source, columns = self.sources[work.stream], self.needed.columns(work.stream)
+        unneeded = self.needed.unneeded(work.stream)
         if unneeded and isinstance(source, SkippingSource):
             return source.read_without(work.split, columns, unneeded)
         return source.read(work.split, columns)
 
     def _floor(self, work: Work, time: int) -> int:
-        """No tuple below this is in a split."""
+        """Return a lower bound of the timestamps in a split."""
         stream = self.streams.get(work.stream)
         if stream is None:
             return BEGIN
-        return (
-            time
-            if stream.timing is not Timing.EXTERNAL
-            else work.newest - stream.skew
-            if work.newest > BEGIN
-            else BEGIN
-        )
+        if stream.timing is not Timing.EXTERNAL:
+            return time
+        return work.newest - stream.skew if work.newest > BEGIN else BEGIN
 
-    def _take(self, stream: str, piece: Slice, newest: int, time: int, seen: StreamStatistics) -> int:
+    def _take(self, stream: str, piece: Slice, newest: int, time: int, statistics: StreamStatistics) -> int:
         """Stamp a slice, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
         rows, bad = piece.rows, piece.bad
         definition = self.streams.get(stream)
         if definition is None:  # an exchange: its tuples carry their timestamps
             self._push(stream, rows)
-            seen.tuples += rows.height
+            statistics.tuples += rows.height
             return newest
         rows = rows.with_columns(piece.seq.alias(SEQ))
         late: pl.DataFrame | None = None
@@ -196,17 +222,17 @@ class Ingest:
                 bad = _untimed(rows.filter(pl.col(TS).is_null()), column, bad)
                 rows = rows.filter(pl.col(TS).is_not_null())
             rows, late, newest = _split_late(rows, newest, definition.skew)
-            seen.oldest = _least(seen.oldest, rows)
+            statistics.oldest = _oldest(statistics.oldest, rows)
         else:
             rows = rows.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS))
-        seen.tuples += rows.height
+        statistics.tuples += rows.height
         self._push(stream, rows)
         if late is not None:
-            seen.late += late.height
-            # a late tuple counts from when it came, so that windows over <stream>.late close
+            statistics.late += late.height
+            # a late tuple is stamped with its arrival, so that windows over <stream>.late close
             self._push(late_stream(stream), late.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS)))
         if bad is not None and bad.height:
-            seen.bad += bad.height
+            statistics.bad += bad.height
             stamped = bad.select(BAD.names).with_columns(
                 pl.lit(time, dtype=pl.Int64).alias(TS), pl.int_range(pl.len()).alias(SEQ)
             )
@@ -214,141 +240,37 @@ class Ingest:
         return newest
 
     def _push(self, stream: str, rows: pl.DataFrame) -> None:
+        """Push rows of a stream into all scans that read it."""
         if not rows.height:
             return
         for vertex in self.needed.scans.get(stream, []):
             spec = vertex.spec
             assert isinstance(spec, Scan)
-            if is_exchange_stream(stream):
-                self.engine.push(vertex.id, Page(rows))
-                continue
-            if WEIGHT in spec.columns and WEIGHT not in rows.columns:
-                rows = rows.with_columns(pl.lit(1.0).alias(WEIGHT))
-            hidden = [TS, SEQ] if spec.seq else [TS]
-            found = (
-                rows
-                if spec.stint is UNSET
-                else rows.filter(pl.col(TS).is_between(spec.stint.begin, spec.stint.end, closed="left"))
-            )
-            self.engine.push(vertex.id, Page(found.select([*spec.columns, *hidden])))
-
-    def _collect(self, outbox: _Outbox) -> Iterator[Row]:
-        self.engine.run()
-        for name, pages in self.engine.take_results().items():
-            for page in pages:
-                if name in outbox.origins:  # else all that read it are being stopped
-                    outbox.add(name, page)
-        yield from outbox.full()
+            self.engine.push(vertex.id, Page(rows if is_exchange_stream(stream) else _scanned(spec, rows)))
 
 
-class _Outbox:
-    """Pages on their way to the buckets, gathered per route."""
-
-    def __init__(
-        self,
-        routes: Sequence[Vertex],
-        buckets: list[int],
-        number: int,
-        page: int,
-        ends: Mapping[str, Sequence[str]],
-        stage: Stage | None,
-        shedders: Shedders,
-    ) -> None:
-        self.ends, self.stage, self.shedders = ends, stage, shedders
-        self.routes = {vertex.id: vertex.spec for vertex in routes if isinstance(vertex.spec, Receive)}
-        self.origins: dict[str, list[str]] = {}
-        for name, spec in self.routes.items():
-            self.origins.setdefault(spec.origin, []).append(name)
-        self.buckets = buckets
-        self.number = number
-        self.page = page
-        self.waiting: dict[str, list[pl.DataFrame]] = {}
-        self.sizes: dict[str, int] = {}
-        self.sent = 0
-
-    def add(self, origin: str, page: Page) -> None:
-        for name in self.origins[origin]:
-            sent = page
-            if self.shedders.active and (name, 0) in self.shedders.settings:
-                sent = self.shedders.screen((name, 0), page)
-                if not len(sent):
-                    continue
-            self.waiting.setdefault(name, []).append(sent.rows)
-            self.sizes[name] = self.sizes.get(name, 0) + len(sent)
-
-    def full(self) -> Iterator[Row]:
-        for name in [name for name, size in self.sizes.items() if size >= self.page]:
-            if (
-                self.stage is None or name not in self.ends
-            ):  # what may be staged is gathered, so that a task leaves one file
-                yield from self._send(name)
-
-    def flush(self) -> Iterator[Row]:
-        for name in list(self.waiting):
-            yield from self._send(name)
-
-    def _send(self, name: str) -> Iterator[Row]:
-        frames = self.waiting.pop(name)
-        self.sizes.pop(name)
-        staged = self._staged(name, frames)
-        if staged is not None:
-            yield from staged
-            return
-        rows = frames[0] if len(frames) == 1 else pl.concat(frames)
-        keys = self.routes[name].keys
-        for bucket, part in self._divide(rows, keys):
-            for piece in part.iter_slices(self.page):
-                self.sent += 1
-                yield Row(bucket, Kind.PAGE, name, self.number << 32 | self.sent, piece.height, Page(piece).encode())
-
-    def _staged(self, name: str, frames: list[pl.DataFrame]) -> list[Row] | None:
-        """Notes of where the results are, if every query that the route ends in could be staged."""
-        ends = self.ends.get(name, ())
-        if self.stage is None or not ends:
-            return None
-        self.sent += 1
-        bucket = self.buckets[self.number % len(self.buckets)]
-        pages = [Page(frame) for frame in frames]
-        notes = [self.stage(bucket, end, pages, self.number << 32 | self.sent) for end in ends]
-        if any(note is None for note in notes):
-            return None  # a file that was staged in vain is never put into place
-        return [note for note in notes if note is not None]
-
-    def _divide(self, rows: pl.DataFrame, keys: tuple[Expr, ...] | None) -> Iterator[tuple[int, pl.DataFrame]]:
-        count = len(self.buckets)
-        if keys == () or count == 1:
-            yield self.buckets[0], rows
-        elif keys is None:
-            yield self.buckets[(self.number + self.sent) % count], rows
-        else:
-            hashes = hash_columns(evaluate(rows, keys))
-            yield from divide(rows, (hashes % np.uint64(count)).astype(np.int64), self.buckets)
+def _scanned(spec: Scan, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return what a scan reads of a stream: its columns, within its stint, with a weight if its tuples are weighed."""
+    if WEIGHT in spec.columns and WEIGHT not in rows.columns:
+        rows = rows.with_columns(pl.lit(1.0).alias(WEIGHT))
+    if spec.stint is not UNSET:
+        rows = rows.filter(pl.col(TS).is_between(spec.stint.begin, spec.stint.end, closed="left"))
+    return rows.select([*spec.columns, *([TS, SEQ] if spec.seq else [TS])])
 
 
-def _ends(keyed: Graph) -> dict[str, list[str]]:
-    """The routes that lead to nothing but outputs, and which."""
-    readers = keyed.readers()
-    specs = {vertex.id: vertex.spec for vertex in keyed.vertices}
-    found: dict[str, list[str]] = {}
+def _ends(keyed: Graph) -> dict[VertexId, list[VertexId]]:
+    """Return the routes that lead to nothing but outputs, with these outputs."""
+    readers, specs = keyed.readers(), {vertex.id: vertex.spec for vertex in keyed}
+    ends: dict[VertexId, list[VertexId]] = {}
     for name, spec in specs.items():
-        ends = [reader for reader, _ in readers[name]]
-        if isinstance(spec, Receive) and ends and all(isinstance(specs[end], Output) for end in ends):
-            found[name] = ends
-    return found
-
-
-def divide(rows: pl.DataFrame, places: np.ndarray, buckets: Sequence[int]) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Split rows by the number of their bucket, keeping their order within it."""
-    order = np.argsort(places, kind="stable")
-    ends = np.searchsorted(places[order], np.arange(len(buckets) + 1))
-    sorted_rows = rows[order]
-    for index, bucket in enumerate(buckets):
-        if ends[index] < ends[index + 1]:
-            yield bucket, sorted_rows[int(ends[index]) : int(ends[index + 1])]
+        behind = [reader for reader, _ in readers[name]]
+        if isinstance(spec, Receive) and behind and all(isinstance(specs[end], Output) for end in behind):
+            ends[name] = behind
+    return ends
 
 
 def _split_late(rows: pl.DataFrame, newest: int, skew: int) -> tuple[pl.DataFrame, pl.DataFrame | None, int]:
-    """Rows in time, late rows (None: none), and the newest timestamp after them."""
+    """Return the rows in time, the late rows (None if there are none), and the newest timestamp after them."""
     if not rows.height:
         return rows, None, newest
     ts = rows[TS].to_numpy()
@@ -361,15 +283,17 @@ def _split_late(rows: pl.DataFrame, newest: int, skew: int) -> tuple[pl.DataFram
     return rows.filter(~mask), rows.filter(mask), after
 
 
-def _least(before: int | None, rows: pl.DataFrame) -> int | None:
-    found = rows[TS].min()
-    return before if not isinstance(found, int) else found if before is None else min(before, found)
+def _oldest(before: int | None, rows: pl.DataFrame) -> int | None:
+    oldest = rows[TS].min()
+    if not isinstance(oldest, int):
+        return before
+    return oldest if before is None else min(before, oldest)
 
 
 def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.DataFrame:
-    """Records without a timestamp, as bad records."""
+    """Add records without a timestamp to the bad records."""
     texts = [str({k: v for k, v in row.items() if k not in (TS, SEQ)}) for row in rows.iter_rows(named=True)]
-    found = pl.DataFrame(
+    untimed = pl.DataFrame(
         {
             "record": texts,
             "reason": [f"{column} is NULL, so the tuple has no timestamp"] * len(texts),
@@ -377,4 +301,4 @@ def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.Da
         },
         schema=BAD.polars(),
     )
-    return found if bad is None else pl.concat([bad.select(BAD.names), found])
+    return untimed if bad is None else pl.concat([bad.select(BAD.names), untimed])

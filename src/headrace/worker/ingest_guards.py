@@ -1,4 +1,4 @@
-"""Feedback in the ingest: drops what nobody behind the cut needs."""
+"""Feedback in the ingest: guards drop the tuples that no query needs, before they are routed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from headrace.operators.specs import Scan
 from headrace.worker.wire import GuardSeen
 
 
-class Screen:
-    """The guards of an ingest engine. They end by what is known of the streams, since no promise passes through the ingest."""
+class IngestGuards:
+    """The guards of an ingest engine; they end by the bounds of streams, since no bound passes through the ingest."""
 
     def __init__(self, engine: Engine, running: Running) -> None:
         self._engine = engine
@@ -29,7 +29,7 @@ class Screen:
         }
 
     def expire(self, floors: Mapping[str, int]) -> None:
-        """Forget guards of which no tuple can come any more, now that the streams are so far."""
+        """End the guards that no further tuple can match, given lower bounds of what each stream still brings."""
         guards = self._engine.guards
         for arc in list(guards.by_arc):
             bound = min((floors.get(stream, BEGIN) for stream in self._streams[guards.origin(arc)]), default=BEGIN)

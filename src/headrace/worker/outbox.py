@@ -1,0 +1,120 @@
+"""Pages on their way from an ingest task to the buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from headrace.engine.shedding.shedders import Shedders
+from headrace.graph.graph import Vertex, VertexId
+from headrace.model.expressions.expression import Expr
+from headrace.model.page import Page
+from headrace.operators.expressions.evaluate import evaluate
+from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.specs import Receive
+from headrace.worker.wire import Kind, Row, Stage
+
+
+class Outbox:
+    """The pages of one task, gathered by route and divided among buckets by the keys of the route.
+
+    `ends` names the outputs of the routes that lead to nothing else: `stage` may take their pages and return notes of
+    where they are.
+    """
+
+    def __init__(
+        self,
+        task: int,
+        routes: Sequence[Vertex],
+        buckets: Sequence[int],
+        *,
+        page: int,
+        ends: Mapping[VertexId, Sequence[VertexId]],
+        stage: Stage | None,
+        shedders: Shedders,
+    ) -> None:
+        self._task, self._buckets, self._page = task, buckets, page
+        self._ends, self._stage, self._shedders = ends, stage, shedders
+        self._routes = {vertex.id: vertex.spec for vertex in routes if isinstance(vertex.spec, Receive)}
+        self._by_origin: dict[VertexId, list[VertexId]] = {}
+        for name, spec in self._routes.items():
+            self._by_origin.setdefault(spec.origin, []).append(name)
+        self._waiting: dict[VertexId, list[pl.DataFrame]] = {}
+        self._sizes: dict[VertexId, int] = {}
+        self._sent = 0  # pages and staged files
+
+    def add(self, origin: VertexId, page: Page) -> None:
+        """Add a page of a vertex to all of its routes; it has none if every query that reads it is being stopped."""
+        for name in self._by_origin.get(origin, ()):
+            rest = page
+            if self._shedders.active and (name, 0) in self._shedders.settings:
+                rest = self._shedders.screen((name, 0), page)
+                if not len(rest):
+                    continue
+            self._waiting.setdefault(name, []).append(rest.rows)
+            self._sizes[name] = self._sizes.get(name, 0) + len(rest)
+
+    def full(self) -> Iterator[Row]:
+        """Yield the pages of routes that have gathered enough; what may be staged waits, so that a task leaves one file."""
+        for name in [name for name, size in self._sizes.items() if size >= self._page]:
+            if self._stage is None or name not in self._ends:
+                yield from self._send(name)
+
+    def flush(self) -> Iterator[Row]:
+        """Yield all pages that wait."""
+        for name in list(self._waiting):
+            yield from self._send(name)
+
+    def _send(self, name: VertexId) -> Iterator[Row]:
+        frames = self._waiting.pop(name)
+        self._sizes.pop(name)
+        notes = self._staged(name, frames)
+        if notes is not None:
+            yield from notes
+            return
+        rows = frames[0] if len(frames) == 1 else pl.concat(frames)
+        for bucket, part in self._divide(rows, self._routes[name].keys):
+            for piece in part.iter_slices(self._page):
+                yield Row(bucket, Kind.PAGE, name, self._next_part(), piece.height, Page(piece).encode())
+
+    def _staged(self, name: VertexId, frames: list[pl.DataFrame]) -> list[Row] | None:
+        """Return notes of where the results are, if every query at the end of the route could stage them."""
+        ends = self._ends.get(name, ())
+        if self._stage is None or not ends:
+            return None
+        part, bucket = self._next_part(), self._buckets[self._task % len(self._buckets)]
+        pages = [Page(frame) for frame in frames]
+        notes = [self._stage(bucket, end, pages, part) for end in ends]
+        if any(note is None for note in notes):
+            return None  # a file without a note is never put into place
+        return [note for note in notes if note is not None]
+
+    def _next_part(self) -> int:
+        """Return the number of the next row, by which rows of several tasks are in the same order in every replay."""
+        self._sent += 1
+        return self._task << 32 | self._sent
+
+    def _divide(self, rows: pl.DataFrame, keys: tuple[Expr, ...] | None) -> Iterator[tuple[int, pl.DataFrame]]:
+        count = len(self._buckets)
+        if keys == () or count == 1:
+            yield self._buckets[0], rows
+        elif keys is None:
+            yield self._buckets[(self._task + self._sent) % count], rows
+        else:
+            hashes = hash_columns(evaluate(rows, keys))
+            yield from divide(rows, (hashes % np.uint64(count)).astype(np.int64), self._buckets)
+
+
+def divide(
+    rows: pl.DataFrame, places: npt.NDArray[np.int64], buckets: Sequence[int]
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Split rows by the place of their bucket in `buckets`, keeping their order within it."""
+    order = np.argsort(places, kind="stable")
+    ends = np.searchsorted(places[order], np.arange(len(buckets) + 1))
+    sorted_rows = rows[order]
+    for place, bucket in enumerate(buckets):
+        if ends[place] < ends[place + 1]:
+            yield bucket, sorted_rows[int(ends[place]) : int(ends[place + 1])]
