@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the expected part of golden scripts with what came out"
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_fsync() -> Iterator[None]:
+    """Let the tests of this process not wait for the disk: a killed process, unlike a power cut, loses nothing written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture

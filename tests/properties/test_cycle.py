@@ -82,7 +82,7 @@ NAMES = st.sampled_from(["dfs", "bfs", "rr", "dfs-1", "dfs-2", "dfs-5"])
 
 
 @given(st.data(), graphs(), st.sampled_from(["none", "literal", "absorb", "registers"]), NAMES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 def test_any_selection_gives_the_same_tuples_in_order(
     data: st.DataObject, graph: Graph, mode: str, strategy: str
 ) -> None:

@@ -50,7 +50,7 @@ from headrace.testing.oracle.rows import rows_of as rows_of_page
 SCHEMA = Schema.of(id=Type.BIGINT, k=Type.BIGINT, v=Type.BIGINT, since=Type.TIMESTAMP)
 LAST = 14  # of the instants of a history
 UNTIL = 20
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "5"))
 NAMES = "abcdef"
 
 Tuples = list[tuple[int, int, int | None, int]]  # port, instant, k, v

@@ -47,7 +47,7 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     V: st.integers(-DAY, DAY) | st.just(0),
 }
 SMALL = st.integers(-2, 7)
-ROWS, EXAMPLES = 12, int(os.environ.get("HEADRACE_EXAMPLES", "4"))
+ROWS, EXAMPLES = 12, int(os.environ.get("HEADRACE_EXAMPLES", "3"))
 
 #: An argument is a column of a type, or a strategy for a literal.
 Argument = Type | tuple[Type, st.SearchStrategy[Any]]

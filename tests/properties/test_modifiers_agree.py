@@ -67,7 +67,7 @@ def row_of(stamp: int, carried: Row, old: Row, new: Row, pseudo: float) -> tuple
 CALLS = "item, n, {w}DIFF(n{o}){by} AS d, {w}RDIFF(n PSEUDO {p}{o}){by} AS r, {w}SLOPE(n, unix_seconds(at) PSEUDO {p}{o}){by} AS s"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(stream_histories(most=12), st.sampled_from(["", " OLD", " NEW"]), st.sampled_from([0, 0.01, 3]))
 def test_k_tuples_of_a_partition_give_k_less_one_results(histories, profile, pseudo):
     calls = CALLS.format(w="", o=profile, p=pseudo, by=" OVER (PARTITION BY item)")
@@ -76,7 +76,7 @@ def test_k_tuples_of_a_partition_give_k_less_one_results(histories, profile, pse
     assert results(f"SELECT {calls} FROM moves", histories) == expected
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(stream_histories(most=12), st.sampled_from(["", " OLD", " NEW"]), st.sampled_from([0, 0.01, 3]))
 def test_a_window_of_two_tuples_or_more_gives_one_result(histories, profile, pseudo):
     calls = CALLS.format(w="W", o=profile, p=pseudo, by="")

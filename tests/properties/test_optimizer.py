@@ -322,14 +322,14 @@ def assert_every_step_answers_alike(plan: Node, s: list[Row], t: list[Row]) -> N
         assert as_multiset(answer(step.plan, streams, {"table": TABLE_ROWS})) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(plans(), histories(S), histories(T))
 def test_no_rule_changes_the_answer_of_a_plan(plan: Node, s: list[Row], t: list[Row]) -> None:
     assert_every_step_answers_alike(plan, s, t)
 
 
 @pytest.mark.parametrize("kind", ["inner", "left", "right", "full"])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_filters_on_and_in_a_join_keep_its_answer(kind: JoinKind, data: st.DataObject) -> None:
     fresh = (f"n{i}" for i in count())
@@ -340,7 +340,7 @@ def test_filters_on_and_in_a_join_keep_its_answer(kind: JoinKind, data: st.DataO
 
 
 @pytest.mark.parametrize("mode", ["recent", "chronicle"])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_filters_on_and_in_a_sequence_keep_its_answer(mode: SequenceMode, data: st.DataObject) -> None:
     left: Node = Scan("s", S)
@@ -381,7 +381,7 @@ def test_filters_on_an_aggregate_keep_its_answer(window: type[Window], data: st.
     assert_every_step_answers_alike(plan, data.draw(histories(S)), [])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_filters_on_distinct_and_table_joins_keep_their_answer(data: st.DataObject) -> None:
     below = data.draw(
@@ -393,7 +393,7 @@ def test_filters_on_distinct_and_table_joins_keep_their_answer(data: st.DataObje
     assert_every_step_answers_alike(plan, data.draw(histories(S)), [])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(plans())
 def test_the_rules_come_to_rest(plan: Node) -> None:
     steps = optimize(plan)
@@ -402,7 +402,7 @@ def test_the_rules_come_to_rest(plan: Node) -> None:
     assert len(steps) < MOST_ROUNDS * len(RULES)
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(st.data())
 def test_folding_keeps_type_and_value_for_every_tuple(data: st.DataObject) -> None:
     schema = Schema.of(a=Type.INT, b=Type.BIGINT, c=Type.STRING, d=Type.DOUBLE, e=Type.BOOLEAN)

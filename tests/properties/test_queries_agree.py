@@ -48,7 +48,7 @@ SHAPES = {
     "window_modifiers": modifier_queries.window_modifiers(),
     "suppressions": modifier_queries.suppressions(),
 }
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "8"))
 
 
 def plan_of(text: str) -> Node:

@@ -32,7 +32,7 @@ from headrace.testing.streams import page
 CATALOG = Catalog()
 for definition in STREAMS:
     CATALOG.add(definition)
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "10"))
 NAMES = st.sampled_from(["none", "threshold 1 kB", *SCHEDULERS])
 #: Nanoseconds; a tuple is taken to cost some tens to some thousands.
 BUDGETS = st.none() | st.sampled_from([0, 30, 1000, 5000, 50_000])

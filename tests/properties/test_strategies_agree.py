@@ -25,7 +25,7 @@ from headrace.testing.streams import page
 CATALOG = Catalog()
 for definition in STREAMS:
     CATALOG.add(definition)
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "25"))
 NAMES = st.sampled_from(["dfs", "bfs", "rr", "dfs-1", "dfs-3"])
 
 

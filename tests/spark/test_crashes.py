@@ -48,7 +48,7 @@ def write_data(directory: Path, number: int) -> dict[str, pl.DataFrame]:
     """Two streams in small files, the first with some disorder within its skew."""
     rng = np.random.default_rng(number)
     made = {}
-    for name, value, count, files in (("bids", "price", 3000, 30), ("asks", "ask", 200, 10)):
+    for name, value, count, files in (("bids", "price", 2000, 20), ("asks", "ask", 200, 10)):
         ts = np.sort(rng.integers(0, 120_000_000, count))
         if name == "bids":
             ts = ts - rng.integers(0, 450_000, count)

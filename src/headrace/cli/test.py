@@ -58,8 +58,9 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
     else:
         yield "fast tests", [*pytest, "-m", "not spark and not kafka", "-n", str(min(4, os.cpu_count() or 1))]
     if "-m" not in arguments and not fast:
-        # one process each: tests on Spark share a session, tests on Kafka share a broker
-        yield "tests on Spark", [*pytest, "-m", "spark and not kafka"]
+        # tests on Spark are in two groups (tests/spark/conftest.py); tests on Kafka share a broker
+        groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadgroup"]
+        yield "tests on Spark", [*pytest, "-m", "spark and not kafka", *groups]
         yield "tests on Kafka", [*pytest, "-m", "kafka"]
 
 

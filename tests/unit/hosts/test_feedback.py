@@ -90,7 +90,7 @@ def test_what_is_said_of_several_stretches_of_old_time_all_holds(session):
 
 def test_guards_of_hundreds_of_assumptions_end_and_are_forgotten(session):
     push(session, range(11), range(3))
-    for number in range(200):
+    for number in range(120):
         session.execute(f"ASSUME speeds WHERE segment = {number % 3} FOR 10 SECONDS")
         push(session, range(11 + number * 10, 21 + number * 10, 5), range(3))
         shown = session.execute("SHOW FEEDBACK")[0].rows

@@ -38,7 +38,7 @@ def run(*, forgetful, lose_cache=False):
             save = patch.object(store, "save", partial(counted_save, store.save, writes))
             patches.enter_context(save)
         session.execute(SCRIPT)
-        for i in range(36):
+        for i in range(24):
             at = START + dt.timedelta(seconds=2 * i)
             session.push("a", [{"at": at, "k": j % 7 + i, "v": f"text {i} {j}"} for j in range(40)])
             session.push("b", [{"at": at, "k": j % 5 + i, "w": f"text {j}"} for j in range(20)])

@@ -129,7 +129,7 @@ def random_plan(seed: int) -> tuple[Part, list[Arrival]]:
     return part, arrivals
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_4_7_orderings_on_random_plans(seed: int) -> None:
     part, arrivals = random_plan(seed)
     schedulers = {**SCHEDULERS, "path-round-robin": RoundRobin(("path",), gated=False)}

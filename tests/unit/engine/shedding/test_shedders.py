@@ -151,7 +151,7 @@ def test_a_share_of_nothing_only_looks() -> None:
     assert len(made.screen(ARC, page([90.0]))) == 1
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.floats(0.05, 0.8), st.integers(0, 1000))
 def test_weights_of_those_that_stay_count_for_those_that_went(share: float, seed: int) -> None:
     """The mean over many draws is the truth, within 5 standard errors, of a count and of a sum."""

@@ -353,7 +353,7 @@ def copied(state: Any) -> dict[str, pl.DataFrame]:
     return {name: Page.decode(Page(frame).encode()).rows for name, frame in state.items()}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(script=scripts(), restarts=st.booleans())
 def test_results_are_those_of_a_nested_loop_over_the_histories(script: Script, restarts: bool) -> None:
     operator = script.spec.build()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -146,15 +147,18 @@ def test_the_unit_vector_of_imputation() -> None:
     assert timely(0.0)[0] == 8
 
 
+#: The fast run leaves out two of the published rows.
+LONGER = int(os.environ.get("HEADRACE_EXAMPLES", "0")) >= 100
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "service", "expected"),
     [
         (None, 0, (75, 2425, 0)),
-        (1.0, 0, (75, 1758, 667)),
         (1.0, 1.38, (1608, 223, 669)),
         (0.5, 0, (1763, 67, 670)),
-        (0.0, 0, (1774, 33, 693)),
+        *(((1.0, 0, (75, 1758, 667)), (0.0, 0, (1774, 33, 693))) if LONGER else ()),
     ],
 )
 def test_the_imputation_experiment(share: float | None, service: float, expected: tuple[int, int, int]) -> None:

@@ -189,7 +189,7 @@ def check(
     assert stamps == sorted(stamps)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=35)
 @given(histories(), st.sampled_from([0, 1, 5, 12, None]))
 def test_sliding_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], size: int | None) -> None:
     window = Sliding(size)
@@ -201,7 +201,7 @@ def test_sliding_windows_agree_with_the_plain_meaning(windows: Any, history: lis
     )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=35)
 @given(
     histories(), st.sampled_from([(1, 1), (3, 1), (3, 2), (2, 3), (1, 4), (4, 4)]), st.sampled_from([(), (K,), (V,)])
 )
@@ -217,7 +217,7 @@ def test_rows_windows_agree_with_the_plain_meaning(
     )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=35)
 @given(histories(), st.sampled_from([(), (K,)]))
 def test_while_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], by: tuple[Expr, ...]) -> None:
     window = While(IS_POSITIVE, by)

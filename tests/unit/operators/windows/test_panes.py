@@ -121,14 +121,14 @@ def test_a_micro_batch_writes_little_beside_what_is_new(windows: Any) -> None:
 def test_a_long_silence_between_crowded_windows_costs_nothing(windows: Any) -> None:
     window = Range(10_000, 1)
     spec, operator = PartialAggregate(window, windows.keys, COUNT), PaneAggregate(window, windows.keys, COUNT).build()
-    rows = [{"ts": ts, "seq": 0, "k": k, "v": None} for ts in (0, 10**15) for k in range(60)]
+    rows = [{"ts": ts, "seq": 0, "k": k, "v": None} for ts in (0, 10**15) for k in range(20)]
     for page in spec.build().on_page(0, windows.page(rows)):
         assert isinstance(page, Page)
         list(operator.on_page(0, page))
     result, _ = operator.on_punctuation(0, Punctuation(10**15 + 2))
     assert isinstance(result, Page)
     assert result.rows["n"].unique().to_list() == [1]
-    assert len(result) == 60 * (10_000 + 2)
+    assert len(result) == 20 * (10_000 + 2)
 
 
 def test_windows_close_one_by_one_up_to_a_pane_that_is_in_none_of_them(windows: Any) -> None:
@@ -200,7 +200,7 @@ def inputs_of(windows: Any, history: list[list[Row] | int | None]) -> list[Any]:
     ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     histories(),
     st.sampled_from(

@@ -127,7 +127,7 @@ def histories(draw: Any) -> list[Any]:
     return [*items, END]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(histories(), st.sampled_from([1, 3, 8, 20]), st.booleans())
 def test_sessions_agree_with_the_plain_meaning(windows: Any, history: list[Any], gap: int, grouped: bool) -> None:
     spec = SessionAggregate(Session(gap), windows.keys if grouped else (), windows.calls)

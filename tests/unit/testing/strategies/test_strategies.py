@@ -38,7 +38,7 @@ def plan_of(text: str) -> Node:
     return bind(statement.select, statement.text, CATALOG)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(queries(tables=True), stream_histories(most=8))
 def test_generated_queries_parse_bind_and_have_an_answer(text, streams):
     plan = plan_of(text)
