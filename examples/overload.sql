@@ -3,7 +3,7 @@
 
 CREATE STREAM probes (at TIMESTAMP, zone INT, x DOUBLE, y DOUBLE)
   TIMESTAMP BY at SKEW 500 MILLISECONDS
-  FROM GENERATOR (rate 100000, seed 1, col.zone 'uniform(1, 2)', col.x 'uniform(0, 1)', col.y 'uniform(0, 1)');
+  FROM GENERATOR (rate 60000, seed 1, col.zone 'uniform(1, 2)', col.x 'uniform(0, 1)', col.y 'uniform(0, 1)');
 
 CREATE TABLE points (area INT, px DOUBLE, py DOUBLE)
   FROM FILES (path 'examples/data/points.csv', format 'csv');
