@@ -85,15 +85,12 @@ class Savings:
 
     def look(self, statistics: Statistics) -> None:
         """Add what has been counted since the last look."""
-        try:
-            guards = {key: (guard.saved, guard.active) for key, guard in statistics.guards.items()}
-        except RuntimeError:  # a guard was added meanwhile: the next look counts it
-            return
-        for key, (saved, _) in guards.items():
+        guards = statistics.guards
+        for key, guard in guards.items():
             place = PLACES.get(key[0].split("-")[0], key[0])
-            self.dropped[place] = self.dropped.get(place, 0) + saved - self._counted.get(key, 0)
-        self._counted = {key: saved for key, (saved, _) in guards.items()}
-        self.active = sum(1 for _, active in guards.values() if active)
+            self.dropped[place] = self.dropped.get(place, 0) + guard.saved - self._counted.get(key, 0)
+        self._counted = {key: guard.saved for key, guard in guards.items()}
+        self.active = sum(guard.active for guard in guards.values())
         streams = list(statistics.streams.values())
         self.read, self.skipped = sum(stream.tuples for stream in streams), sum(stream.skipped for stream in streams)
         self.purged = statistics.purged

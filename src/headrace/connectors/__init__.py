@@ -1,7 +1,17 @@
 """Sources, sinks and stored relations."""
 
 from headrace.connectors.files.tables import check_table, infer_schema, read_table
-from headrace.connectors.kinds import SINKS, SOURCES, check_sink, check_source
+from headrace.connectors.kinds import SINKS, SOURCES, STAGING_SINKS, check_sink, check_source
 from headrace.connectors.memory import push
 
-__all__ = ["SINKS", "SOURCES", "check_sink", "check_source", "check_table", "infer_schema", "push", "read_table"]
+__all__ = [
+    "SINKS",
+    "SOURCES",
+    "STAGING_SINKS",
+    "check_sink",
+    "check_source",
+    "check_table",
+    "infer_schema",
+    "push",
+    "read_table",
+]

@@ -108,3 +108,23 @@ class Sink(Protocol):
     def close(self) -> None:
         """Flush and release."""
         ...
+
+
+@runtime_checkable
+class StagingSink(Protocol):
+    """A sink into which tasks write large results out of sight; the driver puts them into place.
+
+    Its writes may run in a thread of their own, beside those of other sinks.
+    """
+
+    def stage(self, page: Page, name: str) -> str:
+        """Write results from a task, out of sight; hand the returned name to `write` on the driver."""
+        ...
+
+    def write(self, batch: int, pages: Sequence[Page], staged: Sequence[str] = ()) -> None:
+        """Write all results of one micro-batch: these pages, and what was staged under these names."""
+        ...
+
+    def close(self) -> None:
+        """Flush and release."""
+        ...

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Connector, Stream
 from headrace.connectors.clock import ClockSource
-from headrace.connectors.connector import Sink, Source
+from headrace.connectors.connector import Sink, Source, StagingSink
 from headrace.connectors.console import ConsoleSink, check_console
 from headrace.connectors.files.sink import FilesSink, check_files_sink
 from headrace.connectors.files.source import FilesSource, check_files
@@ -27,6 +27,7 @@ from headrace.model.schema import Schema
 MakeSource: TypeAlias = Callable[[Stream, Path], Source]
 #: The query's name, the sink's options, the query's columns, and the session's checkpoint directory.
 MakeSink: TypeAlias = Callable[[str, Connector, Schema, Path], Sink]
+MakeStagingSink: TypeAlias = Callable[[str, Connector, Schema, Path], StagingSink]
 
 SOURCES: dict[str, MakeSource] = {
     "FILES": FilesSource,
@@ -50,6 +51,9 @@ SINKS: dict[str, MakeSink] = {
     "MEMORY": MemorySink,
     "SPARK": SparkSink,
 }
+
+#: The sinks into which tasks can write.
+STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": FilesSink}
 
 
 def check_source(stream: Stream) -> None:

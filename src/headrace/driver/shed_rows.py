@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from headrace.commands.shedders_in_force import readers_of, shedders_in
 from headrace.worker.wire import Report
 
 
-def shed_rows(reports: list[Report], running: Running) -> pl.DataFrame:
+def shed_rows(reports: Sequence[Report], running: Running) -> pl.DataFrame:
     """One row for each query and arc with a shedder at which tuples came."""
     counts: dict[tuple[str, int], tuple[int, int]] = {}
     for counted in (counted for report in reports for counted in report.shed):

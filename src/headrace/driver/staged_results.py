@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from headrace.commands.running import Running
-from headrace.connectors.files.sink import FilesSink
+from headrace.connectors import STAGING_SINKS
 from headrace.graph.graph import VertexId
 from headrace.model.page import Page
 from headrace.worker.wire import Kind, Row
@@ -22,7 +22,7 @@ STAGE_BYTES = 128 * 1024
 
 
 class Stager:
-    """Stages results of queries all of whose sinks are FILES; `attempt` makes names unique among tasks and tries of them."""
+    """Stages results of queries all of whose sinks can be staged; `attempt` makes names unique among tasks and tries of them."""
 
     def __init__(self, directory: Path, attempt: str, running: Running, *, least: int = STAGE_BYTES) -> None:
         self.directory = directory
@@ -34,7 +34,7 @@ class Stager:
     def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> Row | None:
         """Write the results of an Output vertex and return a note to send by way of `bucket`, or None if the pages should travel themselves."""
         query = self._queries.get(vertex)
-        if query is None or any(sink.kind != "FILES" for sink in query.sinks):
+        if query is None or any(sink.kind not in STAGING_SINKS for sink in query.sinks):
             return None
         if query.reaction is not None and (query.reaction.actions or not query.reaction.enabled):
             return None  # the driver acts on what is detected
@@ -44,7 +44,7 @@ class Stager:
         self._made += 1
         name = f"{self.attempt}-{bucket}-{self._made}"
         for sink in query.sinks:
-            FilesSink(query.query, sink, query.schema, self.directory).stage(rows, name)
+            STAGING_SINKS[sink.kind](query.query, sink, query.schema, self.directory).stage(rows, name)
         return Row(bucket, Kind.STAGED, vertex, part, len(rows), msgspec.msgpack.encode(name))
 
 

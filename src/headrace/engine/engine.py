@@ -26,7 +26,7 @@ from headrace.engine.scheduling.master import Master, Share
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.units import assumed_cost, costs_with_all_behind
 from headrace.engine.shedding.shedders import Shedders
-from headrace.engine.statistics import VertexStatistics
+from headrace.engine.statistics import VertexCounts
 from headrace.engine.unread import MARK, Unread
 from headrace.errors import HeadraceError, InternalError, OperatorFault
 from headrace.graph.feedback import Respond, tap_of
@@ -62,7 +62,7 @@ class Engine:
         self.ends: set[VertexId] = set()
         self.time = BEGIN  # the arrival time of what enters now
         self.operators: dict[VertexId, Operator] = {}
-        self.statistics: dict[VertexId, VertexStatistics] = {}
+        self.statistics: dict[VertexId, VertexCounts] = {}
         self.results: dict[VertexId, list[Page]] = {}  # what reached Output and Exchange vertices
         self.partials: dict[VertexId, list[Page]] = {}  # results that were demanded before they were final
         self.costs: dict[VertexId, Cost] = {}
@@ -121,7 +121,7 @@ class Engine:
         for vertex in graph:
             if vertex.id not in before or before[vertex.id].spec != vertex.spec:
                 self.operators[vertex.id] = vertex.spec.build()
-                self.statistics[vertex.id] = VertexStatistics()
+                self.statistics[vertex.id] = VertexCounts()
                 self.bounds.start(vertex.id)
         for gone in [name for name in self.operators if name not in after]:
             del self.operators[gone], self.statistics[gone]
@@ -352,7 +352,7 @@ class Engine:
 
     def observe(self) -> Observed:
         """Return what was counted since the last call, with what is queued and held now."""
-        vertices, self.statistics = self.statistics, {name: VertexStatistics() for name in self.statistics}
+        vertices, self.statistics = self.statistics, {name: VertexCounts() for name in self.statistics}
         for name, counts in vertices.items():
             counts.held, counts.late = held_by(self.operators[name]), late_at(self.operators[name])
             counts.queued = self.network.queued(name) if name not in self.ends else 0

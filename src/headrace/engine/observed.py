@@ -8,7 +8,7 @@ from typing import Final
 
 from headrace.engine.feedback.guards import Guard
 from headrace.engine.shedding.shedders import ShedSeen
-from headrace.engine.statistics import VertexStatistics
+from headrace.engine.statistics import VertexCounts
 from headrace.graph.graph import VertexId
 
 
@@ -16,7 +16,7 @@ from headrace.graph.graph import VertexId
 class Observed:
     """Counts since the last look, the guards in force, and those that have `ended` since."""
 
-    vertices: dict[VertexId, VertexStatistics]
+    vertices: dict[VertexId, VertexCounts]
     bounds: dict[VertexId, int]  # of the ends of the graph
     guards: Sequence[Guard]
     ended: Sequence[Guard]

@@ -1,11 +1,75 @@
-"""What was seen of a running deployment: counts and times per vertex, stream and query, summed over buckets."""
+"""What is counted of a running deployment.
+
+`VertexCounts` and `StreamCounts` change while a task counts. `Statistics` and its parts are the totals, summed over
+buckets and micro-batches: values that never change, so that any thread may read them.
+"""
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
 
 
-class VertexStatistics(Struct):
+class VertexCounts(Struct):
+    """What one vertex did, and what it holds now."""
+
+    tuples_in: int = 0
+    tuples_out: int = 0
+    pages_in: int = 0
+    busy_ns: int = 0
+    queued: int = 0  # tuples waiting in its input buffers now
+    held: int = 0  # tuples in its state now
+    state_bytes: int = 0
+    late: int = 0  # tuples that a pace left out
+
+    def add(self, other: VertexCounts) -> None:
+        """Add what was counted elsewhere."""
+        self.tuples_in += other.tuples_in
+        self.tuples_out += other.tuples_out
+        self.pages_in += other.pages_in
+        self.busy_ns += other.busy_ns
+        self.queued += other.queued
+        self.held += other.held
+        self.state_bytes += other.state_bytes
+        self.late += other.late
+
+    def total(self) -> VertexStatistics:
+        """Return the counts as a value that does not change."""
+        return msgspec.convert(self, VertexStatistics, from_attributes=True)
+
+
+class StreamCounts(Struct):
+    """What was read of one stream."""
+
+    tuples: int = 0
+    bad: int = 0
+    late: int = 0
+    skipped: int = 0  # records that no query needs and that were not read
+    skipped_bytes: int = 0
+    oldest: int | None = None  # the oldest timestamp of the micro-batch, microseconds
+    newest: int | None = None  # the newest timestamp seen, microseconds
+    punctual: bool | None = None  # whether every tuple of the micro-batch came within the skew of its timestamp
+    frontier: int | None = None  # a lower bound on the timestamps still to come, microseconds
+
+    def add(self, other: StreamCounts) -> None:
+        """Add what was counted elsewhere; what concerns a single micro-batch is not added."""
+        self.tuples += other.tuples
+        self.bad += other.bad
+        self.late += other.late
+        self.skipped += other.skipped
+        self.skipped_bytes += other.skipped_bytes
+        if other.newest is not None and other.frontier is not None:
+            self.newest = other.newest if self.newest is None else max(self.newest, other.newest)
+            self.frontier = other.frontier if self.frontier is None else max(self.frontier, other.frontier)
+
+    def total(self) -> StreamStatistics:
+        """Return the counts as a value that does not change."""
+        return msgspec.convert(self, StreamStatistics, from_attributes=True)
+
+
+class VertexStatistics(Struct, frozen=True):
     """Totals of one vertex since it started."""
 
     tuples_in: int = 0
@@ -27,31 +91,27 @@ class VertexStatistics(Struct):
         return self.busy_ns / 1000 / self.tuples_in if self.tuples_in else None
 
 
-class StreamStatistics(Struct):
+class StreamStatistics(Struct, frozen=True):
     """Totals of one stream since it started."""
 
     tuples: int = 0
     bad: int = 0
     late: int = 0
-    skipped: int = 0  # records that nobody needed and that were not read
+    skipped: int = 0  # records that no query needs and that were not read
     skipped_bytes: int = 0
-    oldest: int | None = None  # the oldest timestamp of the last micro-batch, microseconds
     newest: int | None = None  # the newest timestamp seen, microseconds
-    punctual: bool | None = (
-        None  # whether every tuple of the last micro-batch came within the skew of its timestamp by our clock
-    )
-    frontier: int | None = None  # no tuple below it counts any more, microseconds
+    frontier: int | None = None  # a lower bound on the timestamps still to come, microseconds
 
 
-class QueryStatistics(Struct):
-    """Totals of one query since it started; latency is the longest that a tuple of the last micro-batch can have waited for delivery."""
+class QueryStatistics(Struct, frozen=True):
+    """Totals of one query since it started."""
 
     results: int = 0
     shed: int = 0  # tuples that were dropped on the way to its results
-    latency_ms: float | None = None
+    latency_ms: float | None = None  # the longest that a tuple of the last micro-batch can have waited for delivery
 
 
-class RuleStatistics(Struct):
+class RuleStatistics(Struct, frozen=True):
     """Totals of one rule since the session started."""
 
     detections: int = 0
@@ -59,7 +119,7 @@ class RuleStatistics(Struct):
     calls: int = 0  # to be made for them
     done: int = 0
     given_up: int = 0
-    failed: int = 0  # all that is in <rule>.failed: calls that were given up, and other actions
+    failed: int = 0  # rows of <rule>.failed: calls that were given up, and other actions
 
     @property
     def waiting(self) -> int:
@@ -67,19 +127,19 @@ class RuleStatistics(Struct):
         return max(0, self.calls - self.done - self.given_up)
 
 
-class GuardStatistics(Struct):
+class GuardStatistics(Struct, frozen=True):
     """What feedback drops at one place."""
 
     until: int | None
     saved: int = 0  # tuples so far
     active: bool = True
-    ended: bool = False  # where streams are read: for good, though some task may not have heard of it yet
+    ended: bool = False  # for good, where streams are read; some task may not know it yet
 
 
-class ShedStatistics(Struct):
+class ShedStatistics(Struct, frozen=True):
     """What is dropped on one arc, to keep promises."""
 
-    queries: tuple[str, ...]  # whose results come of its tuples
+    queries: tuple[str, ...]  # whose results are made of its tuples
     kind: str
     share: float  # to be dropped
     seen: int = 0  # tuples so far
@@ -87,16 +147,16 @@ class ShedStatistics(Struct):
     active: bool = True
 
 
-class Statistics(Struct):
-    """One look at a deployment."""
+class Statistics(Struct, frozen=True):
+    """The totals of a deployment after one micro-batch."""
 
     batch: int = -1
     batch_ms: float | None = None
     asked: int = 0  # bounds that silent streams were asked for, because an operator waited
-    vertices: dict[str, VertexStatistics] = field(default_factory=dict)
-    streams: dict[str, StreamStatistics] = field(default_factory=dict)
-    queries: dict[str, QueryStatistics] = field(default_factory=dict)
-    rules: dict[str, RuleStatistics] = field(default_factory=dict)
-    guards: dict[tuple[str, str], GuardStatistics] = field(default_factory=dict)  # by reader and pattern
+    vertices: Mapping[str, VertexStatistics] = {}
+    streams: Mapping[str, StreamStatistics] = {}
+    queries: Mapping[str, QueryStatistics] = {}
+    rules: Mapping[str, RuleStatistics] = {}
+    guards: Mapping[tuple[str, str], GuardStatistics] = {}  # by reader and pattern
     purged: int = 0  # rows of state that feedback removed
-    shed: dict[tuple[str, int], ShedStatistics] = field(default_factory=dict)  # by arc: reader and port
+    shed: Mapping[tuple[str, int], ShedStatistics] = {}  # by arc: reader and port

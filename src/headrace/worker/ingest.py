@@ -23,7 +23,7 @@ from headrace.connectors.connector import Skipped, SkippingSource, Slice, Source
 from headrace.engine.engine import Engine
 from headrace.engine.observed import Observed
 from headrace.engine.shedding.shedders import Shedders, ShedSeen
-from headrace.engine.statistics import StreamStatistics
+from headrace.engine.statistics import StreamCounts
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
 from headrace.model.page import Page
@@ -108,7 +108,7 @@ class Ingest:
         base = task.base or Control()
         bounds = dict(base.bounds)  # a stream that has ended stays so, however far its last tuples came
         self._begin(task, bounds)
-        counts: dict[str, StreamStatistics] = {}
+        counts: dict[str, StreamCounts] = {}
         outbox = Outbox(
             task.number,
             self.routes,
@@ -119,7 +119,7 @@ class Ingest:
             shedders=self.shedders,
         )
         for work in task.work:
-            statistics = counts.setdefault(work.stream, StreamStatistics())
+            statistics = counts.setdefault(work.stream, StreamCounts())
             newest = yield from self._process(work, task.time, statistics, outbox)
             self._advance(bounds, work, newest, statistics)
         yield from outbox.flush()
@@ -134,9 +134,7 @@ class Ingest:
         if self.guards is not None:
             self.guards.expire({**bounds, **{work.stream: self._floor(work, task.time) for work in task.work}})
 
-    def _process(
-        self, work: Work, time: int, statistics: StreamStatistics, outbox: Outbox
-    ) -> Generator[Row, None, int]:
+    def _process(self, work: Work, time: int, statistics: StreamCounts, outbox: Outbox) -> Generator[Row, None, int]:
         """Read a split and yield the pages that are ready to go; returns the stream's newest timestamp."""
         newest = work.newest
         for piece in self._read(work):
@@ -153,7 +151,7 @@ class Ingest:
             yield from outbox.full()
         return newest
 
-    def _advance(self, bounds: dict[str, int], work: Work, newest: int, statistics: StreamStatistics) -> None:
+    def _advance(self, bounds: dict[str, int], work: Work, newest: int, statistics: StreamCounts) -> None:
         """Raise the bound of a stream whose tuples carry their timestamps, now that a split of it has been read."""
         stream = self.streams.get(work.stream)
         if stream is None or stream.timing is not Timing.EXTERNAL or newest <= BEGIN:
@@ -163,7 +161,7 @@ class Ingest:
         if statistics.oldest is not None:
             statistics.punctual = statistics.oldest >= work.since - stream.skew
 
-    def _controls(self, task: int, control: Control, counts: dict[str, StreamStatistics], began: int) -> Iterator[Row]:
+    def _controls(self, task: int, control: Control, counts: dict[str, StreamCounts], began: int) -> Iterator[Row]:
         """Yield a control for each bucket. The counts of a task must reach the driver once: the first bucket carries them."""
         observed = self.engine.observe()
         with_counts = msgspec.structs.replace(
@@ -205,7 +203,7 @@ class Ingest:
             return time
         return work.newest - stream.skew if work.newest > BEGIN else BEGIN
 
-    def _take(self, stream: str, piece: Slice, newest: int, time: int, statistics: StreamStatistics) -> int:
+    def _take(self, stream: str, piece: Slice, newest: int, time: int, statistics: StreamCounts) -> int:
         """Stamp a slice, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
         rows, bad = piece.rows, piece.bad
         definition = self.streams.get(stream)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from headrace.commands.command import Relay
 from headrace.engine.shedding.shedders import ShedSeen
-from headrace.engine.statistics import StreamStatistics, VertexStatistics
+from headrace.engine.statistics import StreamCounts, VertexCounts
 from headrace.model.page import Page
 
 
@@ -106,8 +106,8 @@ class Control(Struct, frozen=True, kw_only=True):
     bounds: dict[str, int] = {}
     clocks: dict[str, int] = {}
     commands: list[bytes] = []
-    streams: dict[str, StreamStatistics] | None = None  # counts of this task, told to one bucket
-    ingest: dict[str, VertexStatistics] | None = None
+    streams: dict[str, StreamCounts] | None = None  # counts of this task, told to one bucket
+    ingest: dict[str, VertexCounts] | None = None
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
     arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
@@ -122,9 +122,9 @@ class Report(Struct, frozen=True, kw_only=True):
     time: int
     arrived: dict[str, int] = {}  # when the oldest tuple that was read of a stream can have come
     bounds: dict[str, int] = {}  # of Output and Exchange vertices
-    vertices: dict[str, VertexStatistics] = {}
-    streams: list[dict[str, StreamStatistics]] = []
-    ingest: list[dict[str, VertexStatistics]] = []
+    vertices: dict[str, VertexCounts] = {}
+    streams: list[dict[str, StreamCounts]] = []
+    ingest: list[dict[str, VertexCounts]] = []
     waits: list[Wait] = []
     asked: int = 0  # bounds that streams were asked for
     guards: list[GuardSeen] = []  # in force, with what they have dropped in this bucket

@@ -1,3 +1,4 @@
+import msgspec
 from rich.console import Console
 
 from headrace.cli.meter import Meter, milliseconds
@@ -42,8 +43,8 @@ def test_lag_is_behind_the_clock_and_old_data_shows_where_it_is() -> None:
 
 
 def test_the_table_names_streams_and_queries() -> None:
-    statistics = read(2000)
-    statistics.vertices["v"] = VertexStatistics(queued=7, held=12, state_bytes=2**20)
+    vertices = {"v": VertexStatistics(queued=7, held=12, state_bytes=2**20)}
+    statistics = msgspec.structs.replace(read(2000), vertices=vertices)
     console = Console(width=120, record=True, file=None, quiet=True)
     with console.capture() as captured:
         console.quiet = False

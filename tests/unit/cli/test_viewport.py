@@ -57,15 +57,13 @@ def test_it_speaks_once_for_each_move_and_in_time() -> None:
 
 def test_savings_go_on_when_a_deployment_forgets_old_guards() -> None:
     savings = Savings()
-    seen = Statistics(streams={"s": StreamStatistics(tuples=200, skipped=7)}, purged=3)
-    seen.guards = {
-        ("filter-1", "a"): GuardStatistics(None, 10),
-        ("output", "a"): GuardStatistics(None, 5, active=False),
-    }
+    streams = {"s": StreamStatistics(tuples=200, skipped=7)}
+    guards = {("filter-1", "a"): GuardStatistics(None, 10), ("output", "a"): GuardStatistics(None, 5, active=False)}
+    seen = Statistics(streams=streams, purged=3, guards=guards)
     savings.look(seen)
     savings.look(seen)
-    seen.guards = {("filter-1", "a"): GuardStatistics(None, 15), ("filter-2", "b"): GuardStatistics(None, 25)}
-    savings.look(seen)
+    guards = {("filter-1", "a"): GuardStatistics(None, 15), ("filter-2", "b"): GuardStatistics(None, 25)}
+    savings.look(Statistics(streams=streams, purged=3, guards=guards))
     assert savings.dropped == {"the filter": 40, "the result": 5}
     assert (
         savings.line()

@@ -11,7 +11,7 @@ from headrace.commands.settings import Scheduler
 from headrace.control.controller import Memory, control
 from headrace.control.policies.budget import MIN_BUDGET_NS
 from headrace.driver.deployed import Deployments
-from headrace.engine.statistics import VertexStatistics
+from headrace.engine.statistics import VertexCounts
 from headrace.session import Session
 from headrace.testing.simulation.micro_batches import Machine, SimulatedDeployment
 
@@ -68,7 +68,7 @@ def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp
         if pinned:
             run.running = run.running.after(Set(None, Scheduler("fifo")))
         (vertex,) = (vertex.id for vertex in run.running.queries[0].graph if vertex.id.startswith("paneaggregate"))
-        run.statistics.vertices[vertex] = VertexStatistics(state_bytes=5000)
+        run.vertices[vertex] = VertexCounts(state_bytes=5000)
         run.run({"bids": 0.1 * CORES / SERVICE}, 5)
         chosen = {query: choice.name for query, choice in run.running.schedulers.items()}
         assert chosen == ({None: "fifo"} if pinned else {"dear": "segment"})

@@ -7,7 +7,7 @@ import pytest
 from headrace.commands.running import Running
 from headrace.control.monitor import STARTING, Monitor
 from headrace.control.observation import Observation
-from headrace.engine.statistics import Statistics, StreamStatistics, VertexStatistics
+from headrace.engine.statistics import Statistics, StreamCounts, VertexCounts
 from headrace.model.time import SECOND
 from headrace.worker.wire import Report
 
@@ -18,21 +18,17 @@ class Deployment:
     """Micro-batches one after the other, each of so many tuples, on one core."""
 
     def __init__(self) -> None:
-        self.monitor, self.seen, self.now = Monitor(), Statistics(), 0
-        self.seen.streams["bids"], self.seen.vertices["filter"] = StreamStatistics(), VertexStatistics()
+        self.monitor, self.now = Monitor(), 0
+        self.stream, self.vertex = StreamCounts(), VertexCounts()
 
     def batch(self, tuples: int, *, late: int = 0, longer: float = 0.0) -> Observation:
         planned, busy = self.now, round(tuples * SERVICE * 1e9)
         self.now += round((FIXED + longer + busy / 1e9) * SECOND)
-        stream, vertex = self.seen.streams["bids"], self.seen.vertices["filter"]
-        stream.tuples, stream.late = stream.tuples + tuples, stream.late + late
-        vertex.tuples_in, vertex.tuples_out, vertex.busy_ns = (
-            vertex.tuples_in + tuples,
-            vertex.tuples_out + tuples // 2,
-            vertex.busy_ns + busy,
-        )
-        report = Report(bucket=0, time=planned, vertices={"filter": VertexStatistics(busy_ns=busy)})
-        return self.monitor.look(self.seen, [report], Running(), self.now, 1)
+        self.stream.add(StreamCounts(tuples=tuples, late=late))
+        self.vertex.add(VertexCounts(tuples_in=tuples, tuples_out=tuples // 2, busy_ns=busy))
+        report = Report(bucket=0, time=planned, vertices={"filter": VertexCounts(busy_ns=busy)})
+        seen = Statistics(streams={"bids": self.stream.total()}, vertices={"filter": self.vertex.total()})
+        return self.monitor.look(seen, [report], Running(), self.now, 1)
 
 
 def test_what_is_usual_is_that_of_half_a_minute_without_the_start() -> None:

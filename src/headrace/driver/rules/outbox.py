@@ -19,9 +19,9 @@ import polars as pl
 
 from headrace.catalog.definitions import FAILED
 from headrace.connectors.spool import stream_spool
+from headrace.driver.rules.counters import RuleCounters
 from headrace.driver.rules.firing import Failure, Firing, failure, key_of
 from headrace.driver.rules.functions import Limited, load_function, post
-from headrace.engine.statistics import RuleStatistics, Statistics
 from headrace.errors import HostFault
 from headrace.model.action import CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.model.streams import failed_stream
@@ -58,12 +58,12 @@ class _Call:
 class Outbox:
     """The calls of a deployment, and the thread that makes them."""
 
-    def __init__(self, directory: Path, functions: Mapping[str, Callable[..., Any]], statistics: Statistics) -> None:
+    def __init__(self, directory: Path, functions: Mapping[str, Callable[..., Any]], counters: RuleCounters) -> None:
         self.fault: BaseException | None = None
         self._checkpoint = directory
         self._directory = directory / "calls"
         self._functions = functions
-        self._statistics = statistics
+        self._counters = counters
         self._limited = Limited()
         self._down: set[str] = set()  # actions that failed the last time: tried once only
         self._change = threading.Condition()
@@ -119,7 +119,7 @@ class Outbox:
             frame = pl.DataFrame(failures, schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
             spool = stream_spool(failed_stream(rule), self._checkpoint)
             spool.append(frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))))
-            self._statistics.rules.setdefault(rule, RuleStatistics()).failed += len(failures)
+            self._counters.add(rule, failed=len(failures))
 
     def _begin(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -160,7 +160,7 @@ class Outbox:
                 call = _Call(firing, at, number, row, None if named is None else named[at])
                 failures += self._tried(call, action)
         self.keep(firing.rule, failures)
-        self._statistics.rules.setdefault(firing.rule, RuleStatistics()).given_up += len(failures)
+        self._counters.add(firing.rule, given_up=len(failures))
         return not self._closing.is_set()
 
     def _tried(self, call: _Call, action: CallFunction | CallWebhook) -> list[Failure]:
@@ -176,7 +176,7 @@ class Outbox:
             why = self._limited.call(call.name, seconds, lambda: self._do(call, action, seconds))
             if why is None:
                 self._down.discard(call.name)
-                self._statistics.rules.setdefault(call.firing.rule, RuleStatistics()).done += 1
+                self._counters.add(call.firing.rule, done=1)
                 return []
         self._down.add(call.name)
         return [failure(call.firing, call.at, call.number, call.row, why or "", tries)]

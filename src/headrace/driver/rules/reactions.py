@@ -15,9 +15,9 @@ import polars as pl
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.connectors.spool import stream_spool
+from headrace.driver.rules.counters import RuleCounters
 from headrace.driver.rules.firing import Firing, failure, fire, in_order
 from headrace.driver.rules.outbox import Outbox
-from headrace.engine.statistics import RuleStatistics, Statistics
 from headrace.errors import HeadraceError
 from headrace.model.action import CASCADE, CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.model.page import Page
@@ -30,12 +30,12 @@ Switch = Callable[[str, bool], None]
 class Reactions:
     """The rules of a deployment at work."""
 
-    def __init__(self, directory: Path, statistics: Statistics) -> None:
+    def __init__(self, directory: Path) -> None:
         self.functions: dict[str, Callable[..., Any]] = {}
         self.switch: Switch | None = None
         self._directory = directory
-        self._statistics = statistics
-        self.outbox = Outbox(directory, self.functions, statistics)
+        self.counters = RuleCounters()
+        self.outbox = Outbox(directory, self.functions, self.counters)
         self.raised: frozenset[str] = frozenset()  # events of the last micro-batch
 
     def react(self, batch: int, running: Running, detected: Mapping[str, Sequence[Page]], *, ended: bool) -> None:
@@ -56,12 +56,11 @@ class Reactions:
         rows = in_order(pages)
         if rows is None or rule.reaction is None:
             return None
-        seen = self._statistics.rules.setdefault(rule.query, RuleStatistics())
         if not rule.reaction.enabled:
-            seen.ignored += rows.height
+            self.counters.add(rule.query, ignored=rows.height)
             return None
-        seen.detections += rows.height
-        seen.calls += rows.height * sum(isinstance(each, CallFunction | CallWebhook) for each in rule.reaction.actions)
+        calls = sum(isinstance(action, CallFunction | CallWebhook) for action in rule.reaction.actions)
+        self.counters.add(rule.query, detections=rows.height, calls=rows.height * calls)
         return fire(rule.query, rule.reaction, rows) if rule.reaction.actions else None
 
     def _switch(self, firings: Sequence[Firing]) -> None:

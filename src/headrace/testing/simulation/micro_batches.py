@@ -11,7 +11,8 @@ from headrace.commands.running_graph import whole_of
 from headrace.commands.shedders_in_force import shedders_in
 from headrace.control.limits import WorkLimits
 from headrace.control.loop import ControlLoop
-from headrace.engine.statistics import QueryStatistics, Statistics, StreamStatistics, VertexStatistics
+from headrace.engine.statistics import QueryStatistics, Statistics, StreamCounts, VertexCounts
+from headrace.graph.graph import VertexId
 from headrace.model.time import SECOND
 from headrace.operators.specs import Scan
 from headrace.worker.wire import Report
@@ -35,7 +36,8 @@ class SimulatedDeployment:
 
     def __init__(self, running: Running, directory: Path, machine: Machine | None = None) -> None:
         self.running, self.control, self.machine = running, ControlLoop(directory), machine or Machine()
-        self.statistics = Statistics(queries={query.query: QueryStatistics() for query in running.queries})
+        self.vertices: dict[VertexId, VertexCounts] = {}
+        self.streams: dict[str, StreamCounts] = {}
         self.now, self.planned = 0, 0
         self.limits: WorkLimits | None = None
         self.latencies: list[float] = []  # worst latency of each micro-batch, in seconds
@@ -53,8 +55,6 @@ class SimulatedDeployment:
             self.now = self.planned + round((self.machine.fixed + busy / self.machine.cores) * SECOND)
             self._count(arrived, kept)
             latency = (self.now - begun) / SECOND
-            for query in self.statistics.queries.values():
-                query.latency_ms = latency * 1e3
             self.latencies.append(latency)
             self.shares.append(share)
             self._control(busy)
@@ -64,9 +64,9 @@ class SimulatedDeployment:
         graph = whole_of(self.running)
         streams = {vertex.id: vertex.spec.stream for vertex in graph if isinstance(vertex.spec, Scan)}
         for name, count in arrived.items():
-            self.statistics.streams.setdefault(name, StreamStatistics()).tuples += count
+            self.streams.setdefault(name, StreamCounts()).tuples += count
         for vertex in graph:
-            counts = self.statistics.vertices.setdefault(vertex.id, VertexStatistics())
+            counts = self.vertices.setdefault(vertex.id, VertexCounts())
             tuples = arrived[streams[vertex.id]] if vertex.id in streams else sum(kept.values())
             counts.tuples_in += tuples
             counts.tuples_out += tuples
@@ -74,14 +74,22 @@ class SimulatedDeployment:
             readers = [vertex.id for vertex in graph if any(streams.get(origin) == name for origin in vertex.inputs)]
             for reader in readers:
                 busy = count * self.machine.service / len(readers)
-                self.statistics.vertices[reader].busy_ns += round(busy * 1e9)
+                self.vertices[reader].busy_ns += round(busy * 1e9)
 
     def _control(self, busy: float) -> None:
-        each = VertexStatistics(busy_ns=round(busy / self.machine.cores * 1e9))
+        each = VertexCounts(busy_ns=round(busy / self.machine.cores * 1e9))
         reports = [
             Report(bucket=number, time=self.planned, vertices={"filter": each}) for number in range(self.machine.cores)
         ]
-        guidance = self.control.after(self.statistics, reports, self.running, self.now, self.machine.cores)
+        guidance = self.control.after(self._statistics(), reports, self.running, self.now, self.machine.cores)
         self.limits = guidance.limits
         for command in guidance.commands:
             self.running = self.running.after(command)
+
+    def _statistics(self) -> Statistics:
+        latency = QueryStatistics(latency_ms=self.latencies[-1] * 1e3)
+        return Statistics(
+            vertices={name: counts.total() for name, counts in self.vertices.items()},
+            streams={name: counts.total() for name, counts in self.streams.items()},
+            queries={query.query: latency for query in self.running.queries},
+        )

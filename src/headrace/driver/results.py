@@ -1,0 +1,106 @@
+"""What arrives on the driver in a micro-batch, sorted by kind and by query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from headrace.commands.running import Running
+from headrace.driver.staged_results import staged_name
+from headrace.graph.graph import VertexId
+from headrace.model.action import Reaction
+from headrace.model.page import Page
+from headrace.model.patterns.feedback import Intent
+from headrace.model.patterns.pattern import Pattern, matches
+from headrace.operators.specs import Output
+from headrace.worker.wire import Kind, Report, Row, decode_report
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The rows of a micro-batch, by vertex in the order of buckets and tasks."""
+
+    pages: dict[VertexId, list[Page]] = field(default_factory=dict)  # of Output and Exchange vertices
+    staged: dict[VertexId, list[Row]] = field(default_factory=dict)
+    partial: dict[VertexId, list[Page]] = field(default_factory=dict)
+    reports: list[Report] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResults:
+    """The results of one query in a micro-batch."""
+
+    query: str
+    pages: Sequence[Page]  # to hand out
+    staged: Sequence[str]  # names of the files that tasks have written
+    count: int
+    detected: Sequence[Page] | None = None  # if it is a rule: its detections, also those of a disabled rule
+    partial: Sequence[Page] | None = None  # if they were demanded: results that are not final
+
+
+def sort_out(rows: Iterable[Row]) -> Arrived:
+    """Sort the rows of a micro-batch by kind."""
+    arrived = Arrived()
+    for row in sorted(rows, key=lambda row: (row.bucket, row.part)):
+        match row.kind:
+            case Kind.RESULT:
+                arrived.pages.setdefault(row.name, []).append(Page.decode(row.payload))
+            case Kind.STAGED:
+                arrived.staged.setdefault(row.name, []).append(row)
+            case Kind.PARTIAL:
+                arrived.partial.setdefault(row.name, []).append(Page.decode(row.payload))
+            case Kind.REPORT:
+                arrived.reports.append(decode_report(row.payload))
+            case Kind.CONTROL | Kind.PAGE:
+                pass  # not for the driver
+    return arrived
+
+
+def outputs_of(running: Running) -> dict[VertexId, str]:
+    """Return the query of each Output vertex; a query has two while one stint ends and the next has begun."""
+    return {
+        vertex.id: vertex.spec.query
+        for query in running.working
+        for vertex in query.graph.vertices
+        if isinstance(vertex.spec, Output)
+    }
+
+
+def results_by_query(arrived: Arrived, running: Running) -> list[QueryResults]:
+    """Return the results of each query that runs, in the order of the queries."""
+    vertices: dict[str, list[VertexId]] = {}
+    for vertex, query in outputs_of(running).items():
+        vertices.setdefault(query, []).append(vertex)
+    rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
+    desired = {sent.query: sent.feedback.pattern for sent in running.feedback if sent.feedback.intent is Intent.DESIRED}
+    return [_results(query, own, arrived, rules.get(query), desired.get(query)) for query, own in vertices.items()]
+
+
+def _results(
+    query: str, vertices: Sequence[VertexId], arrived: Arrived, rule: Reaction | None, desired: Pattern | None
+) -> QueryResults:
+    pages = [page for vertex in vertices for page in arrived.pages.get(vertex, [])]
+    staged = [row for vertex in vertices for row in arrived.staged.get(vertex, [])]
+    if desired is not None and pages:
+        pages = _desired_first(pages, desired)
+    handed_out = [] if rule is not None and not rule.enabled else pages
+    partial = None
+    if any(vertex in arrived.partial for vertex in vertices):
+        partial = [page for vertex in vertices for page in arrived.partial.get(vertex, [])]
+    return QueryResults(
+        query=query,
+        pages=handed_out,
+        staged=[staged_name(row) for row in staged],
+        count=sum(map(len, handed_out)) + sum(row.n for row in staged),
+        detected=None if rule is None else pages,
+        partial=partial,
+    )
+
+
+def _desired_first(pages: Sequence[Page], desired: Pattern) -> list[Page]:
+    """Return the rows that match a pattern, then the others."""
+    rows = pl.concat([page.rows for page in pages])
+    mask = matches(desired, rows)
+    return [Page(rows.filter(mask)), Page(rows.filter(~mask))]

@@ -1,0 +1,168 @@
+"""Adds up what buckets and ingest tasks report of each micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from headrace.commands.running import Running
+from headrace.commands.shedders_in_force import readers_of, shedders_in
+from headrace.engine.statistics import (
+    GuardStatistics,
+    QueryStatistics,
+    ShedStatistics,
+    Statistics,
+    StreamCounts,
+    VertexCounts,
+)
+from headrace.graph.graph import Arc
+from headrace.model.time import MILLISECOND
+from headrace.worker.wire import GuardSeen, Report
+
+#: So many guards that are not active any more stay in the statistics.
+_KEPT_INACTIVE = 100
+
+
+class Totals:
+    """The sums over all micro-batches; `statistics` is a new value after each."""
+
+    def __init__(self) -> None:
+        self.statistics = Statistics()
+        self._vertices: dict[str, VertexCounts] = {}
+        self._streams: dict[str, StreamCounts] = {}
+        self._bucket_guards: dict[int, list[GuardSeen]] = {}  # with counts so far, by bucket
+
+    def add(
+        self,
+        batch: int,
+        reports: Sequence[Report],
+        running: Running,
+        results: Mapping[str, int],
+        *,
+        delivered: int,
+        milliseconds: float | None,
+    ) -> None:
+        """Add the reports of a micro-batch, and the number of results by query; it was `delivered` at that time."""
+        before = self.statistics
+        self._count_vertices(reports)
+        self._count_streams(reports)
+        queries = _with_results(before.queries, results)
+        shed = _add_shed(before.shed, reports, running)
+        queries = _with_shed(queries, reports, shed)
+        self.statistics = Statistics(
+            batch=batch,
+            batch_ms=milliseconds,
+            asked=before.asked + sum(report.asked for report in reports),
+            vertices={name: counts.total() for name, counts in self._vertices.items()},
+            streams={name: counts.total() for name, counts in self._streams.items()},
+            queries=_with_latency(queries, reports, running, delivered),
+            guards=self._add_guards(before.guards, reports),
+            purged=before.purged + sum(report.purged for report in reports),
+            shed=shed,
+        )
+
+    def _count_vertices(self, reports: Sequence[Report]) -> None:
+        for counts in self._vertices.values():
+            counts.held = counts.queued = counts.state_bytes = 0
+        for report in reports:
+            for vertices in (report.vertices, *report.ingest):
+                for name, counts in vertices.items():
+                    self._vertices.setdefault(name, VertexCounts()).add(counts)
+
+    def _count_streams(self, reports: Sequence[Report]) -> None:
+        for report in reports:
+            for streams in report.streams:
+                for name, counts in streams.items():
+                    self._streams.setdefault(name, StreamCounts()).add(counts)
+
+    def _add_guards(
+        self, before: Mapping[tuple[str, str], GuardStatistics], reports: Sequence[Report]
+    ) -> dict[tuple[str, str], GuardStatistics]:
+        """Add what guards dropped: a bucket reports all that its guards have dropped so far, the ingest what is new."""
+        guards = {key: replace(guard, active=False) for key, guard in before.items()}
+        for report in reports:
+            known = {_key(guard): guard.saved for guard in self._bucket_guards.get(report.bucket, ())}
+            for guard in (*report.guards, *report.ended):
+                _save(guards, guard, guard.saved - known.get(_key(guard), 0))
+            self._bucket_guards[report.bucket] = report.guards
+            for guard in report.guards:
+                guards[_key(guard)] = replace(guards[_key(guard)], active=True)
+            for guard in (guard for screened in report.screened for guard in screened):
+                total = _save(guards, guard, guard.saved)
+                ended = total.ended or guard.ended
+                guards[_key(guard)] = replace(total, ended=ended, active=not ended)
+        for key in [key for key, guard in guards.items() if not guard.active][:-_KEPT_INACTIVE]:
+            del guards[key]
+        return guards
+
+
+def _key(guard: GuardSeen) -> tuple[str, str]:
+    return guard.reader, guard.pattern
+
+
+def _save(guards: dict[tuple[str, str], GuardStatistics], guard: GuardSeen, count: int) -> GuardStatistics:
+    """Add tuples that a guard dropped; return its total."""
+    total = guards.get(_key(guard), GuardStatistics(guard.until))
+    guards[_key(guard)] = total = replace(total, saved=total.saved + count)
+    return total
+
+
+def _add_shed(
+    before: Mapping[Arc, ShedStatistics], reports: Sequence[Report], running: Running
+) -> dict[Arc, ShedStatistics]:
+    """Add up what shedders dropped, by arc."""
+    shedders = shedders_in(running)
+    shed = {arc: replace(total, active=arc in shedders) for arc, total in before.items()}
+    if not shedders:
+        return shed
+    readers = readers_of(running)
+    for arc, shedder in shedders.items():
+        total = shed.get(arc, ShedStatistics((), "", 0.0))
+        shed[arc] = replace(
+            total, queries=readers[arc[0]], kind=shedder.shedding.kind, share=shedder.share, active=True
+        )
+    for counted in (counted for report in reports for counted in report.shed):
+        total = shed[counted.reader, counted.port]
+        shed[counted.reader, counted.port] = replace(
+            total, seen=total.seen + counted.seen, dropped=total.dropped + counted.dropped
+        )
+    return shed
+
+
+def _with_results(before: Mapping[str, QueryStatistics], results: Mapping[str, int]) -> dict[str, QueryStatistics]:
+    queries = dict(before)
+    for name, count in results.items():
+        total = queries.get(name, QueryStatistics())
+        queries[name] = replace(total, results=total.results + count)
+    return queries
+
+
+def _with_shed(
+    before: Mapping[str, QueryStatistics], reports: Sequence[Report], shed: Mapping[Arc, ShedStatistics]
+) -> dict[str, QueryStatistics]:
+    """Add what was dropped on an arc to each query that reads it."""
+    queries = dict(before)
+    for counted in (counted for report in reports for counted in report.shed):
+        if (counted.reader, counted.port) in shed:
+            for name in shed[counted.reader, counted.port].queries:
+                total = queries.get(name, QueryStatistics())
+                queries[name] = replace(total, shed=total.shed + counted.dropped)
+    return queries
+
+
+def _with_latency(
+    before: Mapping[str, QueryStatistics], reports: Sequence[Report], running: Running, delivered: int
+) -> dict[str, QueryStatistics]:
+    """Set the latency of each query: of the oldest tuple that was read, or that waited in a bucket."""
+    alive = {query.query for query in running.known}
+    queries = {name: total for name, total in before.items() if name in alive}
+    arrived = {name: since for report in reports for name, since in report.arrived.items()}
+    for query in running.queries:
+        total = queries.get(query.query, QueryStatistics())
+        since = [arrived[stream.name] for stream in query.streams if stream.name in arrived]
+        since += [report.waiting[query.output] for report in reports if query.output in report.waiting]
+        if since:
+            total = replace(total, latency_ms=max(0, delivered - min(since)) / MILLISECOND)
+        queries[query.query] = total
+    return queries
