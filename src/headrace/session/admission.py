@@ -1,4 +1,4 @@
-"""Whether a new query may run beside those that do: what MUST hold must still hold."""
+"""Admission: a new query is refused if it would break a MUST promise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.session.forecast import declared_rate
 
 
 def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts, speed: float, span: Span) -> None:
-    """Refuse a query with which a promise that MUST hold would not, as far as the rates of all streams are known."""
+    """Raise if a MUST promise would not hold with a new query; only possible if the rates of all streams are known."""
     queries = {**running, new.query: new}
     promises = {name: _of_load(query.qos) for name, query in queries.items()}
     if not any(
@@ -28,18 +28,20 @@ def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts
         return
     streams = {stream.name: stream for query in queries.values() for stream in query.streams}
     declared = {name: rate for name, stream in streams.items() if (rate := declared_rate(stream)) is not None}
-    made = model(merge(query.graph for query in queries.values()), replace(facts, rates={**declared, **facts.rates}))
-    if any(name in made.assumed for name in streams):
-        return  # nobody knows how fast they come
-    verdict = admit(faster(made.network, speed), new.query, promises.pop(new.query), promises)
+    modelled = model(
+        merge(query.graph for query in queries.values()), replace(facts, rates={**declared, **facts.rates})
+    )
+    if any(name in modelled.assumed for name in streams):
+        return  # their rates are unknown
+    verdict = admit(faster(modelled.network, speed), new.query, promises.pop(new.query), promises)
     if not verdict.admitted:
         raise Refused(
             verdict.reason,
             span=span,
-            hint="EXPLAIN CAPACITY of its SELECT says what would help; WITH (force, ...) runs it all the same",
+            hint="EXPLAIN CAPACITY of its SELECT shows what would help; WITH (force, ...) runs it anyway",
         )
 
 
 def _of_load(qos: Qos) -> Qos:
-    """What more work can break; too few results are the streams' doing."""
+    """Return the promises that more work can break; throughput depends on the streams."""
     return msgspec.structs.replace(qos, throughput=None)

@@ -1,4 +1,4 @@
-"""ASSUME, DESIRE and DEMAND: what the readers of a running query tell it, as commands."""
+"""ASSUME, DESIRE and DEMAND: feedback of the readers of a running query, as a command."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from headrace.plan.binding.scope import Scope, relation_of
 _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent.DEMANDED}
 
 
-def tell(
+def feedback_command(
     statement: Statement, catalog: Catalog, running: dict[str, AddQuery], in_force: Running, *, since: int, now: int
 ) -> SendFeedback:
-    """Check a statement and make the command; `since` is how far the query's results are known to be, and a duration counts from `now`."""
+    """Check a statement and return its command; `since` is the bound of the query's results, and a duration begins at `now`."""
     query = running.get(statement.query.text)
     if query is None:
         raise NameFault(
@@ -33,37 +33,37 @@ def tell(
             span=statement.query.span,
             hint=did_you_mean(statement.query.text, list(running)),
         )
-    wanted = _pattern(statement, query, catalog)
+    meant = _pattern(statement, query, catalog)
     intent = _INTENTS[statement.intent]
     times = {stream.name: stream.time_column for stream in query.streams if stream.time_column is not None}
     if statement.duration is not None:
-        # what is said of a stretch of time ends by itself: nothing need be taken back
-        wanted = intersect(wanted, pattern((STAMP, Between(low=now, high=now + statement.duration, open_high=True))))
-    wanted = stamped(query.graph, query.output, wanted, times)
+        # feedback about a span of time ends by itself, so users need not revoke it
+        meant = intersect(meant, pattern((STAMP, Between(low=now, high=now + statement.duration, open_high=True))))
+    meant = stamped(query.graph, query.output, meant, times)
     if intent is Intent.ASSUMED:
-        reason = supportable(query.graph, query.output, wanted, times)
+        reason = supportable(query.graph, query.output, meant, times)
         if reason is not None:
             raise NotSupported(reason, span=statement.span, hint=f"{statement.text.rstrip('; ')} FOR 2 MINUTES")
-    ends = until(wanted, invariants_of(query.graph, times)[query.output])
-    command = SendFeedback(query.query, Feedback(intent, wanted), since, ends)
+    ends = until(meant, invariants_of(query.graph, times)[query.output])
+    command = SendFeedback(query.query, Feedback(intent, meant), since, ends)
     if intent is Intent.ASSUMED and command not in in_force.after(command).feedback:
         raise NotSupported(
-            f"{MAX_ASSUMPTIONS} assumptions about {query.query} are in force",
+            f"{query.query} has {MAX_ASSUMPTIONS} assumptions in force, which is the limit",
             span=statement.span,
-            hint="say several as one, or wait until some have ended (SHOW FEEDBACK)",
+            hint="combine several into one, or wait until some have ended (SHOW FEEDBACK lists them)",
         )
     return command
 
 
 def _pattern(statement: Statement, query: AddQuery, catalog: Catalog) -> Pattern:
     scope = Scope((relation_of((query.query,), query.schema),))
-    found = pattern_of(fold(ExpressionBinder(scope, catalog, "in feedback").predicate(statement.condition)))
-    if not isinstance(found, Pattern):
+    condition = pattern_of(fold(ExpressionBinder(scope, catalog, "in feedback").predicate(statement.condition)))
+    if not isinstance(condition, Pattern):
         raise NotSupported(
-            f"feedback cannot say {format_expr(found)}",
+            f"feedback cannot use the condition {format_expr(condition)}",
             span=statement.span,
-            hint="compare columns of the query with constants, and join with AND",
+            hint="compare columns of the query with constants, and combine comparisons with AND",
         )
-    if is_empty(found):
-        raise QueryError("no result can be so", span=statement.span)
-    return found
+    if is_empty(condition):
+        raise QueryError("no result can meet this condition", span=statement.span)
+    return condition

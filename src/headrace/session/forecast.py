@@ -1,4 +1,4 @@
-"""Will the promises hold? Counters of a running deployment, or stated rates, to a forecast."""
+"""Forecasts whether promises hold, from the counters of a deployment or from stated rates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from headrace.graph.graph import merge
 from headrace.model.time import SECOND
 
 
-def measured(seen: Statistics, latest: Observation | None, streams: Iterable[Stream]) -> Facts:
-    """What is usual in a deployment, and what it holds; nothing before its first micro-batch."""
+def measured(statistics: Statistics, latest: Observation | None, streams: Iterable[Stream]) -> Facts:
+    """Return the usual rates and costs of a deployment, and its state; none before its first micro-batch."""
     if latest is None:
         return _facts(streams, {})
-    vertices = {name: _vertex(counts, latest.usual.costs.get(name)) for name, counts in list(seen.vertices.items())}
+    vertices = {
+        name: _vertex(counts, latest.usual.costs.get(name)) for name, counts in list(statistics.vertices.items())
+    }
     return replace(
         _facts(streams, latest.usual.rates),
         vertices=vertices,
@@ -31,9 +33,9 @@ def measured(seen: Statistics, latest: Observation | None, streams: Iterable[Str
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What somebody says without measuring: rates by stream, seconds and outputs a tuple by kind of operator.
+    """Figures that a user states: rates by stream, seconds and outputs per tuple by kind of operator.
 
-    `elsewhere` are the seconds that a micro-batch takes beside the operators, `groups` the different keys of a window.
+    `elsewhere` is the time that a micro-batch takes beside the operators (seconds), `groups` the number of keys in a window.
     """
 
     rates: Mapping[str, float]
@@ -43,7 +45,7 @@ class Stated:
     groups: float = GROUPS
 
     def facts(self, streams: Iterable[Stream]) -> Facts:
-        """With what is known of the streams."""
+        """Return the figures as facts, with the schemas and skews of the streams."""
         known = _facts(streams, self.rates)
         return replace(
             known,
@@ -55,20 +57,20 @@ class Stated:
 
 
 def declared_rate(stream: Stream) -> float | None:
-    """Tuples a second that a stream's own definition says; only generated streams do."""
+    """Return the rate (tuples per second) that the definition of a stream declares; only generated streams do."""
     if stream.connector.kind != "GENERATOR":
         return None
     options = stream.connector.options
     return float(options.get("rate", 10)) * float(options.get("speed", 1))
 
 
-def foretell(
+def forecast_together(
     queries: Iterable[AddQuery], facts: Facts, *, speed: float = 1.0, only: str | None = None
 ) -> CapacityReport:
-    """What these queries would do together."""
+    """Forecast queries that run together."""
     running = tuple(queries)
-    made = model(merge(query.graph for query in running), facts)
-    return report(made, {query.query: query.qos for query in running}, speed=speed, only=only)
+    modelled = model(merge(query.graph for query in running), facts)
+    return report(modelled, {query.query: query.qos for query in running}, speed=speed, only=only)
 
 
 def _facts(streams: Iterable[Stream], rates: Mapping[str, float]) -> Facts:

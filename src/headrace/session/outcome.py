@@ -1,7 +1,8 @@
-"""What a statement tells whoever gave it."""
+"""The outcomes of statements."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a SHOW or DESCRIBE found."""
+    """The rows of a SHOW, DESCRIBE or DEMAND."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -23,9 +24,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A query now runs."""
+    """A query that now runs."""
 
     query: str
 
 
 Outcome: TypeAlias = Message | Listing | Started
+
+
+def format_warnings(warnings: Iterable[str]) -> str:
+    """Return warnings as lines that follow a message."""
+    return "".join(f"\nwarning: {warning}" for warning in warnings)

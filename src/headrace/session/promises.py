@@ -1,4 +1,4 @@
-"""What a query promises, beside the streams that it reads."""
+"""The promises of a query, checked against the streams that it reads."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from headrace.operators.specs import Scan
 
 
 def promises_of(statement: AlterPromises, query: AddQuery) -> SetPromises:
-    """The command that changes what a running query promises: what is not named stays."""
+    """Return the command that changes the promises of a running query; those that are not named stay."""
     given = qos_of({name: value for name, value in statement.options.items() if value != NONE})
     check_promises(given, query.streams, statement.option_spans)
     named = {name: getattr(given, name) for name in OPTIONS if name in statement.options}
     return SetPromises(query.query, msgspec.structs.replace(query.qos, **named))
 
 
-def caution(qos: Qos, query: AddQuery) -> str:
-    """What to say of an error that a query did not have when it was planned."""
+def unscaled_note(qos: Qos, query: AddQuery) -> str:
+    """Return the note that aggregates are not scaled up, for a query that was planned without an error."""
     aggregates = any(kind_of(vertex.spec).endswith("aggregate") for vertex in query.graph)
     weighs = any(isinstance(vertex.spec, Scan) and WEIGHT in vertex.spec.columns for vertex in query.graph)
     if not qos.error or not aggregates or weighs or (qos.shed is not None and qos.shed.attribute is not None):
         return ""
-    return "; its aggregates are of what is kept, not scaled up, since it was created without an error"
+    return "; its aggregates cover what is kept and are not scaled up, because it was created without an error"
 
 
 def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span]) -> None:
-    """Tuples can be shed by a number that one of the query's streams has."""
+    """Raise if tuples are to be shed by anything but a number that one of the query's streams has."""
     if qos.shed is None or qos.shed.attribute is None:
         return
     fields = [field for stream in streams for field in stream.schema]
-    found = [field for field in fields if field.name.lower() == qos.shed.attribute.lower()]
-    if not found:
+    named = [field for field in fields if field.name.lower() == qos.shed.attribute.lower()]
+    if not named:
         hint = did_you_mean(
             qos.shed.attribute,
             [field.name for field in fields],
@@ -51,27 +51,25 @@ def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span
         raise NameFault(
             f"no stream of the query has a column {qos.shed.attribute!r}", span=spans.get("shed"), hint=hint
         )
-    if not any(field.type.is_numeric for field in found):
+    if not any(field.type.is_numeric for field in named):
         raise TypeFault(
-            f"{found[0].name!r} is {found[0].type.value}, not a number",
+            f"{named[0].name!r} is {named[0].type.value}, not a number",
             span=spans.get("shed"),
             hint="shed by a number, or RANDOM",
         )
 
 
 def check_shed_share(share: float, query: AddQuery, span: Span) -> None:
-    """A share that is set by hand must be one that the query says it bears."""
+    """Raise if a share that a user sets is more than the error that the query declares."""
     error = query.qos.error
     if error is None:
-        hint = f"say first what it bears: ALTER QUERY {query.query} SET (error {share:g})"
-        raise QueryError(
-            f"{query.query} does not say which error it bears, so nothing of it is shed", span=span, hint=hint
-        )
+        hint = f"declare one first: ALTER QUERY {query.query} SET (error {share:g})"
+        raise QueryError(f"{query.query} declares no error, so nothing may be shed for it", span=span, hint=hint)
     parts = parts_of(query.graph, query.output)
     lost = 1.0 - (1.0 - share) ** parts
     if lost > error + 1e-9:
-        of_each = "" if parts == 1 else f", which a share of {share:g} of each of {parts} inputs makes"
+        of_each = "" if parts == 1 else f", the result of a share of {share:g} of each of {parts} inputs"
         hint = (
             f"shed {share_of_each(error, parts):.3g} at most, or first ALTER QUERY {query.query} SET (error {lost:.3g})"
         )
-        raise QueryError(f"{query.query} bears an error of {error:g}, not {lost:.3g}{of_each}", span=span, hint=hint)
+        raise QueryError(f"{query.query} declares an error of {error:g}, not {lost:.3g}{of_each}", span=span, hint=hint)

@@ -14,7 +14,7 @@ from headrace.analysis.forecast.report import CapacityReport
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Stream
 from headrace.catalog.journal import Journal
-from headrace.commands.command import AddQuery, Command, Drain
+from headrace.commands.command import AddQuery, Drain
 from headrace.commands.running import Running
 from headrace.connectors import push
 from headrace.connectors.memory import MemorySink
@@ -24,15 +24,13 @@ from headrace.errors import HeadraceError, HostFault, NameFault, Span
 from headrace.hosts.host import Deployment
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
-from headrace.language.syntax.rules import CreateRule
-from headrace.language.syntax.statements import CreateQuery, Explain, Select, Statement
+from headrace.language.syntax.statements import Statement
 from headrace.model.page import Page
-from headrace.session.compile import explain, plan_rule, plan_select, plan_target
-from headrace.session.forecast import Stated, declared_rate, foretell
+from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Outcome
-from headrace.session.statements import Staging, partial_rows
-from headrace.session.stints import by_name, turned_off, turned_on
-from headrace.session.transaction import Staged
+from headrace.session.statements import Statements, partial_rows
+from headrace.session.stints import by_name, start_query, stop_query
+from headrace.session.transaction import Transaction
 from headrace.worker.ingest import PAGE_TUPLES
 
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
@@ -42,7 +40,8 @@ class Session:
     """Streams, tables and queries by name, and the deployment that runs them.
 
     A micro-batch reads about `limit` tuples of a stream at most, and a page holds `page` at most; neither changes a result.
-    The statements of one `execute` take effect together: either all are right or nothing happens, and their queries see the same first tuple.
+    The statements of one `execute` take effect together: either all are correct or nothing happens, and their queries see the
+    same first tuple.
     """
 
     def __init__(
@@ -61,77 +60,62 @@ class Session:
         )
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
-        self.deployment = self._deployment(host, buckets, limit, page, interval)
-        self.deployment.delivery.reactions.switch = self._switch
+        self.deployment = _deployment(host, self.directory, buckets, limit, page, interval)
+        self.deployment.delivery.reactions.switch = self._turn
         self._started = False
         self._deployments = Deployments(self.directory)
-        self._staging = Staging(self.deployment, self._deployments)
+        self._statements = Statements(self.deployment, self._deployments)
         self._replay()
 
     def execute(self, text: str) -> list[Outcome]:
         """Run statements in order, all or none; an error points into `text`."""
-        return self._commit(self._staged(text))
+        return self._commit(self._prepare(text))
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
-        """Show how the statements' queries would run: plan, optimised plan, graph."""
-        staged = Staged(copy.deepcopy(self.catalog), self._running())
-        shown = []
+        """Return how the statements' queries would run: plan, optimized plan, graph."""
+        transaction = Transaction(copy.deepcopy(self.catalog), self._running())
+        shown: list[str] = []
         for statement in parse(text):
             with _pointing_into(text, statement):
-                match statement:
-                    case CreateQuery() | Select():
-                        shown.append(
-                            explain(plan_select(statement.select, statement.text, staged.catalog), form, staged.catalog)
-                        )
-                    case Explain(target=target):
-                        chosen = statement.form if form == "text" else form
-                        shown.append(
-                            explain(plan_target(target, statement.text, staged.catalog), chosen, staged.catalog)
-                        )
-                    case CreateRule():
-                        shown.append(explain(plan_rule(statement, staged.catalog).plan, form, staged.catalog))
-                    case _:
-                        pass
-                if not isinstance(statement, Select | Explain):
-                    self._staging.stage(statement, staged)
+                shown += self._statements.preview(statement, form, transaction)
         return "\n\n".join(shown)
 
     def foretell(self, text: str, stated: Stated, *, speed: float = 1.0) -> CapacityReport:
-        """Predict what the queries of a text would do beside those that run, without running them, on a processor `speed` times as fast."""
-        staged = self._staged(text)
-        return foretell(staged.running.values(), stated.facts(staged.catalog.streams()), speed=speed)
+        """Forecast the queries of a text beside those that run, without running them, on a processor `speed` times as fast."""
+        transaction = self._prepare(text)
+        facts = stated.facts(transaction.catalog.streams())
+        return forecast_together(transaction.running.values(), facts, speed=speed)
 
     def streams_of(self, text: str) -> dict[str, float | None]:
-        """The streams that the queries of a text read, with the rates of those that say how fast they come."""
-        read = {stream.name: stream for query in self._staged(text).running.values() for stream in query.streams}
+        """Return the streams that the queries of a text read, with the rates of those that declare one."""
+        read = {stream.name: stream for query in self._prepare(text).running.values() for stream in query.streams}
         return {name: declared_rate(stream) for name, stream in sorted(read.items())}
 
     def start_query(self, name: str) -> None:
-        """Turn a query on, as START QUERY does; nothing if it is on."""
-        self._turn(turned_on(self._running(), by_name(name), self._now()))
+        """Start a query, as START QUERY does; nothing if it is on."""
+        self._turn(name, True)
 
     def stop_query(self, name: str) -> None:
-        """Turn a query off, as STOP QUERY does: its windows end, what is due comes out, and it stays defined; nothing if it is off."""
-        self._turn(turned_off(self._running(), by_name(name), self._now()))
+        """Stop a query, as STOP QUERY does: its windows end, pending results come out, and it stays defined; nothing if it is off."""
+        self._turn(name, False)
 
     def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a MEMORY stream; durable when it returns."""
-        found = self.catalog.find(stream)
-        if not isinstance(found, Stream) or found.connector.kind != "MEMORY":
-            raise NameFault(
-                f"{stream!r} is not a MEMORY stream", hint="only streams created with FROM MEMORY take pushed rows"
-            )
-        push(found, self.directory, rows)
+        definition = self.catalog.find(stream)
+        if not isinstance(definition, Stream) or definition.connector.kind != "MEMORY":
+            hint = "only streams created with FROM MEMORY take pushed rows"
+            raise NameFault(f"{stream!r} is not a MEMORY stream", hint=hint)
+        push(definition, self.directory, rows)
 
     def results(self, query: str) -> list[dict[str, Any]]:
-        """What a query with a MEMORY sink has delivered so far."""
+        """Return what a query with a MEMORY sink has delivered so far."""
         for sink in self.deployment.delivery.sinks.get(query, []):
             if isinstance(sink, MemorySink):
                 return sink.rows()
         raise NameFault(f"no running query {query!r} with a MEMORY sink", hint="create it with INTO MEMORY")
 
     def partials(self, query: str) -> list[dict[str, Any]]:
-        """What the last DEMAND of a query gave: rows as they were then, flagged `partial`; the final ones come in their time."""
+        """Return what the last DEMAND of a query gave: rows as they were then, flagged `partial`; final ones come later."""
         return partial_rows(self.deployment.delivery, query)
 
     def subscribe(self, query: str, take: Subscriber) -> None:
@@ -150,27 +134,26 @@ class Session:
         self.deployment.delivery.reactions.functions[name] = function
 
     def statistics(self) -> Statistics:
-        """Counters of the deployment as of the last finished micro-batch."""
+        """Return the counters of the deployment as of the last finished micro-batch."""
         return self.deployment.delivery.statistics
 
     def start(self) -> None:
-        """Start the queries that the checkpoint knows; `execute` does it by itself when it adds one."""
+        """Start the queries of the checkpoint; `execute` does so when it adds one."""
         if not self._started:
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
 
     def drain(self, timeout: float | None = None) -> None:
-        """Read all that the sources hold now, close the streams so that every window ends, deliver, and stop."""
+        """Read what the sources hold now, close the streams so that every window ends, deliver, and stop."""
         if not self._running().known:
             return
         if not self._running().draining:
             self.deployment.send(Drain())
         self.start()
         if not self.deployment.wait(timeout):
-            raise HostFault(
-                f"not drained within {timeout} s", hint="give it more time, or look at statistics() for what is slow"
-            )
+            hint = "allow more time, or look at statistics() for the slow operators"
+            raise HostFault(f"not drained within {timeout} s", hint=hint)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the deployment ends (True) or `timeout` seconds pass (False); raises if it failed."""
@@ -190,69 +173,59 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    def _deployment(self, host: str, buckets: int | None, limit: int, page: int, interval: float) -> Deployment:
-        if host == "local":
-            return LocalDeployment(self.directory, buckets=buckets or 1, limit=limit, page=page)
-        from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
-
-        return SparkDeployment(self.directory, buckets=buckets, limit=limit, page=page, interval=interval)
-
     def _replay(self) -> None:
-        """Know again what earlier sessions on this checkpoint defined."""
-        staged = Staged(self.catalog, Running())
+        """Restore the definitions of earlier sessions on this checkpoint."""
+        transaction = Transaction(self.catalog, Running())
         for entry in self.journal.read():
             if entry.definition is not None:
-                staged.catalog.replace(entry.definition)
+                transaction.catalog.replace(entry.definition)
             else:
                 for statement in parse(entry.text):
-                    self._staging.stage(statement, staged)
-        self.catalog = staged.catalog
+                    self._statements.prepare(statement, transaction)
+        self.catalog = transaction.catalog
 
-    def _turn(self, commands: Sequence[Command]) -> None:
-        for command in commands:
+    def _turn(self, name: str, on: bool) -> None:
+        """Start or stop a query, as users and rules do it."""
+        for command in (start_query if on else stop_query)(self._running(), by_name(name), self.deployment.now()):
             self.deployment.send(command)
-
-    def _now(self) -> int:
-        """The time, by the clock of the deployment."""
-        return self.deployment.now()
 
     def _running(self) -> Running:
         return self._deployments.newest()
 
-    def _staged(self, text: str) -> Staged:
-        """Check statements in order, as if they were run."""
-        staged = Staged(copy.deepcopy(self.catalog), self._running())
+    def _prepare(self, text: str) -> Transaction:
+        """Check statements in order, without effect."""
+        transaction = Transaction(copy.deepcopy(self.catalog), self._running())
         for statement in parse(text):
             with _pointing_into(text, statement):
-                self._staging.stage(statement, staged)
-        return staged
+                self._statements.prepare(statement, transaction)
+        return transaction
 
-    def _switch(self, name: str, on: bool) -> None:
-        """Turn a query on or off, as rules do it."""
-        if on:
-            self.start_query(name)
-        else:
-            self.stop_query(name)
-
-    def _commit(self, staged: Staged) -> list[Outcome]:
-        if self._running().draining and any(isinstance(command, AddQuery) for command in staged.commands):
-            raise HostFault(
-                "this checkpoint has been drained: its streams are closed", hint="use a new --checkpoint for a new run"
-            )
-        for entry in staged.entries:
+    def _commit(self, transaction: Transaction) -> list[Outcome]:
+        if self._running().draining and any(isinstance(command, AddQuery) for command in transaction.commands):
+            hint = "use a new --checkpoint for a new run"
+            raise HostFault("this checkpoint has been drained: its streams are closed", hint=hint)
+        for entry in transaction.entries:
             self.journal.append(entry)
-        self.catalog = staged.catalog
-        for command in staged.commands:
+        self.catalog = transaction.catalog
+        for command in transaction.commands:
             self.deployment.send(command)
         if self._running().known:
             self.start()
             self.deployment.delivery.open(self._running())
-        return [outcome() for outcome in staged.outcomes]
+        return [outcome() for outcome in transaction.outcomes]
+
+
+def _deployment(host: str, directory: Path, buckets: int | None, limit: int, page: int, interval: float) -> Deployment:
+    if host == "local":
+        return LocalDeployment(directory, buckets=buckets or 1, limit=limit, page=page)
+    from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
+
+    return SparkDeployment(directory, buckets=buckets, limit=limit, page=page, interval=interval)
 
 
 @contextmanager
 def _pointing_into(text: str, statement: Statement) -> Iterator[None]:
-    """Let an error in a statement point into the text that it is a part of."""
+    """Let an error in a statement point into the text that contains it."""
     try:
         yield
     except HeadraceError as error:

@@ -1,4 +1,4 @@
-"""Queries that are not always on: what a CREATE QUERY with START and STOP becomes, and turning queries on and off by hand."""
+"""Queries that are not always on: CREATE QUERY with START and STOP, and starting and stopping queries by hand."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from headrace.plan.nodes import Node, Project, Scan
 from headrace.session.compile import graph_of, plan_query, streams_read
 
 
-def switched(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int) -> AddQuery:
-    """The command that adds a query which is turned on and off: on from now, for its first stint, or until something starts it."""
+def with_activation(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int) -> AddQuery:
+    """Return the command that adds a query which starts and stops by itself: with its first stint, or off until something starts it."""
     watched = {word: name for word, name in (("START", clause.start_on), ("STOP", clause.stop_on)) if name is not None}
     plans = {word: _watch(name, catalog) for word, name in watched.items()}
     graphs: dict[str, Graph] = {
@@ -32,7 +32,7 @@ def switched(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int
     }
     streams = {
         stream.name: stream
-        for stream in (*command.streams, *(each for plan in plans.values() for each in streams_read(plan, catalog)))
+        for stream in (*command.streams, *(stream for plan in plans.values() for stream in streams_read(plan, catalog)))
     }
     added = msgspec.structs.replace(
         command,
@@ -40,15 +40,16 @@ def switched(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int
         activation=Activation(clause.schedule, graphs.get("START"), graphs.get("STOP")),
     )
     always = Schedule() if clause.schedule is None else clause.schedule
-    found = None if clause.start_on is not None else always.first(now)
-    if found is None:
+    first = None if clause.start_on is not None else always.first(now)
+    if first is None:
         return added
-    stint = Stint(command.query, 1, *found)
+    begin, end = first
+    stint = Stint(command.query, 1, begin, end)
     return msgspec.structs.replace(added, graph=for_stint(command.graph, stint), stint=stint)
 
 
-def turned_on(running: Running, name: Name, now: int) -> list[Command]:
-    """What starts a query by hand: nothing if it is on. One that waits for its time starts now."""
+def start_query(running: Running, name: Name, now: int) -> list[Command]:
+    """Return the commands that start a query: none if it is on. One that waits for its time starts now."""
     query = _known(running, name)
     if query in running.stopped:
         return [start_command(query, now)]
@@ -57,21 +58,21 @@ def turned_on(running: Running, name: Name, now: int) -> list[Command]:
     return []
 
 
-def turned_off(running: Running, name: Name, now: int) -> list[Command]:
-    """What stops a query by hand: nothing if it is off, or waits for its time."""
+def stop_query(running: Running, name: Name, now: int) -> list[Command]:
+    """Return the commands that stop a query: none if it is off, or waits for its time."""
     query = _known(running, name)
     if query in running.stopped or (query.stint is not None and query.stint.begin > now):
         return []
     if query.stint is None and has_exchange(query.graph):
-        mine = {vertex.id for vertex in place(query.graph).keyed}
+        own = {vertex.id for vertex in place(query.graph).keyed}
         others = [
             other.query
             for other in running.queries
-            if other != query and any(vertex.id in mine for vertex in place(other.graph).keyed)
+            if other != query and any(vertex.id in own for vertex in place(other.graph).keyed)
         ]
         if others:
             raise NotSupported(
-                f"{query.query!r} and {others[0]!r} have parts in common whose tuples are on their way between buckets",
+                f"{query.query!r} shares operators with {others[0]!r} whose tuples are still on their way between buckets",
                 span=name.span,
                 hint=f"stop {others[0]} first, or create {query.query} with START, so that it runs by itself",
             )
@@ -79,14 +80,14 @@ def turned_off(running: Running, name: Name, now: int) -> list[Command]:
 
 
 def state_of(query: AddQuery, running: Running, now: int) -> str:
-    """Whether a query is on, in a word or two."""
+    """Return whether a query is on, off, or waits for its time."""
     if query in running.stopped:
         return "off"
     return "on" if query.stint is None or query.stint.begin <= now else "waits"
 
 
 def by_name(text: str) -> Name:
-    """A name that stands in no text."""
+    """Return a name that does not come from a statement."""
     return Name(text, Span(0, len(text)))
 
 
@@ -96,18 +97,16 @@ def _known(running: Running, name: Name) -> AddQuery:
         if query.query.lower() == name.text.lower():
             return query
     names = [query.query for query in queries]
-    raise NameFault(
-        f"no query {name.text!r} that could be started or stopped", span=name.span, hint=did_you_mean(name.text, names)
-    )
+    raise NameFault(f"no query {name.text!r} to start or stop", span=name.span, hint=did_you_mean(name.text, names))
 
 
 def _watch(name: Name, catalog: Catalog) -> Node:
-    """The plan of what is watched: whether there is a tuple counts, not what it holds."""
-    found = catalog.find(name.text, span=name.span)
-    if isinstance(found, Query):
-        plan = plan_query(found, catalog)
-    elif isinstance(found, Stream):
-        plan = Scan(found.name, found.schema)
+    """Return the plan of what starts or stops a query: only whether a tuple comes counts, not what it holds."""
+    definition = catalog.find(name.text, span=name.span)
+    if isinstance(definition, Query):
+        plan = plan_query(definition, catalog)
+    elif isinstance(definition, Stream):
+        plan = Scan(definition.name, definition.schema)
     else:
         raise NameFault(
             f"{name.text!r} is a table, which never changes", span=name.span, hint="name an event, a stream or a query"

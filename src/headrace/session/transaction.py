@@ -1,4 +1,4 @@
-"""What checked statements will do once all of them are right."""
+"""A transaction: what the statements of a text do together once all of them are checked."""
 
 from __future__ import annotations
 
@@ -8,39 +8,34 @@ from typing import TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, Sink, Stream
+from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, Rule, Sink, Stream, Table
 from headrace.catalog.journal import Entry
 from headrace.commands import settings
 from headrace.commands.command import AddQuery, Command, DropQuery, Set
 from headrace.commands.running import Running
 from headrace.errors import NameFault
 from headrace.language.names import did_you_mean
+from headrace.language.syntax import rules, statements, stints
 from headrace.language.syntax.names import Name
-from headrace.language.syntax.rules import CreateSink, DeclareEvent
-from headrace.language.syntax.statements import (
-    Alter,
-    AlterPromises,
-    CreateAggregate,
-    CreateEvent,
-    CreateQuery,
-    CreateStream,
-    CreateTable,
-    CreateView,
-    Drop,
-)
-from headrace.language.syntax.stints import TurnQuery
 from headrace.model.qos import format_qos
 from headrace.session.alter import setting_of
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import caution, check_shed_share, promises_of
-from headrace.session.stints import turned_off, turned_on
+from headrace.session.promises import check_shed_share, promises_of, unscaled_note
+from headrace.session.stints import start_query, stop_query
 
 Create: TypeAlias = (
-    CreateStream | CreateTable | CreateAggregate | CreateQuery | CreateView | CreateEvent | DeclareEvent | CreateSink
+    statements.CreateStream
+    | statements.CreateTable
+    | statements.CreateAggregate
+    | statements.CreateQuery
+    | statements.CreateView
+    | statements.CreateEvent
+    | rules.DeclareEvent
+    | rules.CreateSink
 )
 
 
-class Staged:
+class Transaction:
     """A copy of the catalog as it will be, and the journal entries, commands and outcomes that take it there."""
 
     def __init__(self, catalog: Catalog, running: Running) -> None:
@@ -51,60 +46,55 @@ class Staged:
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
 
-    def define(self, definition: Definition, statement: Create, what: str, said: str = "") -> bool:
-        """Add a definition; False if it was there already, just so (a file that is run again). `said` is told of it beside that it is there."""
-        taken: Definition | None
-        match definition:
-            case Aggregate():
-                taken = self.catalog.aggregate(definition.name)
-            case Sink():
-                taken = self.catalog.sink(definition.name)
-            case _:
-                taken = self.catalog.get(definition.name)
-        if taken == definition or (taken is not None and statement.if_not_exists):
-            self.outcomes.append(lambda: Message(f"{what} is there already"))
-            known = {query.query for query in self.deployed.known}
-            return (
-                isinstance(definition, Query)
-                and taken == definition
-                and definition.name not in self.running.keys() | known
-            )
+    def define(self, definition: Definition, statement: Create, what: str, note: str = "") -> bool:
+        """Add a definition; return whether it is new, or a query that is defined but not deployed.
+
+        `note` follows the message that it was created. A definition that is the same as before stays (a script that runs again).
+        """
+        known = self._known(definition)
+        if known == definition or (known is not None and statement.if_not_exists):
+            self.outcomes.append(lambda: Message(f"{what} already exists"))
+            return isinstance(definition, Query) and known == definition and not self._is_deployed(definition.name)
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
         else:
             self.catalog.add(definition, span=statement.name.span)
         self.entries.append(Entry(statement.text, definition))
         if not isinstance(definition, Query) or definition.is_view:
-            self.outcomes.append(lambda: Message(f"{what} created{said}"))
+            self.outcomes.append(lambda: Message(f"{what} created{note}"))
         return True
 
     def start(self, command: AddQuery) -> None:
-        """Run a query, unless it runs already just so."""
+        """Run a query; one that runs unchanged goes on."""
         self.outcomes.append(lambda: Started(command.query))
+        self.run(command)
+
+    def run(self, command: AddQuery) -> None:
+        """Send the command of a query or rule, unless it runs unchanged."""
         if self.running.get(command.query) != command:
             self.send(command)
             self.running[command.query] = command
 
-    def turn(self, statement: TurnQuery, now: int) -> None:
-        """Turn a query on or off."""
-        found = (
-            turned_on(self.deployed, statement.name, now)
-            if statement.on
-            else turned_off(self.deployed, statement.name, now)
-        )
-        for command in found:
+    def turn(self, statement: stints.TurnQuery, now: int) -> None:
+        """Start or stop a query."""
+        name = statement.name.text
+        commands = (start_query if statement.on else stop_query)(self.deployed, statement.name, now)
+        for command in commands:
             self.send(command)
         self.running = {query.query: query for query in self.deployed.queries}
-        name, word = statement.name.text, "on" if statement.on else "off"
-        self.outcomes.append(lambda: Message(f"query {name} is {word}" if found else f"query {name} is {word} already"))
+        if statement.on:
+            said = f"query {name} started" if commands else f"query {name} is already on"
+        else:
+            said = f"query {name} stopped" if commands else f"query {name} is already off"
+        self.outcomes.append(lambda: Message(said))
 
     def send(self, command: Command) -> None:
-        """Note a command, and what runs after it."""
+        """Note a command, and what is in force after it."""
         self.commands.append(command)
         self.deployed = self.deployed.after(command)
 
-    def alter(self, statement: Alter) -> None:
-        """Set something of a query or of all."""
+    def alter(self, statement: statements.Alter) -> None:
+        """Change a setting of a query or of the system."""
         query = None if statement.query is None else statement.query.text
         if statement.query is not None:
             self._check_running(statement.query)
@@ -112,51 +102,63 @@ class Staged:
         if isinstance(setting, settings.ShedShare) and query is not None and setting.share:
             check_shed_share(setting.share, self.running[query], statement.value.span)
         self.commands.append(Set(query, setting))
-        said = f"{statement.setting.text.lower()} {statement.value.text}"
+        said = f"{statement.setting.text.lower()} set to {statement.value.text}"
         self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query}: {said}"))
 
-    def promise(self, statement: AlterPromises) -> None:
-        """Change what a running query promises."""
+    def promise(self, statement: statements.AlterPromises) -> None:
+        """Change the promises of a running query."""
         self._check_running(statement.query)
         query = self.running[statement.query.text]
         command = promises_of(statement, query)
         self.commands.append(command)
         self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
-        said = ", ".join(f"{name} {value}" for name, value in format_qos(command.qos)) or "nothing"
-        but = caution(command.qos, query)
-        self.outcomes.append(lambda: Message(f"{query.query} promises {said}{but}"))
+        promises = ", ".join(f"{name} {value}" for name, value in format_qos(command.qos)) or "nothing"
+        note = unscaled_note(command.qos, query)
+        self.outcomes.append(lambda: Message(f"{query.query} promises {promises}{note}"))
 
-    def _check_running(self, query: Name) -> None:
-        if query.text not in self.running:
-            raise NameFault(
-                f"no running query {query.text!r}", span=query.span, hint=did_you_mean(query.text, list(self.running))
-            )
-
-    def drop(self, statement: Drop) -> None:
-        """Forget a definition, and stop it if it is a running query."""
+    def drop(self, statement: statements.Drop) -> None:
+        """Delete a definition, and stop it if it is a running query or rule."""
         name = statement.name.text
-        known = self.catalog.get(name)
-        kind = (
-            "STREAM"
-            if statement.kind == "QUERY" and isinstance(known, Stream) and known.connector.kind == RAISED
-            else statement.kind
-        )
+        known, kind = self.catalog.get(name), self._dropped_kind(statement)
         if kind == "QUERY" and name in self.running and known is None and not self.catalog.has_rule(name):
             removed = name  # an unnamed SELECT
-        elif statement.if_exists and not self._is_there(name, kind):
-            self.outcomes.append(lambda: Message(f"no {statement.kind.lower()} {name}"))
+        elif statement.if_exists and not self._exists(name, kind):
+            self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {name} does not exist"))
             return
         else:
             removed = self.catalog.remove(name, kind, span=statement.name.span).name
             self.entries.append(Entry(statement.text))
-        if kind in ("QUERY", "RULE") and any(
-            query.query == removed for query in self.deployed.known
-        ):  # a view does not run
+        if kind in ("QUERY", "RULE") and self._is_deployed(removed):  # a view is not
             self.running.pop(removed, None)
             self.send(DropQuery(removed))
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
 
-    def _is_there(self, name: str, kind: str) -> bool:
+    def _known(self, definition: Definition) -> Definition | None:
+        """Return what the catalog has under the name of a definition, among those of its kind."""
+        match definition:
+            case Aggregate():
+                return self.catalog.aggregate(definition.name)
+            case Sink():
+                return self.catalog.sink(definition.name)
+            case Stream() | Table() | Query() | Rule():
+                return self.catalog.get(definition.name)
+
+    def _is_deployed(self, name: str) -> bool:
+        """Return whether a query or rule was added to the deployment, on or off."""
+        return any(query.query == name for query in self.deployed.known)
+
+    def _dropped_kind(self, statement: statements.Drop) -> str:
+        """Return the kind of definition that a DROP means: an event that rules raise is a stream."""
+        known = self.catalog.get(statement.name.text)
+        is_raised = isinstance(known, Stream) and known.connector.kind == RAISED
+        return "STREAM" if statement.kind == "QUERY" and is_raised else statement.kind
+
+    def _check_running(self, query: Name) -> None:
+        if query.text not in self.running:
+            hint = did_you_mean(query.text, list(self.running))
+            raise NameFault(f"no running query {query.text!r}", span=query.span, hint=hint)
+
+    def _exists(self, name: str, kind: str) -> bool:
         match kind:
             case "RULE":
                 return self.catalog.has_rule(name)

@@ -106,7 +106,7 @@ def test_so_many_assumptions_are_in_force_at_once_and_no_more(session):
     push(session, range(11))
     for number in range(MAX_ASSUMPTIONS):
         session.execute(f"ASSUME speeds WHERE n = {number} FOR 1 HOUR")
-    with pytest.raises(NotSupported, match="64 assumptions about speeds are in force"):
+    with pytest.raises(NotSupported, match="64 assumptions in force"):
         session.execute("ASSUME speeds WHERE segment = 5 FOR 1 HOUR")
     push(session, range(11, 31))
     assert ended(session, 20) == [], "all have 10 readings"
@@ -317,8 +317,8 @@ def test_a_restarted_deployment_goes_on_with_its_guards(tmp_path):
         ("ASSUME speed WHERE segment = 3 FOR 1 MINUTE", NameFault, "no running query 'speed'"),
         ("ASSUME speeds WHERE segments = 3 FOR 1 MINUTE", NameFault, "column 'segments' does not exist"),
         ("ASSUME speeds WHERE segment = 3", NotSupported, "nothing in .* ends with time"),
-        ("ASSUME speeds WHERE segment + n = 3 FOR 1 MINUTE", NotSupported, "feedback cannot say"),
-        ("ASSUME speeds WHERE segment = 3 OR n = 2 FOR 1 MINUTE", NotSupported, "feedback cannot say"),
+        ("ASSUME speeds WHERE segment + n = 3 FOR 1 MINUTE", NotSupported, "feedback cannot use the condition"),
+        ("ASSUME speeds WHERE segment = 3 OR n = 2 FOR 1 MINUTE", NotSupported, "feedback cannot use the condition"),
     ],
 )
 def test_feedback_that_makes_no_sense_is_refused(session, text, error, complaint):

@@ -106,7 +106,7 @@ def test_an_event_survives_the_session_that_created_it(tmp_path: Path) -> None:
 def test_an_event_is_replaced_and_dropped_like_a_view() -> None:
     with Session(host="local") as session:
         session.execute(STREAMS + MISSING)
-        assert session.execute(f"{MISSING}") == [Message("event missing is there already")]
+        assert session.execute(f"{MISSING}") == [Message("event missing already exists")]
         session.execute("CREATE OR REPLACE EVENT missing AS NOT (ups) [downs, '9 s'] WHERE ups.host = downs.host")
         session.execute("CREATE EVENT twice AS missing SEQUENCE missing AS again WITHIN 1 HOUR")
         with pytest.raises(NameFault, match="'missing' cannot be dropped: it is read by twice"):

@@ -106,7 +106,7 @@ def test_running_the_same_file_again_changes_nothing(reopened: bool) -> None:
             again = session.execute(FILE)
     texts = [outcome.text for outcome in again if isinstance(outcome, Message)]
     assert texts
-    assert all(text.endswith("is there already") for text in texts)
+    assert all(text.endswith("already exists") for text in texts)
     assert session.journal.path.read_bytes() == journal
     assert local_host(session).intake.deployments.count() == commands
 

@@ -128,15 +128,15 @@ def test_a_share_above_the_error_is_refused(session: Session) -> None:
     session.execute(
         "CREATE QUERY q WITH (error 0.1) AS SELECT k FROM t INTO MEMORY; CREATE QUERY strict AS SELECT v FROM t INTO MEMORY"
     )
-    with pytest.raises(QueryError, match=r"bears an error of 0.1, not 0.2"):
+    with pytest.raises(QueryError, match=r"declares an error of 0.1, not 0.2"):
         session.execute("ALTER QUERY q SET shedding = 0.2")
-    with pytest.raises(QueryError, match="does not say which error it bears"):
+    with pytest.raises(QueryError, match="declares no error"):
         session.execute("ALTER QUERY strict SET shedding = 0.2")
     session.execute(
         "CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"
     )
     with pytest.raises(
-        QueryError, match=r"bears an error of 0.19, not 0.278, which a share of 0.15 of each of 2 inputs makes"
+        QueryError, match=r"declares an error of 0.19, not 0.278, the result of a share of 0.15 of each of 2 inputs"
     ):
         session.execute("ALTER QUERY pairs SET shedding = 0.15")
     session.execute("ALTER QUERY pairs SET shedding = 0.1; ALTER QUERY pairs SET shedding = 'auto'")

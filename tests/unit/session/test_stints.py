@@ -65,7 +65,7 @@ def test_a_query_that_is_stopped_gives_what_is_due_and_those_it_shares_with_go_o
     desk.do(f"{BIDS} CREATE QUERY q AS {SUMS}; CREATE QUERY p AS {SUMS}")
     desk.bid((1, "a", 1), (2, "b", 2))
     assert desk.sums() == []
-    assert desk.do("STOP QUERY q") == [Message("query q is off")]
+    assert desk.do("STOP QUERY q") == [Message("query q stopped")]
     assert desk.sums() == [("a", 1), ("b", 2)]
     assert desk.sums("p") == []
     desk.bid((3, "a", 10), (12, "a", 5))
@@ -87,9 +87,9 @@ def test_a_query_that_is_started_again_begins_with_nothing_and_does_not_see_what
 def test_turning_on_what_is_on_or_off_what_is_off_does_nothing(desk: Desk) -> None:
     desk.do(f"{BIDS} CREATE QUERY q AS {SUMS}")
     desk.bid((1, "a", 1))
-    assert desk.do("START QUERY q") == [Message("query q is on already")]
+    assert desk.do("START QUERY q") == [Message("query q is already on")]
     desk.do("STOP QUERY q")
-    assert desk.do("STOP QUERY q") == [Message("query q is off already")]
+    assert desk.do("STOP QUERY q") == [Message("query q is already off")]
     assert desk.sums() == [("a", 1)]
     with pytest.raises(NameFault, match="no query 'x'"):
         desk.do("STOP QUERY x")
@@ -130,7 +130,7 @@ def test_a_query_whose_exchange_is_shared_is_not_stopped_alone(desk: Desk) -> No
     desk.do(
         f"{BIDS} CREATE QUERY q AS {TWO_STAGES}; CREATE QUERY p AS {TWO_STAGES}; CREATE QUERY r START ON bids.late AS {TWO_STAGES}"
     )
-    with pytest.raises(NotSupported, match="parts in common"):
+    with pytest.raises(NotSupported, match="shares operators"):
         desk.do("STOP QUERY q")
     desk.do("START QUERY r")
     desk.bid((1, "a", 1))

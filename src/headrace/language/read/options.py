@@ -5,6 +5,7 @@ Values are kept as written. How strictly one is meant is kept under `name.class`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.errors import NameFault, Span, SyntaxFault
@@ -39,6 +40,16 @@ def read_promises(reader: Reader) -> Options:
 def read_effort(reader: Reader) -> Options:
     """The options of CREATE RULE ... WITH: how hard an action is tried."""
     return _options(reader, ("timeout", "tries", "cascade", "force"), removable=False)
+
+
+def result_order(options: Mapping[str, Option]) -> bool | str:
+    """Return whether results come in timestamp order; 'merge' if unions merge their inputs instead of sorting the results."""
+    chosen = options.get("ordered", False)
+    if isinstance(chosen, bool):
+        return chosen
+    if str(chosen).lower() == "merge":
+        return "merge"
+    raise NameFault(f"results cannot be ordered by {chosen!r}", hint="write WITH (ordered) or WITH (ordered merge)")
 
 
 def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Options:

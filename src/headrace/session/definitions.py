@@ -1,0 +1,54 @@
+"""CREATE STREAM, TABLE, AGGREGATE, VIEW and EVENT: statements that define something and run nothing."""
+
+from __future__ import annotations
+
+from headrace.catalog.define import (
+    define_aggregate,
+    define_connector,
+    define_event,
+    define_stream,
+    define_table,
+    define_view,
+)
+from headrace.connectors import check_source, infer_schema
+from headrace.language.syntax import statements
+from headrace.session.compile import plan_event, plan_select, warnings_of
+from headrace.session.outcome import format_warnings
+from headrace.session.transaction import Transaction
+
+
+def create_stream(statement: statements.CreateStream, transaction: Transaction) -> None:
+    """Define a stream; its columns come from the source if the statement names none."""
+    schema = statement.columns or infer_schema(define_connector(statement.connector))
+    stream = define_stream(statement, schema)
+    check_source(stream)
+    transaction.define(stream, statement, f"stream {stream.name}")
+
+
+def create_table(statement: statements.CreateTable, transaction: Transaction) -> None:
+    """Define a table; its columns come from the source if the statement names none."""
+    schema = statement.columns or infer_schema(define_connector(statement.connector))
+    transaction.define(define_table(statement, schema), statement, f"table {statement.name.text}")
+
+
+def create_aggregate(statement: statements.CreateAggregate, transaction: Transaction) -> None:
+    """Define an aggregate function."""
+    transaction.define(define_aggregate(statement), statement, f"aggregate {statement.name.text}")
+
+
+def create_view(statement: statements.CreateView, text: str, transaction: Transaction) -> None:
+    """Name a SELECT that is written in `text`; it runs when a query reads it."""
+    plan = plan_select(statement.select, text, transaction.catalog)
+    transaction.define(define_view(statement, plan.schema), statement, f"view {statement.name.text}")
+
+
+def create_event(statement: statements.CreateEvent, transaction: Transaction) -> None:
+    """Name an event expression or a SELECT; it is detected when a query or a rule reads it."""
+    body = statement.body
+    plan = (
+        plan_event(body, transaction.catalog)
+        if isinstance(body, statements.Detection)
+        else plan_select(body.select, statement.text, transaction.catalog)
+    )
+    event = define_event(statement, plan.schema)
+    transaction.define(event, statement, f"event {event.name}", format_warnings(warnings_of(plan)))
