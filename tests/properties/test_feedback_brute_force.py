@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.engine.engine import Engine
-from headrace.graph.feedback import Respond, spread
+from headrace.graph.feedback import Respond, arcs_of, spread_from
 from headrace.graph.graph import Graph, Vertex
 from headrace.model.expressions.expression import Call, Cast, Column, Expr, Literal
 from headrace.model.page import Page, Punctuation
@@ -268,7 +268,7 @@ def test_a_fork_passes_on_what_all_its_branches_do_not_need() -> None:
 
 def test_what_one_branch_does_not_need_another_may() -> None:
     def alone(graph: Graph) -> dict[str, tuple[Pattern, ...]]:
-        return spread(graph, "out", pattern((G, equal(0)))).of_sources(graph)
+        return spread_from(graph, arcs_of(graph, "out"), pattern((G, equal(0)))).of_sources(graph)
 
     assert alone(forked()) == {}
     assert alone(chain(specs.Filter(TRUE))) == {"s": (pattern((G, equal(0))),)}

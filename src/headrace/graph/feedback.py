@@ -47,9 +47,9 @@ class Spread(Struct, frozen=True):
         return {name: patterns for name, patterns in found.items() if patterns}
 
 
-def spread(
+def spread_from(
     graph: Graph,
-    vertex: VertexId,
+    arcs: Iterable[Arc],
     wanted: Pattern,
     *,
     known: Mapping[Arc, Sequence[Pattern]] | None = None,
@@ -57,10 +57,11 @@ def spread(
     invariants: Mapping[VertexId, Invariants] | None = None,
     answer: Respond = respond,
 ) -> Spread:
-    """What follows if nobody needs the tuples of a vertex's output (of an end: what reaches it) that match; `known` was said before."""
-    return spread_from(
-        graph, arcs_of(graph, vertex, taps), wanted, known=known, taps=taps, invariants=invariants, answer=answer
-    )
+    """Return what follows if the readers at these arcs do not need the tuples that match; `known` was said before."""
+    found = _Spreading(graph, known or {}, taps, invariants_of(graph) if invariants is None else invariants, answer)
+    for arc in arcs:
+        found.hear(arc, wanted)
+    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
 
 
 def spread_all(
@@ -79,23 +80,6 @@ def spread_all(
     for vertex, wanted in told:
         for arc in arcs_of(graph, vertex):
             found.hear(arc, wanted)
-    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
-
-
-def spread_from(
-    graph: Graph,
-    arcs: Iterable[Arc],
-    wanted: Pattern,
-    *,
-    known: Mapping[Arc, Sequence[Pattern]] | None = None,
-    taps: Collection[VertexId] = (),
-    invariants: Mapping[VertexId, Invariants] | None = None,
-    answer: Respond = respond,
-) -> Spread:
-    """The same, said by the readers at these arcs."""
-    found = _Spreading(graph, known or {}, taps, invariants_of(graph) if invariants is None else invariants, answer)
-    for arc in arcs:
-        found.hear(arc, wanted)
     return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
 
 

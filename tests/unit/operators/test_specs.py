@@ -19,7 +19,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.feedback.desires import order_free_arcs
 from headrace.graph.deferral import deferral_of
 from headrace.graph.explain import explain_graph
-from headrace.graph.feedback import invariants_of, spread
+from headrace.graph.feedback import arcs_of, invariants_of, spread_from
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import place
 from headrace.model.expressions.expression import Column
@@ -131,7 +131,9 @@ def test_a_new_operator_runs_in_one_bucket() -> None:
 def test_nothing_is_assumed_of_a_new_operator() -> None:
     assert invariants_of(GRAPH)["odd"] == NO_INVARIANTS
     unneeded = pattern((Column("v", Type.INT), equal(1)))
-    assert [arc for arc, _ in spread(GRAPH, "out", unneeded).guards] == [("out", 0)], "only results are dropped"
+    assert [arc for arc, _ in spread_from(GRAPH, arcs_of(GRAPH, "out"), unneeded).guards] == [("out", 0)], (
+        "only results are dropped"
+    )
     assert not order_free_arcs(GRAPH, ()), "no tuple overtakes another before or behind it"
 
 

@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from headrace.model.events.event import Mode
 from headrace.model.time import END
 from headrace.operators.events.node import Node, Setting
 from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences
 from headrace.operators.events.selection import Keeping, choose, remove
+
+
+class _Measured(Node):
+    """A node that measures a length of time."""
+
+    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
+        super().__init__(setting, operands, base)
+        self._length = length
+
+
+class _Delayed(_Measured):
+    """A node whose occurrences come a length of time after what is in its first store."""
+
+    def limits(self) -> tuple[Keeping | None, ...]:
+        return (Keeping(),)  # it goes when its time has come
+
+    def timer(self, memory: Memory, last: int) -> int:
+        return min((each.end + self._length for each in memory[self.base]), default=END)
+
+    def take_due(self, store: Occurrences, now: int) -> Occurrences:
+        """Remove and return what has waited for the length of time."""
+        due = [each for each in store if each.end + self._length <= now]
+        store[:] = [each for each in store if each.end + self._length > now]
+        return due
 
 
 class _Bracket(Node):
@@ -70,28 +95,17 @@ class NotNode(_Bracket):
         return bool(inside) and any(self.blocks([start.rows + each.rows + end.rows for each in inside]))
 
 
-class AbsentNode(_Bracket):
+class AbsentNode(_Delayed, _Bracket):
     """A span after a start, unless a middle came in the meantime."""
-
-    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
-        super().__init__(setting, operands, base)
-        self._length = length
-
-    def limits(self) -> tuple[Keeping | None, ...]:
-        return (Keeping(),)  # it goes when its time has come
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
         starts, middles = arrived
         store = memory[self.base]
         self._prevent(store, middles)
-        due = [each for each in store if each.end + self._length <= now]
-        store[:] = [each for each in store if each.end + self._length > now]
+        due = self.take_due(store, now)
         self.begin(memory, now, starts)
         self._prevent(store, middles)
         return [self.merge([each], now) for each in due if self.keeping[0].alive(each, now)]
-
-    def timer(self, memory: Memory, last: int) -> int:
-        return min((each.end + self._length for each in memory[self.base]), default=END)
 
     def _prevent(self, store: Occurrences, middles: Occurrences) -> None:
         for middle in middles:
@@ -133,7 +147,8 @@ class AperiodicStarNode(_Bracket):
         found: Occurrences = []
         for end in ends:
             fits = self.ended(store, end)
-            found += _closed(self, store, fits, end, now, lambda start, end=end: self._inside(start, between, end))  # type: ignore[misc]
+            inside = partial(self._inside, between=between, end=end)
+            found += _closed(self, store, fits, end, now, inside)
         for middle in middles:
             self.keeping[1].add(between, middle)
         self.begin(memory, now, starts)
@@ -150,12 +165,8 @@ class AperiodicStarNode(_Bracket):
         return [each for each, holds in zip(inside, passed, strict=True) if holds] or None
 
 
-class PeriodicNode(_Bracket):
+class PeriodicNode(_Measured, _Bracket):
     """Ticks of the starts that no end has closed; a start's mark counts its ticks."""
-
-    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
-        super().__init__(setting, operands, base)
-        self._length = length
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
         starts, ends = arrived
@@ -194,12 +205,8 @@ class PeriodicNode(_Bracket):
         return lasts and (tick <= last or self.span is not None or keeping.age is not None)
 
 
-class PeriodicStarNode(_Bracket):
+class PeriodicStarNode(_Measured, _Bracket):
     """At an end: the starts that at least one tick has passed since."""
-
-    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
-        super().__init__(setting, operands, base)
-        self._length = length
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
         starts, ends = arrived
@@ -220,24 +227,14 @@ class PeriodicStarNode(_Bracket):
         return found
 
 
-class PlusNode(Node):
+class PlusNode(_Delayed):
     """A span after each occurrence."""
-
-    def __init__(self, length: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
-        super().__init__(setting, operands, base)
-        self._length = length
-
-    def limits(self) -> tuple[Keeping | None, ...]:
-        return (Keeping(),)  # it goes when its time has come
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
         store = memory[self.base]
-        due = [each for each in store if each.end + self._length <= now]
-        store[:] = [*(each for each in store if each.end + self._length > now), *arrived[0]]
+        due = self.take_due(store, now)
+        store += arrived[0]
         return [Occurrence(now, now, now, each.rows) for each in due]
-
-    def timer(self, memory: Memory, last: int) -> int:
-        return min((each.end + self._length for each in memory[self.base]), default=END)
 
 
 def _closed(

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from headrace.model.schema import TS
+from headrace.operators.arrays import Ints
 from headrace.operators.events.histories import Key
 from headrace.operators.events.occurrence import Occurrence, Occurrences, Row
 from headrace.operators.expressions.hashing import hash_columns
-from headrace.operators.joins.pairing import Ints
 from headrace.operators.joins.sequence_match import number_rows
 
 

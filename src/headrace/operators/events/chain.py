@@ -6,31 +6,25 @@ frontier has passed are taken at once, sorted by key and time, and found by sear
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from headrace.model.events.event import Event, Mode, Primitive, Within, primitives, reaches
 from headrace.model.events.event import Sequence as Following
 from headrace.model.events.output import Count, Ended, Output, Pick, Started
 from headrace.model.expressions.expression import columns
-from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import END
-from headrace.operators.events.chain_step import BEGIN_TS, Stage
-from headrace.operators.events.inputs import Intake
+from headrace.operators.arrays import EXACT, KEY
+from headrace.operators.events.chain_step import BEGIN_TS, ChainStep
+from headrace.operators.events.detection import Detection
+from headrace.operators.events.inputs import InputsOperator, numbered, part_of
 from headrace.operators.events.masks import begins
 from headrace.operators.expressions.evaluate import compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
-from headrace.operators.joins.pairing import EXACT, KEY
-from headrace.operators.operator import Operator, State
-
-if TYPE_CHECKING:
-    from headrace.operators.events.detect import Detect
+from headrace.operators.operator import State
 
 
-def is_chain(spec: Detect) -> bool:
+def is_chain(spec: Detection) -> bool:
     """Whether an event is a sequence of tuples of different inputs that the chain can detect; only the first of them may be more than an instant."""
     parts = tuple(primitives(spec.event))
     if any(part.start is not None for part in parts[1:]):
@@ -43,13 +37,13 @@ def is_chain(spec: Detect) -> bool:
     return simple and len(parts) > 1 and _spans(spec.event, None) is not None
 
 
-class Chain(Operator):
+class Chain(InputsOperator):
     """Tuples that wait for the frontier, and at each stage what waits for a next part."""
 
-    def __init__(self, spec: Detect) -> None:
+    def __init__(self, spec: Detection) -> None:
         self._spec = spec
         self._parts = tuple(primitives(spec.event))
-        self._intake = Intake(spec)
+        super().__init__(spec)
         self._is_exact = len(spec.keys[0]) == 1 and all(keys[0].type in EXACT for keys in spec.keys)
         spans = _spans(spec.event, None) or ()
         names = [part.name for part in self._parts]
@@ -59,10 +53,10 @@ class Chain(Operator):
             last = max(names.index(name.partition(".")[0]) for name in columns(term))
             tests[max(last - 1, 0)].append(compile_predicate(term))
             read[max(last - 1, 0)] |= columns(term)
-        apart = self._intake.key_names if not self._is_exact else []
+        apart = self._inputs.key_names if not self._is_exact else []
         first = self._parts[0]  # what lasts need not end in the order in which it began
-        self._stages = [
-            Stage(
+        self._steps = [
+            ChainStep(
                 spec.context.mode, span, test, frozenset(named), apart, plain=first.start is None and not any(tests[:i])
             )
             for i, (span, test, named) in enumerate(zip(spans, tests, read, strict=True))
@@ -70,52 +64,35 @@ class Chain(Operator):
         self._begin = begins(None if first.start is None else f"{first.name}.{first.start}").alias(BEGIN_TS)
         self._timed = {name for term in spec.conditions for name in columns(term) if name.endswith(f".{TS}")}
 
-    def on_page(self, port: int, page: Page) -> Iterator[Element]:
-        self._intake.add(port, page)
-        return iter(())
-
-    def on_punctuation(self, port: int, mark: Punctuation) -> Iterator[Element]:
-        bound = self._intake.advance(port, mark.bound)
-        if bound is None:
-            return
+    def _detect(self, bound: int) -> pl.DataFrame | None:
         found = self._rows(0, bound)
         found = None if found is None else found.with_columns(self._begin)
-        for number, stage in enumerate(self._stages):
-            found = stage.pair(found, self._rows(number + 1, bound), bound)
-        if found is not None:
-            yield Page(found.select(*map(_column, self._spec.outputs), TS))
-        yield Punctuation(bound)
+        for number, step in enumerate(self._steps):
+            found = step.pair(found, self._rows(number + 1, bound), bound)
+        return None if found is None else found.select(*map(_column, self._spec.outputs), TS)
 
     def state(self) -> State:
-        stages = {
-            f"stage{i}/{name}": chunk
-            for i, stage in enumerate(self._stages)
-            for name, chunk in stage.before.state().items()
-        }
-        return stages | self._intake.state()
+        return numbered("stage", (step.before.state() for step in self._steps)) | self._inputs.state()
 
     def restore(self, state: State) -> None:
-        self._intake.restore(state)
-        for i, stage in enumerate(self._stages):
-            head = f"stage{i}/"
-            stage.before.restore(
-                {name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)}
-            )
+        self._inputs.restore(state)
+        for number, step in enumerate(self._steps):
+            step.before.restore(part_of(state, f"stage{number}/"))
 
     def held(self) -> int:
-        return self._intake.held() + sum(len(stage.before) for stage in self._stages)
+        return self._inputs.held() + sum(len(step.before) for step in self._steps)
 
     def due(self) -> int | None:
-        oldest = self._intake.oldest()
+        oldest = self._inputs.oldest()
         return None if oldest >= END else oldest + 1
 
     def _rows(self, number: int, bound: int) -> pl.DataFrame | None:
         """A part's tuples below the bound in order, its columns by qualified names, with the number of the key."""
         part = self._parts[number]
-        rows = self._intake.take(part.port, bound)
+        rows = self._inputs.take(part.port, bound)
         if rows is None:
             return None
-        keys = self._intake.key_names
+        keys = self._inputs.key_names
         if not keys:
             number_of = pl.zeros(rows.height, pl.Int64, eager=True)
         elif self._is_exact:

@@ -10,7 +10,7 @@ import polars as pl
 from headrace.model.events.event import Mode
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.joins.pairing import KEY, Flags, Ints, gather
+from headrace.operators.arrays import KEY, Flags, Ints, gather
 from headrace.operators.joins.sequence_match import (
     Accept,
     candidates,
@@ -26,7 +26,7 @@ from headrace.operators.joins.sequence_state import Predecessors
 BEGIN_TS = "__begin"
 
 
-class Stage:
+class ChainStep:
     """Those that wait in order of their ends. `plain` says that no condition chose them, so that in CHRONICLE they also began in this order."""
 
     def __init__(

@@ -108,32 +108,42 @@ class AnyNode(Node):
             for keeping, store in zip(self.keeping, stores, strict=True)
         ]
         others = [i for i in range(self._kinds) if i != kind and alive[i]]
-        needed = self._count - 1
-        found: Occurrences = []
-        if len(others) >= needed:
-            match self.mode:
-                case Mode.UNRESTRICTED | Mode.CONTINUOUS:
-                    sets = [
-                        parts for kinds in combinations(others, needed) for parts in product(*(alive[i] for i in kinds))
-                    ]
-                    found = self._tested([self.merge([*_in_order(parts), new], now) for parts in sets])
-                case Mode.CUMULATIVE:
-                    found = self._tested(
-                        [self.merge([*_in_order([each for i in [*others, kind] for each in alive[i]]), new], now)]
-                    )
-                    for store in stores if found else ():
-                        store.clear()
-                case Mode.RECENT | Mode.PROXIMAL:
-                    chosen = sorted(others, key=lambda i: (-alive[i][-1].end, i))[:needed]
-                    found = self._take(stores, {i: alive[i][-1] for i in chosen}, new, now)
-                case Mode.CHRONICLE:
-                    chosen = sorted(others, key=lambda i: (alive[i][0].end, i))[:needed]
-                    found = self._take(stores, {i: alive[i][0] for i in chosen}, new, now)
+        found = self._sets(stores, alive, others, kind, new, now) if len(others) >= self._count - 1 else []
         if not found or self.mode in _LATEST:
             self.keeping[kind].add(stores[kind], new)
         if found and self.mode is Mode.PROXIMAL:
             stores[kind].pop()
         return found
+
+    def _sets(
+        self,
+        stores: Sequence[Occurrences],
+        alive: Sequence[Occurrences],
+        others: Sequence[int],
+        kind: int,
+        new: Occurrence,
+        now: int,
+    ) -> Occurrences:
+        """Return the occurrences that a new constituent completes with enough other kinds; use up what the mode uses up."""
+        needed = self._count - 1
+        match self.mode:
+            case Mode.UNRESTRICTED | Mode.CONTINUOUS:
+                sets = [
+                    parts for kinds in combinations(others, needed) for parts in product(*(alive[i] for i in kinds))
+                ]
+                return self._tested([self.merge([*_in_order(parts), new], now) for parts in sets])
+            case Mode.CUMULATIVE:
+                parts = _in_order([each for i in [*others, kind] for each in alive[i]])
+                found = self._tested([self.merge([*parts, new], now)])
+                for store in stores if found else ():
+                    store.clear()
+                return found
+            case Mode.RECENT | Mode.PROXIMAL:
+                latest = sorted(others, key=lambda i: (-alive[i][-1].end, i))[:needed]
+                return self._take(stores, {i: alive[i][-1] for i in latest}, new, now)
+            case Mode.CHRONICLE:
+                earliest = sorted(others, key=lambda i: (alive[i][0].end, i))[:needed]
+                return self._take(stores, {i: alive[i][0] for i in earliest}, new, now)
 
     def _take(
         self, stores: Sequence[Occurrences], chosen: Mapping[int, Occurrence], new: Occurrence, now: int

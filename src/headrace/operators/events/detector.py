@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import polars as pl
 
-from headrace.model.page import Element, Page, Punctuation
 from headrace.model.time import BEGIN, END
 from headrace.operators.events.by_key import Arrivals, arrivals
 from headrace.operators.events.compile import compile_event
 from headrace.operators.events.conditions import Parts
+from headrace.operators.events.detection import Detection
 from headrace.operators.events.histories import Histories, Key
-from headrace.operators.events.inputs import Intake
-from headrace.operators.events.masks import admissions, begins
+from headrace.operators.events.inputs import InputsOperator
+from headrace.operators.events.masks import begins, mask_tests
 from headrace.operators.events.node import climb, death, is_timed, next_timer, path, run, stop
 from headrace.operators.events.occurrence import Memory, Occurrences
 from headrace.operators.events.results import Results
-from headrace.operators.events.timers import Alarms
-from headrace.operators.operator import Operator, State
-
-if TYPE_CHECKING:
-    from headrace.operators.events.detect import Detect
+from headrace.operators.events.timers import Timers
+from headrace.operators.operator import State
 
 
-class Detector(Operator):
+class Detector(InputsOperator):
     """Tuples that wait for the frontier, and what is remembered of earlier ones."""
 
-    def __init__(self, spec: Detect) -> None:
+    def __init__(self, spec: Detection) -> None:
         self._parts = Parts(spec.event, spec.schemas, spec.needed())
         self._root, stores = compile_event(spec.event, spec.context, self._parts, spec.conditions)
         self._is_timed = is_timed(self._root)
-        self._intake = Intake(spec)
+        super().__init__(spec)
         self._histories = Histories(stores, lambda memory: (self._timer(memory, END), death(self._root, memory)))
         self._results = Results(spec, self._parts)
         self._begins = [None if part.start is None else begins(part.start) for part in self._parts.events]
@@ -40,44 +34,30 @@ class Detector(Operator):
         shared = len({part.port for part in self._parts.events}) < len(self._parts.events)
         self._kept = [[field.name for field in fields] for fields in self._parts.kept]
         self._paths = [path(self._root, number) for number in range(len(self._parts.events))]
-        self._tests = [test if shared else None for test in admissions(spec.event)]
+        self._tests = [test if shared else None for test in mask_tests(spec.event)]
         #: For each key when something happens by itself, and when all that is remembered will be of no use.
-        self._timers, self._deaths = Alarms(), Alarms()
-
-    def on_page(self, port: int, page: Page) -> Iterator[Element]:
-        self._intake.add(port, page)
-        return iter(())
-
-    def on_punctuation(self, port: int, mark: Punctuation) -> Iterator[Element]:
-        bound = self._intake.advance(port, mark.bound)
-        if bound is None:
-            return
-        found = self._detect(bound)
-        if found:
-            yield Page(self._results.rows(found))
-        yield Punctuation(bound)
+        self._timers, self._deaths = Timers(), Timers()
 
     def state(self) -> State:
-        return self._histories.state() | self._intake.state()
+        return self._histories.state() | self._inputs.state()
 
     def restore(self, state: State) -> None:
         self._histories.restore(state)
-        self._intake.restore(state)
+        self._inputs.restore(state)
 
     def held(self) -> int:
-        return len(self._histories) + self._intake.held()
+        return len(self._histories) + self._inputs.held()
 
     def due(self) -> int | None:
-        least = min(self._intake.oldest(), self._timers.least(), self._histories.timer())
+        least = min(self._inputs.oldest(), self._timers.least(), self._histories.timer())
         return None if least >= END else least + 1
 
-    def _detect(self, bound: int) -> Occurrences:
-        """What ends below the bound, in timestamp order."""
+    def _detect(self, bound: int) -> pl.DataFrame | None:
         for key, memory in self._histories.wake(bound):
             self._set_times(key, memory, bound)
         waiting = dict.fromkeys(self._timers.below(bound))
         found: Occurrences = []
-        for each in arrivals(self._taken(bound), self._kept, self._intake.key_names, self._begins, point=self._point):
+        for each in arrivals(self._taken(bound), self._kept, self._inputs.key_names, self._begins, point=self._point):
             waiting.pop(each.key, None)
             found += self._replay(each, bound)
         for key in waiting:
@@ -85,7 +65,7 @@ class Detector(Operator):
         for key in self._deaths.below(bound):
             self._histories.clear(key)
         found.sort(key=lambda each: each.end)
-        return found
+        return self._results.rows(found) if found else None
 
     def _replay(self, arrived: Arrivals, bound: int) -> Occurrences:
         """Go through the instants of one key, and those between at which something happens by itself."""
@@ -126,7 +106,7 @@ class Detector(Operator):
 
     def _taken(self, bound: int) -> list[tuple[int, pl.DataFrame]]:
         """The tuples below the bound, part by part."""
-        taken = {port: self._intake.take(port, bound) for port in sorted({part.port for part in self._parts.events})}
+        taken = {port: self._inputs.take(port, bound) for port in sorted({part.port for part in self._parts.events})}
         found: list[tuple[int, pl.DataFrame]] = []
         for number, part in enumerate(self._parts.events):
             rows, test = taken[part.port], self._tests[number]

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from headrace.model.time import END
+from headrace.operators.arrays import Flags
 from headrace.operators.events.occurrence import Memory, Occurrence
-from headrace.operators.joins.pairing import Flags
 from headrace.operators.operator import State
 
 Key: TypeAlias = tuple[Any, ...]

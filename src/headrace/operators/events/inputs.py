@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
-from headrace.model.events.event import primitives
+from headrace.model.events.event import Primitive, primitives
 from headrace.model.events.rewrite import own_names
 from headrace.model.expressions.expression import columns
-from headrace.model.page import Page
+from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
-from headrace.operators.events.masks import admissions
+from headrace.operators.events.detection import Detection
+from headrace.operators.events.masks import mask_tests
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.operator import Frontier, State
+from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.order.held_back import Pending
-
-if TYPE_CHECKING:
-    from headrace.operators.events.detect import Detect
 
 #: The n-th key of a tuple.
 KEYS = "__key{}"
 
 
-class Intake:
+class Inputs:
     """For each port what waits: columns that somebody needs, and the keys; what is no part's and what has no whole key is dropped at once."""
 
-    def __init__(self, spec: Detect) -> None:
+    def __init__(self, spec: Detection) -> None:
         ports = range(len(spec.schemas))
         needed = spec.needed()
         events = tuple(primitives(spec.event))
@@ -36,21 +35,10 @@ class Intake:
         self._frontier = Frontier(len(ports))
         self._bounds: pl.DataFrame | None = None
         self._read = [any(part.port == port for part in events) for port in ports]
-        tests = dict(zip((part.name for part in events), admissions(spec.event), strict=True))
-        self._tests: list[pl.Expr | None] = []
-        self._columns: list[list[pl.Expr]] = []
-        for port in ports:
-            mine = [part for part in events if part.port == port]
-            masks = [own_names(part.mask) for part in mine if part.mask is not None]
-            admitted = [test for part in mine if (test := tests[part.name]) is not None]
-            self._tests.append(pl.any_horizontal(admitted) if mine and len(admitted) == len(mine) else None)
-            read = {name.partition(".")[2] for part in mine for name in needed if name.partition(".")[0] == part.name}
-            # They are asked again if not all parts of the port have the same.
-            read |= {name for mask in masks for name in columns(mask) if len(mine) > 1}
-            read |= {part.start for part in mine if part.start is not None}
-            kept = [pl.col(field.name) for field in spec.schemas[port] if field.name in read]
-            keys = [compile_expr(expr).alias(KEYS.format(i)) for i, expr in enumerate(spec.keys[port])]
-            self._columns.append([*kept, pl.col(TS), *keys])
+        tests = dict(zip((part.name for part in events), mask_tests(spec.event), strict=True))
+        parts = [[part for part in events if part.port == port] for port in ports]
+        self._tests = [_any_of([tests[part.name] for part in mine]) for mine in parts]
+        self._columns = [_columns(spec, port, mine, needed) for port, mine in enumerate(parts)]
 
     def add(self, port: int, page: Page) -> None:
         """Take in a page."""
@@ -83,12 +71,7 @@ class Intake:
     def state(self) -> dict[str, pl.DataFrame]:
         if self._bounds is None:
             self._bounds = pl.DataFrame({"bound": self._frontier.bounds}, schema={"bound": pl.Int64})
-        chunks = {
-            f"{port}/{name}": chunk
-            for port, pending in enumerate(self._pending)
-            for name, chunk in pending.state().items()
-        }
-        return {"bounds": self._bounds} | chunks
+        return {"bounds": self._bounds} | numbered("", (pending.state() for pending in self._pending))
 
     def restore(self, state: State) -> None:
         self._bounds = state.get("bounds")
@@ -96,5 +79,56 @@ class Intake:
             [BEGIN] * len(self._pending) if self._bounds is None else self._bounds["bound"].to_list()
         )
         for port, pending in enumerate(self._pending):
-            head = f"{port}/"
-            pending.restore({name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)})
+            pending.restore(part_of(state, f"{port}/"))
+
+
+class InputsOperator(Operator, ABC):
+    """An operator that looks at tuples once the frontier of all its inputs has passed them."""
+
+    def __init__(self, spec: Detection) -> None:
+        self._inputs = Inputs(spec)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        self._inputs.add(port, page)
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterator[Element]:
+        bound = self._inputs.advance(port, mark.bound)
+        if bound is None:
+            return
+        detections = self._detect(bound)
+        if detections is not None:
+            yield Page(detections)
+        yield Punctuation(bound)
+
+    @abstractmethod
+    def _detect(self, bound: int) -> pl.DataFrame | None:
+        """Return what ends below the bound, in timestamp order; None if nothing does."""
+
+
+def numbered(head: str, states: Iterable[State]) -> dict[str, pl.DataFrame]:
+    """Put the states of several parts into one; the names begin with the number of the part behind `head`."""
+    return {f"{head}{number}/{name}": chunk for number, state in enumerate(states) for name, chunk in state.items()}
+
+
+def part_of(state: State, head: str) -> dict[str, pl.DataFrame]:
+    """Return the chunks of a state whose names begin with `head`, by the rest of their names."""
+    return {name.removeprefix(head): chunk for name, chunk in state.items() if name.startswith(head)}
+
+
+def _any_of(tests: Sequence[pl.Expr | None]) -> pl.Expr | None:
+    """Return the test that a tuple passes if it may be one of the parts with these tests; None: every tuple may."""
+    known = [test for test in tests if test is not None]
+    return pl.any_horizontal(known) if known and len(known) == len(tests) else None
+
+
+def _columns(spec: Detection, port: int, parts: Sequence[Primitive], needed: frozenset[str]) -> list[pl.Expr]:
+    """Return what is kept of a port's tuples: columns that conditions or results read, the timestamp and the keys."""
+    names = {part.name for part in parts}
+    read = {column for part, _, column in (name.partition(".") for name in needed) if part in names}
+    if len(parts) > 1:  # masks are tested again if not all parts of the port have the same
+        read |= {name for part in parts if part.mask is not None for name in columns(own_names(part.mask))}
+    read |= {part.start for part in parts if part.start is not None}
+    kept = [pl.col(field.name) for field in spec.schemas[port] if field.name in read]
+    keys = [compile_expr(expr).alias(KEYS.format(i)) for i, expr in enumerate(spec.keys[port])]
+    return [*kept, pl.col(TS), *keys]

@@ -15,7 +15,7 @@ def begins(column: str | None) -> pl.Expr:
     return pl.col(TS) if column is None else pl.col(column).to_physical()
 
 
-def admissions(event: Event) -> tuple[pl.Expr | None, ...]:
+def mask_tests(event: Event) -> tuple[pl.Expr | None, ...]:
     """For each primitive event from left to right, what must hold over the columns of its port; None: nothing.
 
     Besides the mask: what lasted longer than a WITHIN around it allows can be of no occurrence, so it must not replace or prevent another.

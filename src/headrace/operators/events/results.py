@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -11,16 +10,14 @@ from headrace.model.events.output import Count, Ended, Output, Pick, Started
 from headrace.model.schema import TS
 from headrace.model.types import Type
 from headrace.operators.events.conditions import Parts, series
+from headrace.operators.events.detection import Detection
 from headrace.operators.events.occurrence import Occurrence, newest
-
-if TYPE_CHECKING:
-    from headrace.operators.events.detect import Detect
 
 
 class Results:
     """Builds the output columns of detections."""
 
-    def __init__(self, spec: Detect, parts: Parts) -> None:
+    def __init__(self, spec: Detection, parts: Parts) -> None:
         self._outputs = spec.outputs
         self._parts = parts
 

@@ -8,7 +8,7 @@ from headrace.model.time import END
 from headrace.operators.events.histories import Key
 
 
-class Alarms:
+class Timers:
     """A heap in which a key's instant can change: entries that are no longer true are passed over."""
 
     def __init__(self) -> None:

@@ -11,12 +11,14 @@ from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.match import Match, OneOf, less
-from headrace.model.patterns.pattern import STAMP, Pattern, pattern
+from headrace.model.patterns.pattern import STAMP, pattern
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
-from headrace.operators.joins.pairing import KEY, PAIRS_AT_ONCE, Flags, Ints, Pairer, Pairing, gather, matches
-from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.arrays import KEY, PAIRS_AT_ONCE, Flags, Ints, gather, matches
+from headrace.operators.joins.pairing import Pairer, Pairing
+from headrace.operators.joins.two_sides import TwoSides
+from headrace.operators.operator import Operator
 from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
 
@@ -38,7 +40,7 @@ class Join(Pairing, frozen=True, tag="join"):
         return False
 
 
-class JoinOperator(Operator):
+class JoinOperator(TwoSides[SortedSide]):
     """A page meets the other side's stored rows, then is stored itself; a promise of one side lets the other forget.
 
     `on_page` is lazy, so that a huge result is never in memory as a whole: consume it before the next call.
@@ -46,19 +48,15 @@ class JoinOperator(Operator):
 
     def __init__(self, spec: Pairing) -> None:
         self._spec = spec
-        self._pairer = Pairer(spec)
-        self._sides = tuple(
-            SortedSide(name, self._pairer.needed[port], preserved=spec.preserves(port))
-            for port, name in enumerate("LR")
+        self._pairer = pairer = Pairer(spec)
+        super().__init__(
+            *(SortedSide(name, pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
         )
-        self._frontier = Frontier(2)
-        self._promised = BEGIN
         self.speaks = spec.manner != "plain"
         self.is_impatient = spec.manner == "impatient"
         self.is_thrifty = not self.is_impatient  # if it speaks at all
         self._told = [BEGIN, BEGIN]  # what a thrifty join has said
         self._wishes: list[tuple[int, Feedback]] = []
-        self._bounds: pl.DataFrame | None = None
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
         if not len(page):
@@ -83,35 +81,14 @@ class JoinOperator(Operator):
         self._sides[port].insert(rows, done, bound)
 
     def on_punctuation(self, port: int, mark: Punctuation) -> list[Element]:
-        if mark.bound <= self._frontier.bounds[port]:
+        if not self._advance(port, mark.bound):
             return []
-        self._frontier.advance(port, mark.bound)
-        self._bounds = None
         other = self._sides[1 - port]
         out: list[Element] = [self._pairer.pad(1 - port, rows) for rows in other.expire(mark.bound)]
         other.purge(mark.bound)
         # a padded row will carry its own timestamp, so nothing beyond it can be promised while it waits
         bound = min(self._frontier.minimum, *(side.oldest_waiting() for side in self._sides))
-        if bound > self._promised:
-            self._promised = bound
-            out.append(Punctuation(bound))
-        return out
-
-    def state(self) -> State:
-        if self._bounds is None:
-            left, right = self._frontier.bounds
-            self._bounds = pl.DataFrame({"left": [left], "right": [right], "promised": [self._promised]})
-        return {"bounds": self._bounds} | self._sides[0].state() | self._sides[1].state()
-
-    def restore(self, state: State) -> None:
-        for side in self._sides:
-            side.restore(state)
-        self._bounds = state.get("bounds")
-        left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
-        self._frontier.bounds = [left, right]
-
-    def purge(self, port: int, wanted: Pattern) -> int:
-        return self._sides[port].remove(wanted)
+        return [*out, *self._promise(bound)]
 
     def said(self) -> list[tuple[int, Feedback]]:
         """Of a thrifty join: a side's tuples come too late for all that the other side has or will have. Of an impatient one: partners are desired.
@@ -149,9 +126,6 @@ class JoinOperator(Operator):
                     terms.append((other, OneOf(tuple(values.sort().to_physical().to_list()))))
         if terms:
             self._wishes.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
-
-    def held(self) -> int:
-        return sum(map(len, self._sides))
 
     def due(self) -> int | None:
         first = min(side.next_lonely() for side in self._sides)

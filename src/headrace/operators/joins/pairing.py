@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from headrace.model.expressions.expression import Column, Expr, columns, transform
 from headrace.model.page import Page
 from headrace.model.schema import EXPIRY, TS, Schema
 from headrace.model.time import END
-from headrace.model.types import Type
 from headrace.model.window import Extent
+from headrace.operators.arrays import EXACT, KEY, Flags, Ints
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.partitioning import without_widening
 from headrace.operators.spec import Spec
 from headrace.operators.text import equalities, with_inputs
 
-#: The number by which a side's rows are sorted; equal keys have equal numbers.
-KEY = "__key"
-
-#: So many candidate pairs are looked at in one go, whatever the size of the result.
-PAIRS_AT_ONCE = 1 << 20
-
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
 Manner: TypeAlias = Literal["plain", "thrifty", "impatient"]
-Ints: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Array: TypeAlias = npt.NDArray[Any]
 
 _SIDE_TS = ("__ts_left", "__ts_right")
-#: One key of these types is its own number; no two different values share it.
-EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
 
 
 class Pairing(Spec, frozen=True, omit_defaults=True):
@@ -169,36 +156,6 @@ class Pairer:
                 here, there = _rename(one, left | {TS: _SIDE_TS[0]}), _rename(other, right | {TS: _SIDE_TS[1]})
                 terms.append((compile_expr(here) == compile_expr(there)).fill_null(False))
         return pl.all_horizontal(terms) if terms else None
-
-
-def matches(needles: Array, keys: Array) -> Iterator[tuple[Ints, Ints]]:
-    """All pairs (i, j) with needles[i] == keys[j], both sorted, in portions of bounded size."""
-    low = np.searchsorted(keys, needles, "left")
-    at = np.flatnonzero(keys[np.minimum(low, len(keys) - 1)] == needles) if len(keys) else low[:0]
-    if not len(at):
-        return
-    low = low[at]
-    counts = np.searchsorted(keys, needles[at], "right") - low
-    ends = np.cumsum(counts)
-    start = 0
-    while start < len(at):
-        done = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
-        yield _expand(at[start:stop], low[start:stop], counts[start:stop], ends[start:stop] - done)
-        start = stop
-
-
-def gather(rows: pl.DataFrame, places: Ints) -> pl.DataFrame:
-    """The rows at these places, in this order."""
-    return rows[pl.Series(places.astype(np.uint32))]
-
-
-def _expand(at: Ints, low: Ints, counts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    total = int(ends[-1])
-    if total == len(at):
-        return at, low
-    first = np.repeat(at, counts)
-    return first, np.arange(total) + np.repeat(low - ends + counts, counts)
 
 
 def _expiry_of(extent: Extent | None) -> pl.Expr:

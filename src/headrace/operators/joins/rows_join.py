@@ -17,11 +17,13 @@ from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, without
 from headrace.model.schema import EXPIRY, TS
-from headrace.model.time import BEGIN, END
+from headrace.model.time import END
 from headrace.model.window import Extent
+from headrace.operators.arrays import KEY, Flags, Ints, gather, matches
 from headrace.operators.expressions.evaluate import compile_expr
-from headrace.operators.joins.pairing import KEY, Flags, Ints, Pairer, Pairing, gather, matches
-from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.joins.pairing import Pairer, Pairing
+from headrace.operators.joins.two_sides import TwoSides
+from headrace.operators.operator import Operator, State
 
 _LARGEST = 1 << 16
 _KNOWN = "__known"
@@ -43,7 +45,7 @@ class RowsJoin(Pairing, frozen=True, tag="rows_join"):
         return tuple(pair[port] for pair in self.keys)
 
 
-class _RowsJoin(Operator):
+class _RowsJoin(TwoSides["_Side"]):
     """Tuples ahead wait for their turn; those in the window had it and are still seen by later ones.
 
     `on_punctuation` is lazy, so that a huge result is never in memory as a whole: consume it before the next call.
@@ -51,11 +53,8 @@ class _RowsJoin(Operator):
 
     def __init__(self, spec: RowsJoin) -> None:
         self._spec = spec
-        self._pairer = Pairer(spec)
-        self._sides = tuple(_Side(spec.extent(port), port, self._pairer.arranged(port)) for port in (0, 1))
-        self._frontier = Frontier(2)
-        self._promised = BEGIN
-        self._bounds: pl.DataFrame | None = None
+        self._pairer = pairer = Pairer(spec)
+        super().__init__(*(_Side(spec.extent(port), port, pairer.arranged(port)) for port in (0, 1)))
 
     def on_page(self, port: int, page: Page) -> list[Element]:
         if len(page):
@@ -65,10 +64,8 @@ class _RowsJoin(Operator):
         return []
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterator[Element]:
-        if mark.bound <= self._frontier.bounds[port]:
+        if not self._advance(port, mark.bound):
             return
-        self._frontier.advance(port, mark.bound)
-        self._bounds = None
         due = self._frontier.minimum
         seen = [side.release(due) for side in self._sides]
         for probing in (0, 1):
@@ -84,28 +81,7 @@ class _RowsJoin(Operator):
                 if lonely.any():
                     yield self._pairer.pad(at, rows.frame.filter(lonely))
                 bound = min(bound, int(rows.ts[alive & ~rows.done].min(initial=END)))
-        if bound > self._promised:
-            self._promised = bound
-            yield Punctuation(bound)
-
-    def state(self) -> State:
-        if self._bounds is None:
-            left, right = self._frontier.bounds
-            self._bounds = pl.DataFrame({"left": [left], "right": [right], "promised": [self._promised]})
-        return {"bounds": self._bounds} | self._sides[0].state() | self._sides[1].state()
-
-    def restore(self, state: State) -> None:
-        for side in self._sides:
-            side.restore(state)
-        self._bounds = state.get("bounds")
-        left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
-        self._frontier.bounds = [left, right]
-
-    def purge(self, port: int, wanted: Pattern) -> int:
-        return self._sides[port].remove(wanted)
-
-    def held(self) -> int:
-        return sum(map(len, self._sides))
+        yield from self._promise(bound)
 
     def due(self) -> int | None:
         first = min(side.first_ahead() for side in self._sides)

@@ -18,9 +18,10 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import EXPIRY, TS, Schema
 from headrace.model.time import BEGIN, END
 from headrace.model.window import Extent
+from headrace.operators.arrays import KEY, Flags, Ints, gather
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.joins.join import Join
-from headrace.operators.joins.pairing import KEY, Flags, Ints, Pairer, gather
+from headrace.operators.joins.pairing import Pairer
 from headrace.operators.joins.sequence_match import (
     Accept,
     earliest_unused,

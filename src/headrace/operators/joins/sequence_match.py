@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from headrace.operators.joins.pairing import PAIRS_AT_ONCE, Array, Flags, Ints
+from headrace.operators.arrays import PAIRS_AT_ONCE, Array, Flags, Ints
 
 #: Which of the pairs (right place, left place) are a match.
 Accept: TypeAlias = Callable[[Ints, Ints], Flags]

@@ -7,7 +7,7 @@ import polars as pl
 
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import TS
-from headrace.operators.joins.pairing import KEY, Array, Flags, Ints, gather
+from headrace.operators.arrays import KEY, Array, Flags, Ints, gather
 from headrace.operators.operator import State
 
 #: Rows of a chunk at most, unless a single page is larger.

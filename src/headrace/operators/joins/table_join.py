@@ -14,9 +14,9 @@ from headrace.model.expressions.expression import Cast, Column, Expr, Literal, c
 from headrace.model.page import Element, Page
 from headrace.model.schema import HIDDEN, Schema
 from headrace.model.types import Type, common_type
+from headrace.operators.arrays import PAIRS_AT_ONCE, gather, matches
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
 from headrace.operators.expressions.hashing import hash_columns
-from headrace.operators.joins.pairing import PAIRS_AT_ONCE, gather, matches
 from headrace.operators.operator import Operator
 from headrace.operators.partitioning import Keys, columns_in
 from headrace.operators.spec import Order, Spec

@@ -11,13 +11,13 @@ from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page
 from headrace.model.schema import TS, Schema
 from headrace.model.suppression import Repeats, Standing, Suppression, format_suppression
+from headrace.operators.arrays import Array
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
 from headrace.operators.repeats.standing_alarms import StandingAlarms
 from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import listed
-from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import firsts, group_numbers
 
 _FRESH, _PLACE = "__fresh", "__place"

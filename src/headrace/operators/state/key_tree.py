@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import polars as pl
 
-from headrace.operators.joins.pairing import Array
+from headrace.operators.arrays import Array
 
 #: Chunks of a node before it hands them down, and children of a node.
 FAN = 8

@@ -10,7 +10,7 @@ import polars as pl
 
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
-from headrace.operators.joins.pairing import KEY, Array, Flags, Ints
+from headrace.operators.arrays import KEY, Array, Flags, Ints
 
 
 class Extremes(NamedTuple):

@@ -16,7 +16,7 @@ import polars as pl
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.joins.pairing import KEY, Array, Flags, gather
+from headrace.operators.arrays import KEY, Array, Flags, gather
 from headrace.operators.operator import State
 from headrace.operators.state.key_tree import KeyTree
 from headrace.operators.state.sorted_chunk import Chunk, Cut, read_index, write_index

@@ -12,6 +12,7 @@ from headrace.model.page import Element, Page
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, Rows
+from headrace.operators.arrays import Array
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import renamed
@@ -19,7 +20,6 @@ from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
-from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import STRETCH, firsts, fold_slices, fold_slices_by, group_numbers
 
 #: Number of a tuple in its partition, from 0; of a tuple on a page, until it is known, NULL.

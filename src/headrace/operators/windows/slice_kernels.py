@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 import polars as pl
 
 from headrace.model.schema import SEQ, TS
+from headrace.operators.arrays import Array
 from headrace.operators.windows.aggregates import Part
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 #: Beyond so many values in all slices together, sums of floats are differences of running sums.
 _MANY_VALUES = 50_000_000

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from headrace.operators.arrays import Array
 from headrace.operators.windows.aggregates import Aggregates
-from headrace.operators.windows.slice_kernels import Array, slice_values
+from headrace.operators.windows.slice_kernels import slice_values
 
 #: Number of the stretch that a partial is of, Int64.
 STRETCH = "__stretch"

@@ -14,13 +14,13 @@ from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
+from headrace.operators.arrays import Array
 from headrace.operators.operator import Operator, State
 from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
-from headrace.operators.windows.slice_kernels import Array
 from headrace.operators.windows.slices import firsts, fold_slices, group_numbers, merge_prefixes
 
 #: Timestamp of the first tuple that a group ever had; Int64.

@@ -11,7 +11,7 @@ import pytest
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import MAX_GUARDS, Guard, guards_of
 from headrace.engine.remembered import Remembered
-from headrace.graph.feedback import invariants_of, spread, spread_all, stamped, supportable, tap_of
+from headrace.graph.feedback import arcs_of, invariants_of, spread_all, spread_from, stamped, supportable, tap_of
 from headrace.graph.graph import Graph, Vertex
 from headrace.graph.place import place
 from headrace.model.expressions.expression import TRUE, Column
@@ -435,7 +435,7 @@ def test_rule_7_a_silent_source_is_asked_so_that_guards_can_go(cycles: Any) -> N
 def test_spread_says_the_same_without_running() -> None:
     graph = Graph((scan(), *counting(Range(10, 10)), out("a")))
     wanted = pattern((G, equal(1)), (STAMP, less(20)))
-    found = spread(graph, "out", wanted)
+    found = spread_from(graph, arcs_of(graph, "out"), wanted)
     engine = Engine(graph)
     engine.feedback("out", Feedback(Intent.ASSUMED, wanted))
     assert [(guard.arc, guard.pattern) for guard in engine.guards.in_force()] == list(found.guards)

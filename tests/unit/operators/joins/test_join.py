@@ -18,8 +18,8 @@ from headrace.model.schema import EXPIRY, TS, Field, Schema
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.model.window import Extent
+from headrace.operators import arrays
 from headrace.operators.capabilities import held_by
-from headrace.operators.joins import pairing
 from headrace.operators.joins.join import Join
 from headrace.operators.operator import Operator
 
@@ -200,7 +200,7 @@ def test_state_stays_bounded_while_both_sides_move_on() -> None:
 
 
 def test_large_results_come_in_several_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "PAIRS_AT_ONCE", 50)
+    monkeypatch.setattr(arrays, "PAIRS_AT_ONCE", 50)
     monkeypatch.setattr("headrace.operators.joins.join.PAIRS_AT_ONCE", 50)
     operator = crossing(A, B, 5, 5).build()
     many = {
@@ -213,7 +213,9 @@ def test_large_results_come_in_several_pages(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_different_keys_of_one_hash_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    monkeypatch.setattr(
+        "headrace.operators.joins.pairing.hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64)
+    )
     operator = keyed("full", "string").build()
     feed(operator, 0, 1, 1, "x", 7)
     assert feed(operator, 1, 2, 1, "y", 8) == []

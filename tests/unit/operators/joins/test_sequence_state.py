@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.model.page import Page
 from headrace.model.schema import TS
-from headrace.operators.joins.pairing import KEY
+from headrace.operators.arrays import KEY
 from headrace.operators.joins.sequence_state import Predecessors
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.joins.pairing import KEY, matches
+from headrace.operators.arrays import KEY, matches
 from headrace.operators.state import run_tree, sorted_side
 from headrace.operators.state.key_tree import FAN
 from headrace.operators.state.run_tree import SpreadRuns

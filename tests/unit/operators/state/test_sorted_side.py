@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
-from headrace.operators.joins import pairing
-from headrace.operators.joins.pairing import KEY, matches
+from headrace.operators import arrays
+from headrace.operators.arrays import KEY, matches
 from headrace.operators.state import sorted_side
 from headrace.operators.state.sorted_side import SortedSide
 
@@ -34,7 +34,7 @@ def insert(store: SortedSide, keys: list[int], ts: list[int], span: int) -> None
 @given(needles=st.lists(st.integers(0, 6), max_size=20), keys=st.lists(st.integers(0, 6), max_size=20))
 def test_matches_are_all_pairs_of_equal_keys(portion: int, needles: list[int], keys: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pairing, "PAIRS_AT_ONCE", portion)
+        patch.setattr(arrays, "PAIRS_AT_ONCE", portion)
         one, two = np.sort(np.array(needles, np.int64)), np.sort(np.array(keys, np.int64))
         portions = list(matches(one, two))
     assert all(len(i) <= max(portion, len(keys)) for i, _ in portions)

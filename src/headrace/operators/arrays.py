@@ -1,0 +1,53 @@
+"""Rows by place and keys as numbers: what operators that compare tuples by key share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from headrace.model.types import Type
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Array: TypeAlias = npt.NDArray[Any]
+
+#: The number by which rows are sorted; equal keys have equal numbers.
+KEY = "__key"
+#: A key of one of these types is its own number; no two different values share it.
+EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
+#: This many candidate pairs are looked at in one go, whatever the size of the result.
+PAIRS_AT_ONCE = 1 << 20
+
+
+def matches(needles: Array, keys: Array) -> Iterator[tuple[Ints, Ints]]:
+    """Yield all pairs (i, j) with needles[i] == keys[j], both sorted, in portions of bounded size."""
+    low = np.searchsorted(keys, needles, "left")
+    at = np.flatnonzero(keys[np.minimum(low, len(keys) - 1)] == needles) if len(keys) else low[:0]
+    if not len(at):
+        return
+    low = low[at]
+    counts = np.searchsorted(keys, needles[at], "right") - low
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(at):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
+        yield _expand(at[start:stop], low[start:stop], counts[start:stop], ends[start:stop] - done)
+        start = stop
+
+
+def gather(rows: pl.DataFrame, places: Ints) -> pl.DataFrame:
+    """Return the rows at these places, in this order."""
+    return rows[pl.Series(places.astype(np.uint32))]
+
+
+def _expand(at: Ints, low: Ints, counts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    total = int(ends[-1])
+    if total == len(at):
+        return at, low
+    first = np.repeat(at, counts)
+    return first, np.arange(total) + np.repeat(low - ends + counts, counts)
