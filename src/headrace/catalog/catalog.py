@@ -145,7 +145,7 @@ class Catalog:
         readers = self._readers_of(definition)
         if readers:
             raise NameFault(
-                f"{_kind(definition)} {definition.name!r} cannot be dropped: it is read by {', '.join(readers)}",
+                f"{_kind(definition)} {definition.name!r} cannot be dropped: it is used by {', '.join(readers)}",
                 span=span,
                 hint=self._first(readers[0]),
             )

@@ -109,9 +109,9 @@ def test_an_event_is_replaced_and_dropped_like_a_view() -> None:
         assert session.execute(f"{MISSING}") == [Message("event missing already exists")]
         session.execute("CREATE OR REPLACE EVENT missing AS NOT (ups) [downs, '9 s'] WHERE ups.host = downs.host")
         session.execute("CREATE EVENT twice AS missing SEQUENCE missing AS again WITHIN 1 HOUR")
-        with pytest.raises(NameFault, match="'missing' cannot be dropped: it is read by twice"):
+        with pytest.raises(NameFault, match="'missing' cannot be dropped: it is used by twice"):
             session.execute("DROP EVENT missing")
-        with pytest.raises(NameFault, match="'ups' cannot be dropped: it is read by missing"):
+        with pytest.raises(NameFault, match="'ups' cannot be dropped: it is used by missing"):
             session.execute("DROP STREAM ups")
         with pytest.raises(NameFault, match="would read itself"):
             session.execute("CREATE OR REPLACE EVENT missing AS NOT (twice) [downs, '9 s']")

@@ -202,7 +202,7 @@ def test_what_a_switch_watches_is_not_dropped(desk: Desk) -> None:
     desk.do(
         f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE QUERY q START ON high STOP '06:00' AS {SUMS}"
     )
-    with pytest.raises(NameFault, match="'high' cannot be dropped: it is read by q"):
+    with pytest.raises(NameFault, match="'high' cannot be dropped: it is used by q"):
         desk.do("DROP EVENT high")
     (listing,) = desk.do("DESCRIBE q")
     assert isinstance(listing, Listing)
