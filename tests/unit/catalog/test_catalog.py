@@ -78,9 +78,9 @@ def test_what_a_query_reads_cannot_be_dropped() -> None:
         query("l", "SELECT * FROM bids.late"),
     )
     for name, reader in (("bids", "q, l"), ("q", "r")):
-        with pytest.raises(NameFault, match=f"is read by {reader}"):
+        with pytest.raises(NameFault, match=f"is used by {reader}"):
             known.remove(name)
-    with pytest.raises(NameFault, match="is read by q"):
+    with pytest.raises(NameFault, match="is used by q"):
         known.remove("GEO", "aggregate")
     for name, kind in (("r", "QUERY"), ("q", "QUERY"), ("l", None), ("Bids", "STREAM"), ("geo", "AGGREGATE")):
         assert known.remove(name, kind).name.lower() == name.lower()
