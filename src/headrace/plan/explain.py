@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from headrace.model.events.text import format_context, format_event
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Call, Column, Expr, substitute
 from headrace.model.expressions.text import format_columns, format_expr, format_name
 from headrace.model.schema import Schema
 from headrace.model.suppression import format_suppression
@@ -27,46 +29,37 @@ def as_json(node: Node) -> str:
 
 
 def describe(node: Node) -> str:
-    """Say in one line what a node does, without its inputs."""
+    """Say in one line what a node does, without its inputs, in the words of a SELECT where there are any."""
     match node:
         case nodes.Scan(name=name, schema=schema):
-            return f"Scan {name} ({_names(schema)})"
+            return f"Scan {name} ({_names(schema.names)})"
         case nodes.Filter(predicate=predicate):
             return f"Filter {format_expr(predicate)}"
         case nodes.Project(columns=columns):
             return f"Project {format_columns(columns)}"
         case nodes.Union():
             return "Union"
-        case nodes.Pace(tolerance=tolerance, share=share, service=service, late=late):
-            work = f" SERVICE {format_duration(service)}" if service else ""
-            return f"{'Late of pace' if late else 'Pace'} {format_duration(tolerance)} CUT {share:g}{work}"
+        case nodes.Pace(late=late):
+            return f"Late tuples of {_pace(node)}" if late else _pace(node)
         case nodes.Join():
             return _describe_join(node)
         case nodes.SequenceJoin():
             return _describe_sequence(node)
-        case nodes.Impute(name=name, value=value, keys=imputed_by, archive=archive):
-            by = ", ".join(map(format_expr, imputed_by))
-            source = (
-                f"python:{archive.target}"
-                if isinstance(archive, nodes.FunctionArchive)
-                else f"{archive.table}.{format_name(archive.column)}"
-            )
-            return f"Impute {format_expr(value)} AS {format_name(name)} USING {source} BY {by}"
-        case nodes.TableJoin(table=table, kind=kind, keys=keys, residual=residual, table_names=names):
-            on = ", ".join(f"{format_expr(expr)} = {format_name(column)}" for expr, column in keys)
-            return f"TableJoin {kind} {table}{_clause(' ON ', on)}{_residual(residual)} AS ({', '.join(map(format_name, names))})"
+        case nodes.TableJoin():
+            return _describe_table_join(node)
+        case nodes.Impute():
+            return _describe_impute(node)
         case nodes.Aggregate(window=window, keys=groups, calls=calls):
-            return f"Aggregate {format_window(window)}{_clause(' BY ', format_columns(groups))}{_clause(' COMPUTE ', ', '.join(map(_call, calls)))}"
+            computed = _clause(" ", ", ".join(map(_call, calls)))
+            return f"Aggregate{computed} OVER {format_window(window)}{_clause(' GROUP BY ', format_columns(groups))}"
         case nodes.Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
         case nodes.Suppress(by=by, rule=rule):
-            return f"Suppress {format_suppression(rule)}{_clause(' BY ', ', '.join(map(format_expr, by)))}"
+            return f"Suppress {format_suppression(rule)}{_clause(' GROUP BY ', _expressions(by))}"
         case nodes.Order():
-            return "Order"
-        case nodes.Detect(event=event, context=context, keys=keys, conditions=conditions):
-            by = ", ".join(" = ".join(map(format_expr, each)) for each in zip(*keys, strict=True))
-            tested = " AND ".join(map(format_expr, conditions))
-            return f"Detect {format_event(event)}{_clause(' BY ', by)}{_clause(' IF ', tested)} CONTEXT {format_context(context)}"
+            return "Order by time"
+        case nodes.Detect():
+            return _describe_detect(node)
 
 
 def format_window(window: Window) -> str:
@@ -87,44 +80,95 @@ def format_window(window: Window) -> str:
             return f"[{_partition(by)}WHILE {format_expr(predicate)}]"
 
 
-def _describe_sequence(join: nodes.SequenceJoin) -> str:
-    what = f"SequenceJoin {join.mode}{' inclusive' if join.inclusive else ''} {_extent(Extent(span=join.span))}"
-    return f"{what}{_clause(' ON ', _equalities(join))}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
+def _pace(node: nodes.Pace) -> str:
+    service = f" SERVICE {format_duration(node.service)}" if node.service else ""
+    return f"Pace {format_duration(node.tolerance)} CUT {node.share:g}{service}"
+
+
+def _describe_impute(node: nodes.Impute) -> str:
+    match node.archive:
+        case nodes.FunctionArchive(target=target):
+            source = f"python:{target}"
+        case nodes.StoredArchive(table=table, column=column):
+            source = f"{table}.{format_name(column)}"
+    by = _expressions(node.keys)
+    return f"Impute {format_expr(node.value)} AS {format_name(node.name)} USING {source} BY {by}"
+
+
+def _describe_detect(node: nodes.Detect) -> str:
+    by = ", ".join(" = ".join(map(format_expr, equal)) for equal in zip(*node.keys, strict=True))
+    tested = " AND ".join(map(format_expr, node.conditions))
+    what = f"{format_event(node.event)}{_clause(' BY ', by)}{_clause(' WHERE ', tested)}"
+    return f"Detect {what} CONTEXT {format_context(node.context)}"
 
 
 def _describe_join(join: nodes.Join) -> str:
-    on = _equalities(join)
-    extents = f" {_extent(join.left_extent)} {_extent(join.right_extent)}"
-    manner = "" if join.manner == "plain" else f" {join.manner}"
-    return f"Join{manner} {join.kind}{extents}{_clause(' ON ', on)}{_residual(join.residual)} AS ({', '.join(map(format_name, join.right_names))})"
+    manner = "" if join.manner == "plain" else f"{join.manner.upper()} "
+    windows = f"{_extent(join.left_extent)} with {_extent(join.right_extent)}"
+    return f"Join {manner}{join.kind.upper()} {windows}{_on(join)} {_right_columns(join)}"
 
 
-def _equalities(join: nodes.Join | nodes.SequenceJoin) -> str:
-    return ", ".join(f"{format_expr(mine)} = {format_expr(theirs)}" for mine, theirs in join.keys)
+def _describe_sequence(join: nodes.SequenceJoin) -> str:
+    mode = f"{join.mode.upper()}{' INCLUSIVE' if join.inclusive else ''}"
+    return f"Join FOLLOWING {mode} {_extent(Extent(span=join.span))}{_on(join)} {_right_columns(join)}"
+
+
+def _describe_table_join(join: nodes.TableJoin) -> str:
+    # A plan that breaks an invariant is described too, so names and columns may not be as many.
+    renamed = dict(zip(join.table_schema.names, join.table_names, strict=False))
+    terms = [f"{format_expr(expr)} = {format_name(renamed.get(column, column))}" for expr, column in join.keys]
+    on = _clause(" ON ", " AND ".join([*terms, *_residual(join.residual)]))
+    added = _renamed(join.table_schema, join.table_names)
+    return f"Join {join.kind.upper()} table {join.table}{on} (table: {added})"
+
+
+def _on(join: nodes.Join | nodes.SequenceJoin) -> str:
+    """Write the condition of a join over the names of its output."""
+    columns = zip(join.right.schema, join.right_names, strict=False)
+    renamed: dict[str, Expr] = {field.name: Column(name, field.type) for field, name in columns}
+    terms = [f"{format_expr(left)} = {format_expr(substitute(right, renamed))}" for left, right in join.keys]
+    return _clause(" ON ", " AND ".join([*terms, *_residual(join.residual)]))
+
+
+def _right_columns(join: nodes.Join | nodes.SequenceJoin) -> str:
+    return f"(right: {_renamed(join.right.schema, join.right_names)})"
+
+
+def _renamed(schema: Schema, names: Sequence[str]) -> str:
+    return format_columns(
+        tuple((name, Column(field.name, field.type)) for field, name in zip(schema, names, strict=False))
+    )
 
 
 def _extent(extent: Extent | None) -> str:
     if extent is None:
-        return "[inherited]"
+        return "[windows of the joined inputs]"
     if extent.rows is not None:
         return f"[{_partition(extent.by)}ROWS {extent.rows}]"
     return "[UNBOUNDED]" if extent.span is None else f"[RANGE {format_duration(extent.span)}]"
 
 
 def _partition(by: tuple[Expr, ...]) -> str:
-    return f"PARTITION BY {', '.join(map(format_expr, by))} " if by else ""
+    return f"PARTITION BY {_expressions(by)} " if by else ""
 
 
-def _residual(residual: Expr | None) -> str:
-    return "" if residual is None else f" IF {format_expr(residual)}"
+def _residual(residual: Expr | None) -> list[str]:
+    if residual is None:
+        return []
+    text = format_expr(residual)
+    return [f"({text})" if isinstance(residual, Call) and residual.function == "or" else text]
+
+
+def _expressions(exprs: Iterable[Expr]) -> str:
+    return ", ".join(map(format_expr, exprs))
 
 
 def _call(call: AggregateCall) -> str:
     return f"{call.function}({'*' if call.arg is None else format_expr(call.arg)}) AS {format_name(call.name)}"
 
 
-def _names(schema: Schema) -> str:
-    return ", ".join(map(format_name, schema.names))
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(format_name, names))
 
 
 def _clause(word: str, text: str) -> str:

@@ -43,13 +43,13 @@ def every_node() -> Node:
 def test_a_plan_explains_itself_one_line_a_node() -> None:
     assert explain(every_node()).splitlines() == [
         "Distinct within 10 s",
-        "  Aggregate [RANGE 1 min] BY b AS g COMPUTE count(*) AS n",
-        "    TableJoin inner places ON a = k IF b <> v AS (k, v)",
-        "      Join left [RANGE 1 min] [PARTITION BY a ROWS 3] ON a = a AS (a2, twice)",
+        "  Aggregate count(*) AS n OVER [RANGE 1 min] GROUP BY b AS g",
+        "    Join INNER table places ON a = k AND b <> v (table: k, v)",
+        "      Join LEFT [RANGE 1 min] with [PARTITION BY a ROWS 3] ON a = a2 (right: a AS a2, twice)",
         "        Union",
         "          Filter a > 0",
         "            Scan s (a, b)",
-        "          Order",
+        "          Order by time",
         "            Scan t.late (a, b)",
         "        Project a, a + a AS twice",
         "          Scan t.late (a, b)",
@@ -60,13 +60,13 @@ def test_a_sequence_explains_itself_and_comes_back_from_its_json() -> None:
     s, t = Scan("s", Schema.of(a=Type.INT)), Scan("t", Schema.of(a=Type.INT))
     plan = SequenceJoin(s, t, "chronicle", True, ((A, A),), POSITIVE, MINUTE, ("b",))
     assert explain(plan).splitlines() == [
-        "SequenceJoin chronicle inclusive [RANGE 1 min] ON a = a IF a > 0 AS (b)",
+        "Join FOLLOWING CHRONICLE INCLUSIVE [RANGE 1 min] ON a = b AND a > 0 (right: a AS b)",
         "  Scan s (a)",
         "  Scan t (a)",
     ]
     assert (
         explain(SequenceJoin(s, t, "recent", False, (), None, None, ("b",))).splitlines()[0]
-        == "SequenceJoin recent [UNBOUNDED] AS (b)"
+        == "Join FOLLOWING RECENT [UNBOUNDED] (right: a AS b)"
     )
     assert msgspec.json.decode(as_json(plan), type=Node) == plan
 

@@ -40,7 +40,7 @@ dear 1s: price=3.0
 
 > SELECT nonsense FROM bids
 ---
-HR102 NameFault: no column 'nonsense' in bids
+HR102 NameFault: column 'nonsense' does not exist in bids
    1 | SELECT nonsense FROM bids
      |        ^^^^^^^^
   hint: columns are at, price, who

@@ -241,7 +241,7 @@ def test_a_grouped_select_is_rewritten_over_keys_and_aggregates() -> None:
     assert explain(node).splitlines() == [
         "Project key AS k, key * 2 AS expr, sum / count AS mean, count_distinct AS ids, window_start",
         "  Filter count > 3 AND sum / count < 2.0",
-        "    Aggregate [RANGE 1 min] BY seg + 1 AS key COMPUTE sum(speed) AS sum, count(*) AS count, count_distinct(id) AS count_distinct",
+        "    Aggregate sum(speed) AS sum, count(*) AS count, count_distinct(id) AS count_distinct OVER [RANGE 1 min] GROUP BY seg + 1 AS key",
         "      Filter id > 1",
         "        Scan s (id, seg, at, speed, day, name)",
     ]
@@ -331,7 +331,7 @@ def test_a_sequence_takes_its_condition_from_on_alone() -> None:
     assert explain(node).splitlines() == [
         "Project id",
         "  Filter CAST(id AS BIGINT) = car",
-        "    SequenceJoin chronicle inclusive [RANGE 1 min] ON CAST(seg AS BIGINT) = seg IF speed < speed_1 AS (car, seg_1, speed_1)",
+        "    Join FOLLOWING CHRONICLE INCLUSIVE [RANGE 1 min] ON CAST(seg AS BIGINT) = seg_1 AND speed < speed_1 (right: car, seg AS seg_1, speed AS speed_1)",
         "      Filter id > 3",
         "        Scan s (id, seg, at, speed, day, name)",
         "      Filter car > 4",
