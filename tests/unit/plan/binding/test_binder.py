@@ -331,7 +331,8 @@ def test_a_sequence_takes_its_condition_from_on_alone() -> None:
     assert explain(node).splitlines() == [
         "Project id",
         "  Filter CAST(id AS BIGINT) = car",
-        "    Join FOLLOWING CHRONICLE INCLUSIVE [RANGE 1 min] ON CAST(seg AS BIGINT) = seg_1 AND speed < speed_1 (right: car, seg AS seg_1, speed AS speed_1)",
+        "    Join FOLLOWING CHRONICLE INCLUSIVE [RANGE 1 min] ON CAST(seg AS BIGINT) = seg_1 AND speed < speed_1"
+        " (right: car, seg AS seg_1, speed AS speed_1)",
         "      Filter id > 3",
         "        Scan s (id, seg, at, speed, day, name)",
         "      Filter car > 4",
