@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 from typer.testing import CliRunner
@@ -12,9 +13,13 @@ from headrace.connectors import SINKS, SOURCES, console, socket
 from headrace.connectors.files import sink as files_sink
 from headrace.connectors.files import source as files
 from headrace.connectors.generator import source as generator
+from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.errors import HeadraceError
 from headrace.language.parser import parse
+from headrace.language.syntax.statements import Show
+from headrace.model.events.event import Mode
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
+from headrace.model.qos import OPTIONS
 from headrace.plan.binding.function import ALIASES
 from headrace.session import Session
 
@@ -44,6 +49,26 @@ def test_every_option_of_a_connector_has_a_row() -> None:
 def test_every_error_has_a_row() -> None:
     codes = {error.code for error in errors_of(HeadraceError) if not error.code.endswith("00")}
     assert [code for code in sorted(codes) if f"| {code} |" not in page("statements")] == []
+
+
+def test_every_scheduler_is_explained() -> None:
+    names = [name for name in SCHEDULERS if name != "none"]
+    assert [name for name in names if f"`{name}`" not in page("settings")] == []
+    assert [name for name in names if not re.search(rf"^\| `{name}`", guide("promises"), re.MULTILINE)] == []
+
+
+def test_every_promise_has_a_row() -> None:
+    assert [name for name in OPTIONS if f"| `{name}` |" not in guide("promises")] == []
+
+
+def test_every_mode_has_a_row() -> None:
+    assert [mode.name for mode in Mode if f"| {mode.name} |" not in guide("events")] == []
+
+
+def test_everything_that_can_be_shown_is_listed() -> None:
+    shown = get_args(get_type_hints(Show)["what"])
+    assert len(shown) > 5
+    assert [what for what in shown if what not in page("statements")] == []
 
 
 def test_the_readme_shows_the_first_example() -> None:
@@ -95,6 +120,10 @@ def test_examples_make_plans(script: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text()
+
+
+def guide(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text()
 
 
 def windows_of(words: list[str], size: int) -> list[list[str]]:
