@@ -13,7 +13,7 @@ import polars as pl
 from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
-from headrace.engine.scheduling.units import Standing
+from headrace.engine.scheduling.units import Stakes
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
@@ -118,8 +118,8 @@ def _situations(scheduler: Scheduler) -> Iterator[tuple[list[Candidate], Turn]]:
 def _overloaded(scheduler: Scheduler, fairness: Fairness) -> UnitTrace:
     """A quick path with more than it can do, beside a slow one without promise or weight."""
     costs = {"quick": Cost(1e6, 1.0, 1.0, 1.0), "slow": Cost(3e6, 1.0, 1.0, 1.0)}
-    standings = {"quick": Standing(10.0, 1000), "slow": Standing(0.1)}
-    part = part_of([*line("quick"), *line("slow")], costs, standings)
+    stakes = {"quick": Stakes(10.0, 1000), "slow": Stakes(0.1)}
+    part = part_of([*line("quick"), *line("slow")], costs, stakes)
     arrivals = [Arrival(number * 8e-4, "quick") for number in range(round(_SPAN / 8e-4))]
     arrivals += [Arrival(number * 0.01, "slow") for number in range(round(_SPAN / 0.01))]
     return UnitSimulation(part, scheduler, fairness).run(arrivals, until=_SPAN)

@@ -44,6 +44,12 @@ def path_capacity(path: Path) -> float:
     return 1 / cost if cost else math.inf
 
 
+def path_selectivity(path: Path) -> float:
+    """Return the results of a path for each tuple that enters."""
+    share = math.prod(stage.selectivity for stage in path.stages)
+    return share * sum(map(path_selectivity, path.branches)) if path.branches else share
+
+
 def operator_release(stage: Stage, *, consumers: int = 1) -> float:
     """Bytes a second that an operator frees while it runs; a result is stored once for each consumer."""
     return stage.capacity * (stage.size_in - consumers * stage.size_out * stage.selectivity)  # (6.1)

@@ -20,9 +20,8 @@ from headrace.engine.dispatch.cycle import Cycle
 from headrace.engine.network import Network
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
-from headrace.engine.scheduling.units import Part, Unit, units_of
+from headrace.engine.scheduling.units import Part, Unit, candidate, units_of
 from headrace.graph.graph import VertexId
-from headrace.model.time import BEGIN
 
 #: Nanoseconds of work in a scheduler's slice, for each of its units and each unit of its weight.
 QUANTUM = 1_000_000.0
@@ -151,21 +150,9 @@ class Master:
             if able.isdisjoint(unit.vertices):
                 continue
             first = min((oldest.get(name, now) for name in unit.vertices if name in able), default=now)
-            candidates.append(
-                Candidate(
-                    number,
-                    unit.kind,
-                    sum(queued.get(name, 0) for name in unit.vertices),
-                    sum(queued[name] * self._cost(name).size_in for name in unit.counted if name in queued),
-                    first,
-                    unit.capacity,
-                    unit.release,
-                    unit.selectivity,
-                    unit.weight,
-                    None if unit.promise is None or first == BEGIN else first + unit.promise,
-                    len(unit.vertices),
-                )
-            )
+            size = sum(queued[name] * self._cost(name).size_in for name in unit.counted if name in queued)
+            count = sum(queued.get(name, 0) for name in unit.vertices)
+            candidates.append(candidate(number, unit, queued=count, size=size, oldest=first))
         return candidates
 
 

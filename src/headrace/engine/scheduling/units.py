@@ -1,11 +1,18 @@
-"""What schedulers choose among: operators, paths, segments and plans of a running graph, with their capacities."""
+"""The units among which schedulers choose: operators, paths, segments and plans of a running graph, with capacities."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from headrace.analysis.capacity.capacity import Path, Stage, operator_release, path_capacity, path_release
+from headrace.analysis.capacity.capacity import (
+    Path,
+    Stage,
+    operator_release,
+    path_capacity,
+    path_release,
+    path_selectivity,
+)
 from headrace.analysis.capacity.segments import (
     Segment,
     bottom_up,
@@ -17,17 +24,18 @@ from headrace.analysis.capacity.segments import (
 )
 from headrace.analysis.forecast.facts import ENDING, PASSING, SERVICE, kind_of
 from headrace.commands.command import Cost
-from headrace.engine.scheduling.schedulers.scheduler import UnitKind
+from headrace.engine.scheduling.schedulers.scheduler import Candidate, UnitKind
 from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.model.time import BEGIN
 from headrace.operators.specs import Filter, SessionAggregate, WhileAggregate
 
-#: Seconds a tuple of an operator of which nothing is known, not even of its kind; and the bytes of a tuple.
+#: Seconds per tuple of an operator of an unknown kind, and bytes per tuple.
 _SERVICE, _SIZE = 1e-6, 64.0
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Vertices that are scheduled as one, in the order in which they run: those first that tuples meet first."""
+    """Vertices that are scheduled as one, in the order in which tuples reach them."""
 
     kind: UnitKind
     vertices: tuple[VertexId, ...]
@@ -36,14 +44,12 @@ class Unit:
     selectivity: float = 1.0  # results a tuple
     weight: float = 1.0
     promise: int | None = None  # microseconds from arrival to result
-    counted: frozenset[VertexId] = (
-        frozenset()
-    )  # those that no earlier unit of its kind has, so that their queues are counted once
+    counted: frozenset[VertexId] = frozenset()  # vertices of no earlier unit of its kind: each queue is counted once
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Whose a vertex is: how much the queries that it serves count, and the shortest latency that one of them promises."""
+class Stakes:
+    """What depends on a vertex: the greatest weight and the shortest latency promise of the queries that it serves."""
 
     weight: float = 1.0
     promise: int | None = None
@@ -51,55 +57,69 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a graph that one scheduler runs: which vertices, what they cost, whose they are, and the plans among them."""
+    """A part of a graph that one scheduler runs: its vertices, their costs and stakes, and the plans among them."""
 
     graph: Graph
     vertices: frozenset[VertexId]
     costs: Mapping[VertexId, Cost] = field(default_factory=dict)
-    standings: Mapping[VertexId, Standing] = field(default_factory=dict)
+    stakes: Mapping[VertexId, Stakes] = field(default_factory=dict)
     plans: Sequence[Collection[VertexId]] = ()
 
 
 def assumed_cost(vertex: Vertex) -> Cost:
-    """What a vertex is taken to cost before anybody measured it."""
-    selectivity = (
-        PASSING
-        if isinstance(vertex.spec, Filter)
-        else ENDING
-        if isinstance(vertex.spec, SessionAggregate | WhileAggregate)
-        else 1.0
-    )
+    """Return the cost that a vertex is taken to have before it was measured."""
+    selectivity = 1.0
+    if isinstance(vertex.spec, Filter):
+        selectivity = PASSING
+    elif isinstance(vertex.spec, SessionAggregate | WhileAggregate):
+        selectivity = ENDING
     return Cost(SERVICE.get(kind_of(vertex.spec), _SERVICE) * 1e9, selectivity, _SIZE, _SIZE)
 
 
 def costs_with_all_behind(
     graph: Graph, costs: Mapping[VertexId, Cost], ends: Collection[VertexId]
 ) -> dict[VertexId, float]:
-    """Nanoseconds that a tuple costs at each vertex together with what comes of it up to the ends, which cost nothing."""
-    found: dict[VertexId, float] = {}
+    """Return the nanoseconds that a tuple costs at each vertex with all that comes of it up to the ends, which cost nothing."""
+    total: dict[VertexId, float] = {}
     readers = graph.readers()
     for vertex in reversed(graph.vertices):
-        behind = sum(found[reader] for reader, _ in readers[vertex.id])
-        found[vertex.id] = (
-            0.0 if vertex.id in ends else costs[vertex.id].service_ns + costs[vertex.id].selectivity * behind
-        )
-    return found
+        behind = sum(total[reader] for reader, _ in readers[vertex.id])
+        cost = costs[vertex.id]
+        total[vertex.id] = 0.0 if vertex.id in ends else cost.service_ns + cost.selectivity * behind
+    return total
+
+
+def candidate(number: int, unit: Unit, *, queued: int, size: float, oldest: int) -> Candidate:
+    """Return a unit as schedulers see it: its number, tuples and bytes that wait for it, and when the oldest arrived."""
+    return Candidate(
+        number,
+        unit.kind,
+        queued,
+        size,
+        oldest,
+        unit.capacity,
+        unit.release,
+        unit.selectivity,
+        unit.weight,
+        None if unit.promise is None or oldest == BEGIN else oldest + unit.promise,
+        len(unit.vertices),
+    )
 
 
 def units_of(kinds: Iterable[UnitKind], part: Part) -> tuple[Unit, ...]:
-    """All units of these kinds, in an order that depends on the graph alone."""
+    """Return all units of these kinds, in an order that depends on the graph alone."""
     costs = {
         vertex.id: part.costs.get(vertex.id) or assumed_cost(vertex)
         for vertex in part.graph
         if vertex.id in part.vertices
     }
-    found: list[Unit] = []
+    units: list[Unit] = []
     for kind in kinds:
-        seen: set[VertexId] = set()
+        counted: set[VertexId] = set()
         for unit in _units(kind, part, _Stages(part, costs)):
-            found.append(_with_standing(unit, part.standings, frozenset(unit.vertices) - seen))
-            seen |= set(unit.vertices)
-    return tuple(found)
+            units.append(_with_stakes(unit, part.stakes, frozenset(unit.vertices) - counted))
+            counted |= set(unit.vertices)
+    return tuple(units)
 
 
 class _Stages:
@@ -125,7 +145,7 @@ class _Stages:
         return Stage(name, 1e9 / max(cost.service_ns, 1.0), max(cost.selectivity, 1e-9), cost.size_in, cost.size_out)
 
     def path(self, name: VertexId) -> Path:
-        """From a vertex to all that follows from it; a tree where several vertices read the same output."""
+        """Return the path from a vertex on; a tree where several vertices read the same output."""
         rest = tuple(self.path(reader) for reader in self.readers[name])
         if len(rest) == 1:
             return Path((self.stage(name), *rest[0].stages), rest[0].branches)
@@ -142,18 +162,8 @@ def _units(kind: UnitKind, part: Part, stages: _Stages) -> list[Unit]:
             return _plans(part, stages)
         case "envelope":
             return _envelope(stages)
-        case "greedy":
-            return _segments(
-                kind, stages, [(path := stages.path(name), greedy_segments(path)) for name in stages.leaves]
-            )
-        case "memory-optimal":
-            return _segments(
-                kind, stages, [(path := stages.path(name), memory_optimal_segments(path)) for name in stages.leaves]
-            )
-        case "simplified":
-            return _segments(
-                kind, stages, [(path := stages.path(name), simplified_segments(path)) for name in stages.leaves]
-            )
+        case "greedy" | "memory-optimal" | "simplified":
+            return _segments(kind, stages, _CUTS[kind])
 
 
 def _operator(stages: _Stages, name: VertexId) -> Unit:
@@ -168,37 +178,27 @@ def _operator(stages: _Stages, name: VertexId) -> Unit:
 
 
 def _path(path: Path) -> Unit:
-    order = tuple(
-        reversed(dict.fromkeys(stage.name for stage in reversed(bottom_up(path))))
-    )  # where two ways meet, behind both
-    return Unit("path", order, path_capacity(path), path_release(path), _results(path))
-
-
-def _results(path: Path) -> float:
-    """Results for each tuple that enters."""
-    share = 1.0
-    for stage in path.stages:
-        share *= stage.selectivity
-    return share * sum(map(_results, path.branches)) if path.branches else share
+    # where two ways meet, behind both
+    order = tuple(reversed(dict.fromkeys(stage.name for stage in reversed(bottom_up(path)))))
+    return Unit("path", order, path_capacity(path), path_release(path), path_selectivity(path))
 
 
 def _plans(part: Part, stages: _Stages) -> list[Unit]:
-    """Each plan level by level, in a level from right to left; what no plan has is a plan of its own."""
+    """Return each plan level by level, in a level from right to left; the vertices of no plan are one of their own."""
     known = {name for plan in part.plans for name in plan}
     rest = [name for name in stages.order if name not in known]
-    found = []
+    units = []
     for plan in (*part.plans, *([rest] if rest else [])):
         names = [name for name in stages.order if name in plan]
         place = {name: number for number, name in enumerate(names)}
         if names:
-            found.append(
-                Unit("plan", tuple(sorted(names, key=lambda name: (stages.level[name], -place[name]))), 1.0, 1.0)
-            )
-    return found
+            order = sorted(names, key=lambda name: (stages.level[name], -place[name]))
+            units.append(Unit("plan", tuple(order), 1.0, 1.0))
+    return units
 
 
 def _envelope(stages: _Stages) -> list[Unit]:
-    """Single operators, each with the steepness of the stretch that it lies on; of several paths, the steepest counts."""
+    """Return single operators, each with the rate of its segment of the envelope; of several paths, the steepest counts."""
     steepest: dict[VertexId, float] = {}
     for leaf in stages.leaves:
         path = stages.path(leaf)
@@ -213,18 +213,27 @@ def _envelope(stages: _Stages) -> list[Unit]:
     ]
 
 
-def _segments(kind: UnitKind, stages: _Stages, cut: Iterable[tuple[Path, Iterable[Segment]]]) -> list[Unit]:
+def _segments(kind: UnitKind, stages: _Stages, cut: Callable[[Path], Iterable[Segment]]) -> list[Unit]:
     rates: dict[Segment, tuple[float, float]] = {}
     place = {name: number for number, name in enumerate(stages.order)}
-    for path, segments in cut:
-        for segment in segments:
+    for leaf in stages.leaves:
+        path = stages.path(leaf)
+        for segment in cut(path):
             names = tuple(sorted(set(segment), key=place.__getitem__))
             rates[names] = segment_rate(path, segment), path_capacity(path)
     return [Unit(kind, names, rates[names][1], rates[names][0]) for names in prune(rates)]
 
 
-def _with_standing(unit: Unit, standings: Mapping[VertexId, Standing], counted: frozenset[VertexId]) -> Unit:
-    mine = [standings[name] for name in unit.vertices if name in standings]
-    weight = max((one.weight for one in mine), default=1.0)
-    promise = min((one.promise for one in mine if one.promise is not None), default=None)
-    return Unit(unit.kind, unit.vertices, unit.capacity, unit.release, unit.selectivity, weight, promise, counted)
+#: How paths are cut into segments.
+_CUTS: Mapping[str, Callable[[Path], Iterable[Segment]]] = {
+    "greedy": greedy_segments,
+    "memory-optimal": memory_optimal_segments,
+    "simplified": simplified_segments,
+}
+
+
+def _with_stakes(unit: Unit, stakes: Mapping[VertexId, Stakes], counted: frozenset[VertexId]) -> Unit:
+    mine = [stakes[name] for name in unit.vertices if name in stakes]
+    weight = max((own.weight for own in mine), default=1.0)
+    promise = min((own.promise for own in mine if own.promise is not None), default=None)
+    return replace(unit, weight=weight, promise=promise, counted=counted)

@@ -17,7 +17,7 @@ from headrace.analysis.forecast.network import Feed, Network, Station, flow
 from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
-from headrace.engine.scheduling.units import Part, Standing, Unit, units_of
+from headrace.engine.scheduling.units import Part, Stakes, Unit, units_of
 from headrace.graph.graph import Graph, Vertex
 from headrace.model.expressions.expression import Literal
 from headrace.model.time import SECOND
@@ -325,7 +325,7 @@ def part_of(network: Network, promises: Mapping[str, float]) -> Part:
             ),
         )
     )
-    costs, standings, plans = {}, {}, []
+    costs, stakes, plans = {}, {}, []
     for station in network.stations:
         share = tuples.out[station.name] / rate if (rate := tuples.rate(station.name)) else station.feeds[0].selectivity
         costs[station.name] = Cost(
@@ -335,8 +335,8 @@ def part_of(network: Network, promises: Mapping[str, float]) -> Part:
         plan = _behind(network, root)
         plans.append(plan)
         promise = round(promises[query] * SECOND) if query in promises else None
-        standings.update({name: Standing(1.0, promise) for name in plan})
-    return Part(graph, frozenset(costs), costs, standings, plans)
+        stakes.update({name: Stakes(1.0, promise) for name in plan})
+    return Part(graph, frozenset(costs), costs, stakes, plans)
 
 
 def _spec(station: Station) -> Filter | Union:

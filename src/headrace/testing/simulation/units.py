@@ -16,7 +16,7 @@ import numpy as np
 from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
-from headrace.engine.scheduling.units import Part, Standing, Unit, assumed_cost, units_of
+from headrace.engine.scheduling.units import Part, Stakes, Unit, assumed_cost, units_of
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.operators.specs import Union
 
@@ -72,13 +72,13 @@ def line(*names: VertexId) -> list[Vertex]:
 
 
 def part_of(
-    vertices: Iterable[Vertex], costs: dict[VertexId, Cost], standings: dict[VertexId, Standing] | None = None
+    vertices: Iterable[Vertex], costs: dict[VertexId, Cost], stakes: dict[VertexId, Stakes] | None = None
 ) -> Part:
     """All of these vertices, with the sources that they read, for one scheduler."""
     inner = {vertex.id: vertex for vertex in vertices}
     sources = dict.fromkeys(origin for vertex in inner.values() for origin in vertex.inputs if origin not in inner)
     graph = Graph((*(Vertex(name, Union(1)) for name in sources), *inner.values()))
-    return Part(graph, frozenset(inner), costs, standings or {})
+    return Part(graph, frozenset(inner), costs, stakes or {})
 
 
 class UnitSimulation:

@@ -11,7 +11,7 @@ from headrace.engine.scheduling.schedulers.fairness import Eligibility, Fairness
 from headrace.engine.scheduling.schedulers.round_robin import RoundRobin, WeightedRoundRobin
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, Turn, UnitKind
 from headrace.engine.scheduling.schedulers.threshold import Threshold
-from headrace.engine.scheduling.units import Part, Standing, units_of
+from headrace.engine.scheduling.units import Part, Stakes, units_of
 from headrace.errors import NameFault
 from headrace.testing.contract import check_scheduler
 from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
@@ -98,7 +98,7 @@ def test_earliest_deadline_keeps_promises_that_path_capacity_breaks() -> None:
     part = part_of(
         [*line("quick"), *line("slow")],
         {"quick": Cost(1e6, 1, 1, 1), "slow": Cost(4e6, 1, 1, 1)},
-        {"slow": Standing(1.0, 10_000)},
+        {"slow": Stakes(1.0, 10_000)},
     )
     arrivals = [Arrival(0.0, "quick")] * 60 + [Arrival(number * 0.02, "slow") for number in range(4)]
 

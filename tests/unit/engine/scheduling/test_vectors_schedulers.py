@@ -6,7 +6,7 @@ from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Turn
 from headrace.engine.scheduling.schedulers.threshold import Threshold
-from headrace.engine.scheduling.units import Part, Standing, units_of
+from headrace.engine.scheduling.units import Part, Stakes, units_of
 from headrace.graph.graph import Vertex
 from headrace.operators.specs import Union
 from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
@@ -132,7 +132,7 @@ def test_threshold_switches_at_two_levels() -> None:
 def test_3_1_2_two_operator_burst(name: str, at_a: int, at_b: int) -> None:
     """One tuple a second to each for 5 s; what waits at the end of the burst depends on who is first: the quick one, or the one with a promise."""
     part = part_of(
-        [*line("A"), *line("B")], {"A": cost(1, 1.0, 2, 1), "B": cost(0.5, 1.0, 2, 1)}, {"B": Standing(1.0, 1)}
+        [*line("A"), *line("B")], {"A": cost(1, 1.0, 2, 1), "B": cost(0.5, 1.0, 2, 1)}, {"B": Stakes(1.0, 1)}
     )
     trace = UnitSimulation(part, SCHEDULERS[name]).run([Arrival(t, name) for t in range(5) for name in "AB"])
     in_service = 2 if name == "edf" else 0
