@@ -21,7 +21,7 @@ from headrace.operators.capabilities import due_of, held_by
 from headrace.operators.operator import Operator, State
 from headrace.operators.spec import Spec
 from headrace.testing.oracle.rows import Row, rounded, rows_of
-from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
+from headrace.testing.simulation.units import TupleArrival, UnitSimulation, UnitTrace, line, part_of
 
 Script: TypeAlias = Sequence[tuple[int, Element]]
 
@@ -120,8 +120,8 @@ def _overloaded(scheduler: Scheduler, fairness: Fairness) -> UnitTrace:
     costs = {"quick": Cost(1e6, 1.0, 1.0, 1.0), "slow": Cost(3e6, 1.0, 1.0, 1.0)}
     stakes = {"quick": Stakes(10.0, 1000), "slow": Stakes(0.1)}
     part = part_of([*line("quick"), *line("slow")], costs, stakes)
-    arrivals = [Arrival(number * 8e-4, "quick") for number in range(round(_SPAN / 8e-4))]
-    arrivals += [Arrival(number * 0.01, "slow") for number in range(round(_SPAN / 0.01))]
+    arrivals = [TupleArrival(number * 8e-4, "quick") for number in range(round(_SPAN / 8e-4))]
+    arrivals += [TupleArrival(number * 0.01, "slow") for number in range(round(_SPAN / 0.01))]
     return UnitSimulation(part, scheduler, fairness).run(arrivals, until=_SPAN)
 
 

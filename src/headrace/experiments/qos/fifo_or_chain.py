@@ -17,7 +17,7 @@ from headrace.engine.scheduling.schedulers.scheduler import Candidate, Turn
 from headrace.engine.scheduling.units import units_of
 from headrace.experiments.experiment import Finding, Outcome, Panel, Series, Trial
 from headrace.experiments.judging import claim, exact
-from headrace.testing.simulation.stations import part_of
+from headrace.testing.simulation.stations import part_of_network
 
 PLAN = Network(
     {"s1": 0.1, "s2": 0.1},
@@ -77,7 +77,7 @@ def run(trial: Trial) -> Outcome:
 def simulate(name: str) -> Rows:
     """Serve one unit of time after the other."""
     scheduler = SCHEDULERS[name]
-    units = units_of(scheduler.kinds, part_of(PLAN, {}))
+    units = units_of(scheduler.kinds, part_of_network(PLAN, {}))
     queues: dict[str, deque[tuple[float, int]]] = {station.name: deque() for station in PLAN.stations}
     rows, turn, ahead = Rows(), Turn(), deque[str]()
     made: tuple[float, float] = 0.0, 0.0

@@ -1,7 +1,7 @@
-"""A processor that a scheduler hands from unit to unit of a network of stations: numbers alone, so long runs with many queries are quick.
+"""A simulation of schedulers over a network of stations, in numbers alone, so that long runs with many queries are quick.
 
-The schedulers are the engine's own, and so are the units that they choose among and the pass over a unit. What becomes of a tuple at each station is
-drawn beforehand, so it is the same whatever the scheduler. A station may have one reader at most.
+The schedulers, the units that they choose among and the pass over a unit are the engine's own. Whether a tuple passes
+each station is drawn beforehand, so it is the same whatever the scheduler. A station has at most one reader.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from headrace.analysis.forecast.network import Feed, Network, Station, flow
 from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
-from headrace.engine.scheduling.units import Part, Stakes, Unit, units_of
-from headrace.graph.graph import Graph, Vertex
+from headrace.engine.scheduling.units import Part, Stakes, Unit, candidate, units_of
+from headrace.graph.graph import Vertex
 from headrace.model.expressions.expression import Literal
 from headrace.model.time import SECOND
 from headrace.model.types import Type
-from headrace.operators.specs import Filter, Scan, Union
+from headrace.operators.specs import Filter, Union
 from headrace.testing.simulation.rounds import Times
+from headrace.testing.simulation.units import part_of
 
 _UNGUARDED = Fairness()
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """What a pass takes at its first operator (`page` tuples), and the seconds that a choice costs, and a choice of somebody else."""
+    """The tuples that a pass takes at its first operator (`page`), and the seconds that a choice and a change of unit cost."""
 
     page: int = 1
     choice: float = 0.0
@@ -43,7 +44,7 @@ TUPLE_BY_TUPLE = Dispatch()
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of a run: results (when they came, when their tuple had come, whose they are), and what waited."""
+    """The record of a run: results (their time, the arrival of their tuple, their query), and what waited."""
 
     times: list[float] = field(default_factory=list)
     born: list[float] = field(default_factory=list)
@@ -57,23 +58,23 @@ class Seen:
     dropped: int = 0
 
     def latencies(self) -> Times:
-        """Seconds of every result."""
+        """Return the latency of every result, in seconds."""
         return np.asarray(np.array(self.times) - np.array(self.born), np.float64)
 
     def of(self, query: int) -> tuple[Times, Times]:
-        """When the results of a query came, and how late."""
+        """Return the times of the results of a query, and their latencies."""
         mine = np.array(self.queries) == query
         return np.array(self.times)[mine], self.latencies()[mine]
 
     @property
     def mean_wait(self) -> float:
-        """Seconds in the system of a tuple that came in, whatever became of it."""
+        """The mean seconds that a tuple spent in the system, whether it led to a result or not."""
         return self.waited / self.left if self.left else math.nan
 
 
 @dataclass(slots=True)
 class _Lane:
-    """The way of a stream's tuples from one leaf to the results: which station comes at each depth, and how far each tuple gets."""
+    """The way of a stream's tuples from one leaf to the results: the station at each depth, and how far each tuple gets."""
 
     stream: str
     query: int
@@ -113,11 +114,11 @@ class Processor:
         self._next = 0
         self._bytes = 0.0
         self._shares: dict[int, float] = {}  # by station
-        self._part = part_of(network, promises or {})
+        self._part = part_of_network(network, promises or {})
         self.use(scheduler)
 
     def use(self, scheduler: Scheduler) -> None:
-        """Go on with another scheduler; what waits stays where it is."""
+        """Change to another scheduler; tuples that wait stay where they are."""
         self._scheduler, self._turn, self._last = scheduler, Turn(), -1
         self._units: Sequence[Unit] = units_of(scheduler.kinds, self._part)
         numbers = {station.name: number for number, station in enumerate(self._stations)}
@@ -131,13 +132,13 @@ class Processor:
         self._changed = set(range(len(self._stations)))
 
     def shed(self, shares: Mapping[str, float]) -> None:
-        """Drop these shares of what comes to stations, before it is stored, and nothing else."""
+        """Drop these shares of the tuples that come to stations, and no others, before they are stored."""
         self._shares = {
             number: shares[station.name] for number, station in enumerate(self._stations) if station.name in shares
         }
 
     def run(self, until: float = math.inf) -> Seen:
-        """Work until nothing is left, or until a time; may be called again."""
+        """Serve tuples until none waits, or until a time; may be called again."""
         dispatch, seen = self.dispatch, self.seen
         while self.clock < until:
             self._sync()
@@ -161,7 +162,7 @@ class Processor:
         return seen
 
     def waiting(self, stations: Sequence[str] | None = None) -> float:
-        """Bytes in all queues, or in those of some stations."""
+        """Return the bytes in all queues, or in those of some stations."""
         if stations is None:
             return self._bytes
         names = set(stations)
@@ -172,14 +173,14 @@ class Processor:
         )
 
     def oldest(self, query: int) -> float | None:
-        """When the oldest tuple came that waits for a query."""
+        """Return when the oldest tuple that waits for a query arrived."""
         return min(
             (lane.born[queue[0]] for lane in self._lanes if lane.query == query for queue in lane.queues if queue),
             default=None,
         )
 
     def _sync(self) -> None:
-        """Let everything in that has come."""
+        """Queue all tuples that have arrived."""
         while self._next < len(self._arrivals) and self._arrivals[self._next][0] <= self.clock:
             _, stream, tuple_ = self._arrivals[self._next]
             self._next += 1
@@ -206,13 +207,13 @@ class Processor:
         return sum(len(lane.queues[depth]) for lane, depth in self._ports[number])
 
     def _candidates(self) -> list[Candidate]:
-        """The units that can run; only those are looked at again at whose stations something has changed."""
+        """Return the units that can run; only those with a station that changed are examined again."""
         for unit in {unit for number in self._changed for unit in self._units_at[number]}:
-            found = self._candidate(unit)
-            if found is None:
+            able = self._candidate(unit)
+            if able is None:
                 self._able.pop(unit, None)
             else:
-                self._able[unit] = found
+                self._able[unit] = able
         self._changed.clear()
         return list(self._able.values())
 
@@ -226,25 +227,11 @@ class Processor:
                     oldest = min(oldest, lane.born[queue[0]])
         if not queued:
             return None
-        unit, first = self._units[number], round(oldest * SECOND)
-        held = sum(self._queued(station) * self._sizes[station] for station in self._counted[number])
-        deadline = None if unit.promise is None else first + unit.promise
-        return Candidate(
-            number,
-            unit.kind,
-            queued,
-            held,
-            first,
-            unit.capacity,
-            unit.release,
-            unit.selectivity,
-            unit.weight,
-            deadline,
-            len(unit.vertices),
-        )
+        size = sum(self._queued(station) * self._sizes[station] for station in self._counted[number])
+        return candidate(number, self._units[number], queued=queued, size=size, oldest=round(oldest * SECOND))
 
     def _run_unit(self, unit: int) -> None:
-        """One page at the first station that has something, then all behind it run dry; if gated, each takes what it has."""
+        """Serve a page at the first station with a queue, then all that comes of it; if gated, each serves its queue."""
         begun = self._scheduler.gated
         for number in self._vertices[unit]:
             ports = [(lane, depth) for lane, depth in self._ports[number] if lane.queues[depth]]
@@ -255,11 +242,11 @@ class Processor:
                 while left > 0:
                     left -= self._serve(number, lane, depth, min(left, self.dispatch.page))
                     self._pass_time(self.clock)
-                    self._sync()  # what comes meanwhile waits
+                    self._sync()
             begun = begun or bool(ports)
 
     def _serve(self, number: int, lane: _Lane, depth: int, count: int) -> int:
-        """So many tuples at a station; it is counted what waits after each page."""
+        """Serve so many tuples at a station; what waits is recorded after each page."""
         queue, seen, clock, service = lane.queues[depth], self.seen, self.clock, self._services[number]
         is_last = depth + 1 == len(lane.stations)
         for _ in range(count):
@@ -311,20 +298,14 @@ def _merged(arrivals: Mapping[str, Times]) -> list[tuple[float, str, int]]:
     )
 
 
-def part_of(network: Network, promises: Mapping[str, float]) -> Part:
-    """The network as the graph of which the engine's units are made."""
+def part_of_network(network: Network, promises: Mapping[str, float]) -> Part:
+    """Return the network as the part of a graph of which the engine makes units."""
     tuples = flow(network)
     sizes = {feed.origin: station.size for station in network.stations for feed in station.feeds}
-    scans = tuple(Vertex(name, Scan(name, ())) for name in network.streams)
-    graph = Graph(
-        (
-            *scans,
-            *(
-                Vertex(station.name, _spec(station), tuple(feed.origin for feed in station.feeds))
-                for station in network.stations
-            ),
-        )
-    )
+    vertices = [
+        Vertex(station.name, _spec(station), tuple(feed.origin for feed in station.feeds))
+        for station in network.stations
+    ]
     costs, stakes, plans = {}, {}, []
     for station in network.stations:
         share = tuples.out[station.name] / rate if (rate := tuples.rate(station.name)) else station.feeds[0].selectivity
@@ -332,23 +313,24 @@ def part_of(network: Network, promises: Mapping[str, float]) -> Part:
             station.service.mean * 1e9, share, station.size, sizes.get(station.name, station.size)
         )
     for query, root in network.queries.items():
-        plan = _behind(network, root)
+        plan = _before(network, root)
         plans.append(plan)
         promise = round(promises[query] * SECOND) if query in promises else None
         stakes.update({name: Stakes(1.0, promise) for name in plan})
-    return Part(graph, frozenset(costs), costs, stakes, plans)
+    return part_of(vertices, costs, stakes, plans)
 
 
 def _spec(station: Station) -> Filter | Union:
     return Filter(Literal(True, Type.BOOLEAN)) if len(station.feeds) == 1 else Union(len(station.feeds))
 
 
-def _behind(network: Network, root: str) -> list[str]:
+def _before(network: Network, root: str) -> list[str]:
+    """Return the stations of which the results of a root stem, with itself."""
     known = {station.name: station for station in network.stations}
-    found, pending = [], [root]
+    names, pending = [], [root]
     while pending:
         name = pending.pop()
         if name in known:
-            found.append(name)
+            names.append(name)
             pending += [feed.origin for feed in known[name].feeds]
-    return found
+    return names

@@ -1,6 +1,7 @@
-"""Runs schedulers on virtual time over units in numbers: tuples arrive, wait, take as long as they are said to, and some go on.
+"""A simulation of schedulers over any graph, tuple by tuple: for the published examples, which are traced by hand.
 
-There are no operators and no pages, so thousands of tuples take no time; a tuple may be divisible, so that a fifth of it goes on, or have a fate.
+There are no operators and no pages: a tuple arrives, waits, is served for a given time, and goes on or not. It may be
+fluid, so that a fifth of it goes on, or pass as a whole. `stations` simulates long runs of many queries, without forks.
 """
 
 from __future__ import annotations
@@ -8,22 +9,24 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
-from headrace.engine.scheduling.units import Part, Stakes, Unit, assumed_cost, units_of
+from headrace.engine.scheduling.units import Part, Stakes, assumed_cost, candidate, units_of
 from headrace.graph.graph import Graph, Vertex, VertexId
-from headrace.operators.specs import Union
+from headrace.model.time import SECOND
+from headrace.operators.specs import Scan, Union
 
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
-    """A tuple, or the part of one that is left; `number` is what its fate hangs on."""
+    """A tuple, or what remains of a fluid one; `number` decides at which operators it passes."""
 
     arrived: float  # seconds
     number: int
@@ -31,8 +34,8 @@ class Tuple:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """A tuple comes in at a vertex."""
+class TupleArrival:
+    """The arrival of a tuple at a vertex."""
 
     time: float
     vertex: VertexId
@@ -40,7 +43,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class UnitTrace:
-    """What was seen of a run: results as (time, vertex, tuple), and what waited after each change (time, bytes)."""
+    """The record of a run: results as (time, vertex, tuple), and what waited after each change (time, bytes)."""
 
     results: list[tuple[float, VertexId, Tuple]] = field(default_factory=list)
     waiting: list[tuple[float, float]] = field(default_factory=list)
@@ -49,22 +52,23 @@ class UnitTrace:
 
     @property
     def peak(self) -> float:
-        """Most bytes that waited."""
+        """The most bytes that waited."""
         return max((size for _, size in self.waiting), default=0.0)
 
     def mean_latency(self) -> float:
-        """Of results, each as much as is left of its tuple."""
-        mass = sum(one.mass for _, _, one in self.results)
-        return sum((time - one.arrived) * one.mass for time, _, one in self.results) / mass if mass else math.nan
+        """Return the mean latency of results, weighted by what remains of their tuples."""
+        mass = sum(result.mass for _, _, result in self.results)
+        waited = sum((time - result.arrived) * result.mass for time, _, result in self.results)
+        return waited / mass if mass else math.nan
 
     def waiting_at(self, time: float) -> float:
-        """Bytes that waited at a time, after what arrived then."""
+        """Return the bytes that waited at a time, with what arrived then."""
         place = bisect_right(self.waiting, (time, math.inf))
         return self.waiting[place - 1][1] if place else 0.0
 
 
 def line(*names: VertexId) -> list[Vertex]:
-    """Vertices that read each other, behind a source; what they do does not matter here."""
+    """Return vertices that read each other, behind a source; what they compute does not matter here."""
     return [
         Vertex(name, Union(1), (before,))
         for before, name in zip((f"source of {names[0]}", *names), names, strict=False)
@@ -72,17 +76,20 @@ def line(*names: VertexId) -> list[Vertex]:
 
 
 def part_of(
-    vertices: Iterable[Vertex], costs: dict[VertexId, Cost], stakes: dict[VertexId, Stakes] | None = None
+    vertices: Iterable[Vertex],
+    costs: Mapping[VertexId, Cost],
+    stakes: Mapping[VertexId, Stakes] | None = None,
+    plans: Sequence[Collection[VertexId]] = (),
 ) -> Part:
-    """All of these vertices, with the sources that they read, for one scheduler."""
+    """Return the part of one scheduler: all of these vertices, behind scans of the streams that they read."""
     inner = {vertex.id: vertex for vertex in vertices}
     sources = dict.fromkeys(origin for vertex in inner.values() for origin in vertex.inputs if origin not in inner)
-    graph = Graph((*(Vertex(name, Union(1)) for name in sources), *inner.values()))
-    return Part(graph, frozenset(inner), costs, stakes or {})
+    graph = Graph((*(Vertex(name, Scan(name, ())) for name in sources), *inner.values()))
+    return Part(graph, frozenset(inner), costs, stakes or {}, plans)
 
 
 class UnitSimulation:
-    """One processor. With a `seed` each tuple passes an operator or does not, the same whatever the scheduler; without, its share goes on."""
+    """One processor. With a `seed` each tuple passes an operator or not, whatever the scheduler; without, tuples are fluid."""
 
     def __init__(
         self,
@@ -106,12 +113,12 @@ class UnitSimulation:
         self._seed = seed
         self._fates: dict[VertexId, np.ndarray] = {}
         self._now, self._turn, self._size = 0.0, Turn(), 0.0
-        self._alive: dict[int, int] = {}  # parts left of each tuple
+        self._alive: dict[int, int] = {}  # copies of each tuple that wait
         self._born: dict[int, float] = {}
         self.trace = UnitTrace()
 
-    def run(self, arrivals: Sequence[Arrival], until: float = math.inf) -> UnitTrace:
-        """Let everything arrive and work until nothing is left, or until a time."""
+    def run(self, arrivals: Sequence[TupleArrival], until: float = math.inf) -> UnitTrace:
+        """Let tuples arrive and serve them until none waits, or until a time."""
         self._coming = deque(sorted(arrivals, key=lambda arrival: arrival.time))
         rng = None if self._seed is None else np.random.default_rng(self._seed)
         if rng is not None:
@@ -136,7 +143,7 @@ class UnitSimulation:
             self._number += 1
 
     def _serve(self, candidates: list[Candidate]) -> None:
-        choice = self._fairness.choose(self._scheduler, candidates, self._turn, round(self._now * 1e6))
+        choice = self._fairness.choose(self._scheduler, candidates, self._turn, round(self._now * SECOND))
         self._turn = choice.turn
         self.trace.decisions += 1
         self._now += self._overhead
@@ -147,29 +154,27 @@ class UnitSimulation:
                 self._execute(name)
 
     def _execute(self, name: VertexId) -> None:
-        cost, one = self._costs[name], self._queues[name].popleft()
-        took = one.mass * cost.service_ns / 1e9
+        cost, head = self._costs[name], self._queues[name].popleft()
+        took = head.mass * cost.service_ns / 1e9
         self._now += took
-        self._turn = Turn(
-            self._turn.last, self._turn.served, self._turn.tight, self._turn.mean, self._turn.since + took * 1e9
-        )
-        self._let_in(math.nextafter(self._now, 0.0))  # who leaves makes room before others come
-        self._note(name, -one.mass * cost.size_in, self._now)
-        self._alive[one.number] -= 1
-        passes = not self._fates or self._fates[name][one.number] < cost.selectivity
-        left = Tuple(one.arrived, one.number, one.mass if self._fates else one.mass * cost.selectivity)
+        self._turn = msgspec.structs.replace(self._turn, since=self._turn.since + took * 1e9)
+        self._let_in(math.nextafter(self._now, 0.0))  # a tuple that leaves makes room before others come
+        self._note(name, -head.mass * cost.size_in, self._now)
+        self._alive[head.number] -= 1
+        passes = not self._fates or self._fates[name][head.number] < cost.selectivity
+        rest = Tuple(head.arrived, head.number, head.mass if self._fates else head.mass * cost.selectivity)
         if passes and not self._readers[name]:
-            self.trace.results.append((self._now, name, left))
+            self.trace.results.append((self._now, name, rest))
         elif passes:
             for reader in self._readers[name]:
-                self._alive[one.number] += 1
-                self._put(reader, left, self._now)
-        if not self._alive[one.number]:
-            self.trace.residence += self._now - self._born[one.number]
+                self._alive[head.number] += 1
+                self._put(reader, rest, self._now)
+        if not self._alive[head.number]:
+            self.trace.residence += self._now - self._born[head.number]
 
-    def _put(self, name: VertexId, one: Tuple, time: float) -> None:
-        self._queues[name].append(one)
-        self._note(name, one.mass * self._costs[name].size_in, time)
+    def _put(self, name: VertexId, tuple_: Tuple, time: float) -> None:
+        self._queues[name].append(tuple_)
+        self._note(name, tuple_.mass * self._costs[name].size_in, time)
 
     def _note(self, name: VertexId, size: float, time: float) -> None:
         self._bytes[name] += size
@@ -177,26 +182,12 @@ class UnitSimulation:
         self.trace.waiting.append((time, self._size))
 
     def _candidates(self) -> list[Candidate]:
-        found = []
+        candidates = []
         for number, unit in enumerate(self.units):
             queues = [self._queues[name] for name in unit.vertices if self._queues[name]]
             if queues:
-                found.append(self._candidate(number, unit, queues))
-        return found
-
-    def _candidate(self, number: int, unit: Unit, queues: Sequence[deque[Tuple]]) -> Candidate:
-        oldest = round(min(queue[0].arrived for queue in queues) * 1e6)
-        size = sum(map(self._bytes.__getitem__, unit.counted))
-        return Candidate(
-            number,
-            unit.kind,
-            sum(map(len, queues)),
-            size,
-            oldest,
-            unit.capacity,
-            unit.release,
-            unit.selectivity,
-            unit.weight,
-            None if unit.promise is None else oldest + unit.promise,
-            len(unit.vertices),
-        )
+                size = sum(map(self._bytes.__getitem__, unit.counted))
+                oldest = round(min(queue[0].arrived for queue in queues) * SECOND)
+                count = sum(map(len, queues))
+                candidates.append(candidate(number, unit, queued=count, size=size, oldest=oldest))
+        return candidates

@@ -14,7 +14,7 @@ from headrace.engine.scheduling.schedulers.threshold import Threshold
 from headrace.engine.scheduling.units import Part, Stakes, units_of
 from headrace.errors import NameFault
 from headrace.testing.contract import check_scheduler
-from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
+from headrace.testing.simulation.units import TupleArrival, UnitSimulation, UnitTrace, line, part_of
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
@@ -100,7 +100,7 @@ def test_earliest_deadline_keeps_promises_that_path_capacity_breaks() -> None:
         {"quick": Cost(1e6, 1, 1, 1), "slow": Cost(4e6, 1, 1, 1)},
         {"slow": Stakes(1.0, 10_000)},
     )
-    arrivals = [Arrival(0.0, "quick")] * 60 + [Arrival(number * 0.02, "slow") for number in range(4)]
+    arrivals = [TupleArrival(0.0, "quick")] * 60 + [TupleArrival(number * 0.02, "slow") for number in range(4)]
 
     def missed(trace: UnitTrace) -> int:
         return sum(time - one.arrived > 0.010 for time, name, one in trace.results if name == "slow")
@@ -109,7 +109,7 @@ def test_earliest_deadline_keeps_promises_that_path_capacity_breaks() -> None:
     assert missed(UnitSimulation(part, SCHEDULERS["path-capacity"]).run(arrivals)) > 0
 
 
-def random_plan(seed: int) -> tuple[Part, list[Arrival]]:
+def random_plan(seed: int) -> tuple[Part, list[TupleArrival]]:
     """Paths with quick and selective leaves, for a while at twice the rate that they can bear, then at once and at a quarter of it."""
     rng = np.random.default_rng(seed)
     paths = [[f"{path}.{place}" for place in range(int(rng.integers(4, 7)))] for path in range(6)]
@@ -125,7 +125,7 @@ def random_plan(seed: int) -> tuple[Part, list[Arrival]]:
     for names in paths:
         for begin, factor in ((0.0, 2.0), (10.0, 1.0), (20.0, 0.25)):
             times = begin + np.cumsum(rng.exponential(1 / (rate * factor), round(40 * rate * factor) + 20))
-            arrivals += [Arrival(float(time), names[0]) for time in times if time <= begin + 10.0]
+            arrivals += [TupleArrival(float(time), names[0]) for time in times if time <= begin + 10.0]
     return part, arrivals
 
 

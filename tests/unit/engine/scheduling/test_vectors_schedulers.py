@@ -9,7 +9,7 @@ from headrace.engine.scheduling.schedulers.threshold import Threshold
 from headrace.engine.scheduling.units import Part, Stakes, units_of
 from headrace.graph.graph import Vertex
 from headrace.operators.specs import Union
-from headrace.testing.simulation.units import Arrival, UnitSimulation, UnitTrace, line, part_of
+from headrace.testing.simulation.units import TupleArrival, UnitSimulation, UnitTrace, line, part_of
 
 
 def cost(capacity: float, selectivity: float = 1.0, size_in: float = 1.0, size_out: float = 1.0) -> Cost:
@@ -21,7 +21,7 @@ def two_selects_and_a_join() -> Part:
     return part_of(vertices, {"1": cost(1, 0.2), "2": cost(1, 0.2), "3": cost(0.2, 0.8)})
 
 
-INPUT = [Arrival(1, "1"), Arrival(2, "2"), Arrival(3, "1"), Arrival(3, "2"), Arrival(10, "1")]
+INPUT = [TupleArrival(1, "1"), TupleArrival(2, "2"), TupleArrival(3, "1"), TupleArrival(3, "2"), TupleArrival(10, "1")]
 #: t: what waits, the latency of what comes out then (None: nothing).
 TABLE = {
     "fifo": {
@@ -106,7 +106,7 @@ def test_4_6_complex_path() -> None:
 def test_4_5_exchange_example(name: str, total: float) -> None:
     part = part_of([*line("slow"), *line("quick")], {"slow": cost(1), "quick": cost(2)})
     assert UnitSimulation(part, SCHEDULERS[name]).run(
-        [Arrival(0, "slow"), Arrival(0, "quick")]
+        [TupleArrival(0, "slow"), TupleArrival(0, "quick")]
     ).residence == pytest.approx(total)
 
 
@@ -134,7 +134,7 @@ def test_3_1_2_two_operator_burst(name: str, at_a: int, at_b: int) -> None:
     part = part_of(
         [*line("A"), *line("B")], {"A": cost(1, 1.0, 2, 1), "B": cost(0.5, 1.0, 2, 1)}, {"B": Stakes(1.0, 1)}
     )
-    trace = UnitSimulation(part, SCHEDULERS[name]).run([Arrival(t, name) for t in range(5) for name in "AB"])
+    trace = UnitSimulation(part, SCHEDULERS[name]).run([TupleArrival(t, name) for t in range(5) for name in "AB"])
     in_service = 2 if name == "edf" else 0
     assert trace.waiting_at(5) - in_service == 2 * (at_a + at_b)
 
@@ -143,7 +143,7 @@ def test_interleaving_segments_of_equal_priority() -> None:
     """Memory-optimal runs a segment to its end before the other; chain takes the oldest operator by operator."""
     flat = dict.fromkeys("ABCDEFGH", cost(1, 1.0))
     part = part_of([*line(*"ABCD"), *line(*"EFGH")], flat)
-    both = [Arrival(0, "A"), Arrival(0, "E")]
+    both = [TupleArrival(0, "A"), TupleArrival(0, "E")]
     whole = UnitSimulation(part, SCHEDULERS["memory-optimal"]).run(both)
     single = UnitSimulation(part, SCHEDULERS["chain"]).run(both)
     assert [time for time, _, _ in whole.results] == [4, 8]

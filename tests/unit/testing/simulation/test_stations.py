@@ -18,7 +18,7 @@ from headrace.model.time import SECOND
 from headrace.operators.specs import Output, Scan
 from headrace.testing.clock import VirtualClock
 from headrace.testing.simulation.engine import Arrival, Costs, Simulation
-from headrace.testing.simulation.stations import Dispatch, Processor, part_of
+from headrace.testing.simulation.stations import Dispatch, Processor, part_of_network
 
 #: Microseconds and shares of the operators of two paths.
 PATHS = {"a": ((300, 0.3), (900, 0.8), (200, 0.5)), "b": ((500, 0.6), (100, 0.9), (1500, 0.7), (400, 0.6))}
@@ -63,7 +63,7 @@ def by_engine(scheduler: str, processor: Processor) -> list[tuple[int, int]]:
             stamp = round(born * SECOND)
             coming.append(Arrival(stamp, name, Page(pl.DataFrame({"x": [1 - (far + 1) / (depth + 1)], TS: [stamp]}))))
     engine = Engine(Graph((*vertices, *outputs)))
-    part = part_of(network(), {"qa": 0.02, "qb": 0.01})
+    part = part_of_network(network(), {"qa": 0.02, "qb": 0.01})
     engine.use_costs(part.costs)
     engine.use_schedulers([Share("all", SCHEDULERS[scheduler], part)], Fairness())
     trace = Simulation(engine, VirtualClock(), Costs(of=costs)).run(coming)
