@@ -7,6 +7,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from headrace.control.promise_checks import PromiseCheck
+from headrace.engine.scheduling.schedulers import NONE
 
 
 class SetBudget(Struct, frozen=True, tag="set_budget"):
@@ -21,12 +22,12 @@ class SetBudget(Struct, frozen=True, tag="set_budget"):
     @property
     def action(self) -> str:
         if self.budget is None:
-            return "do all at once"
-        return f"do about {self.budget / 1e6:.0f} ms of work in a bucket at a time"
+            return "lift the work limit of buckets"
+        return f"limit the work of a bucket to about {self.budget / 1e6:.0f} ms per micro-batch"
 
     @property
     def reason(self) -> str:
-        return "none must be quicker" if self.budget is None else "queries differ in how quick they must be"
+        return "no query has priority" if self.budget is None else "some latency promises are stricter than others"
 
 
 class LeaveUnread(Struct, frozen=True, tag="leave_unread"):
@@ -42,11 +43,12 @@ class LeaveUnread(Struct, frozen=True, tag="leave_unread"):
 
     @property
     def action(self) -> str:
-        return f"leave {self.stream} unread" if self.unread else f"read {self.stream} again"
+        return f"pause reading of {self.stream}" if self.unread else f"resume reading of {self.stream}"
 
     @property
     def reason(self) -> str:
-        return f"{self.waiting:,} tuples wait for those who read it, and they may wait"
+        waiting = f"{self.waiting:,} tuples wait for its queries"
+        return f"{waiting}, which have no strict latency promise" if self.unread else waiting
 
 
 class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
@@ -64,14 +66,15 @@ class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
 
     @property
     def action(self) -> str:
-        return f"schedule by {self.scheduler}"
+        return "schedule without a scheduler" if self.scheduler == NONE else f"schedule by {self.scheduler}"
 
     @property
     def reason(self) -> str:
         if not self.broken:
-            return "what must be quick comes first" if self.budget else "nothing waits"
-        worth = ", ".join(f"{name} {value:.2f}" for name, value in self.scores.items())
-        return f"{', '.join(map(str, self.broken))}; worth {worth}{'; else in circles' if self.in_circles else ''}"
+            return "strict latency promises come first" if self.budget else "no query has priority"
+        scores = ", ".join(f"{name} {value:.2f}" for name, value in self.scores.items())
+        circles = "; it went back and forth before" if self.in_circles else ""
+        return f"{', '.join(map(str, self.broken))}; scores: {scores}{circles}"
 
 
 class Defer(Struct, frozen=True, tag="defer"):
@@ -86,11 +89,11 @@ class Defer(Struct, frozen=True, tag="defer"):
 
     @property
     def action(self) -> str:
-        return f"put {self.operator} off"
+        return f"run '{self.operator}' in the buckets"
 
     @property
     def reason(self) -> str:
-        return f"it takes {self.work:.2f} s of work a second, and nobody waits for it"
+        return f"it needs {self.work:.2f} s of work per second, and its queries may wait"
 
 
 class EndDeferral(Struct, frozen=True, tag="end_deferral"):
@@ -104,11 +107,11 @@ class EndDeferral(Struct, frozen=True, tag="end_deferral"):
 
     @property
     def action(self) -> str:
-        return f"put {self.operator} off no longer"
+        return f"run '{self.operator}' in the ingest again"
 
     @property
     def reason(self) -> str:
-        return "it may not wait now, or nothing must be quick"
+        return "its queries may not wait, or no strict latency promise is active"
 
 
 class Overload(Struct, frozen=True):
@@ -120,11 +123,11 @@ class Overload(Struct, frozen=True):
 
     def __str__(self) -> str:
         corrected = f", corrected by {self.correction:+.0%}" if self.correction else ""
-        return f"load {self.load:.2f} of what micro-batches of {self.seconds * 1e3:.0f} ms can do{corrected}"
+        return f"load is {self.load:.2f} of what micro-batches of {self.seconds * 1e3:.0f} ms can process{corrected}"
 
 
 class ShedBefore(Struct, frozen=True, tag="shed_before"):
-    """Drop another share of an operator's input on behalf of a query; no overload: no latency must hold any more."""
+    """Drop another share of an operator's input on behalf of a query; without an overload no MUST latency is promised any more."""
 
     query: str
     operator: str
@@ -133,11 +136,15 @@ class ShedBefore(Struct, frozen=True, tag="shed_before"):
 
     @property
     def action(self) -> str:
-        return f"shed {self.share:.0%} before {self.operator}"
+        return (
+            f"shed {self.share:.0%} before '{self.operator}'"
+            if self.share
+            else f"stop shedding before '{self.operator}'"
+        )
 
     @property
     def reason(self) -> str:
-        return "no latency must hold" if self.overload is None else str(self.overload)
+        return "no MUST latency promise is active" if self.overload is None else str(self.overload)
 
 
 class NoteShortfall(Struct, frozen=True, tag="note_shortfall"):
@@ -152,12 +159,12 @@ class NoteShortfall(Struct, frozen=True, tag="note_shortfall"):
 
     @property
     def action(self) -> str:
-        return "shed all that may be lost" if self.shortfall else "shed less than may be lost"
+        return "shed all that queries may lose" if self.shortfall else "shed less than queries may lose"
 
     @property
     def reason(self) -> str:
-        missing = f"{self.shortfall:.0%} of the processor is missing even so"
-        return f"load {self.load:.2f}: {missing if self.shortfall else 'that is enough again'}"
+        missing = f"{self.shortfall:.0%} of the processor is still missing"
+        return f"load is {self.load:.2f}; {missing if self.shortfall else 'that is enough'}"
 
 
 Decision: TypeAlias = SetBudget | LeaveUnread | UseScheduler | Defer | EndDeferral | ShedBefore | NoteShortfall

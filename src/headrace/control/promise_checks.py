@@ -32,7 +32,7 @@ class PromiseCheck(Struct, frozen=True):
 
     def __str__(self) -> str:
         observed, expected = _format(self.measure, self.observed), _format(self.measure, self.expected)
-        return f"{self.measure} {observed} of {expected} {self.strictness.value}"
+        return f"{self.measure} is {observed}, promised {expected} {self.strictness.value}"
 
 
 def promise_of(qos: Qos, measure: Measure) -> Promise | None:

@@ -59,4 +59,4 @@ def test_they_are_shown(tmp_path: Path) -> None:
         session.deployment.control.decisions.add(0, [UseScheduler(None, "edf", budget=True)])
         (shown,) = session.execute("SHOW DECISIONS")
     assert isinstance(shown, Listing)
-    assert [row[1:] for row in shown.rows] == [("all", "schedule by edf", "what must be quick comes first")]
+    assert [row[1:] for row in shown.rows] == [("all", "schedule by edf", "strict latency promises come first")]

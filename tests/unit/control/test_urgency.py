@@ -95,7 +95,7 @@ def test_what_may_wait_waits_unread_and_comes_in_the_end(monkeypatch: pytest.Mon
             read.append(session.statistics().streams["asks"].tuples if "asks" in session.statistics().streams else 0)
         assert read[10] == read[12] < 10_000
         decided = [each.action for each in deployment.control.decisions.all()]
-        assert "leave asks unread" in decided
+        assert "pause reading of asks" in decided
         session.drain()
         assert sum(row["n"] for row in session.results("lazy")) == 10_000
         assert sum(row["n"] for row in session.results("quick")) == 300
