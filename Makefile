@@ -2,12 +2,12 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup fix check test golden bench demo
+.PHONY: help setup fix check fast test golden bench demo
 
 help:  ## this menu
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup:  ## make .venv and install everything
+setup:  ## make .venv and install everything for development
 	./headrace setup
 
 fix: setup  ## format, and repair what ruff can repair
@@ -20,14 +20,17 @@ check: setup  ## style, types and layers, without tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+fast:  ## the checks and the fast tests, without Spark and Kafka
+	./headrace test --fast
+
 test:  ## every check and test
 	./headrace test
 
 golden: setup  ## rewrite the expected output of golden scripts; review the diff
 	$(BIN)/python -m pytest -q tests/golden --update-golden
 
-bench:  ## the core benchmark, quickly
+bench:  ## the core benchmark with small inputs
 	./headrace bench core --quick
 
-demo:  ## the live traffic map
+demo:  ## a live traffic map
 	./headrace demo

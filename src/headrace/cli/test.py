@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import typer
+from rich.markup import escape
 
 from headrace.cli import java
 from headrace.cli.help import examples, flag
@@ -24,6 +26,8 @@ EXAMPLES = examples(
 )
 #: pytest's exit code for "no tests selected", which is no failure if arguments select tests of one kind only.
 NOTHING_COLLECTED = 5
+Verdict: TypeAlias = Literal["passed", "failed", "no tests"]
+STYLES: dict[Verdict, str] = {"passed": "[green]", "failed": "[bold red]", "no tests": "[dim]"}
 #: How many seconds to wait for the download of a server that tests use.
 PATIENCE = 120
 
@@ -37,9 +41,12 @@ def run_tests(
     for script in () if fast else sorted(root.glob("tests/*/setup")):
         if reason := obtain(script, patience=PATIENCE):
             err.print(f"{script.parent.name}: {reason}; tests that need it are skipped", markup=False)
-    failed = [title for title, command in sections(context.args, fast=fast) if not _passes(title, command, root)]
-    if failed:
+    verdicts = {title: _run(title, command, root) for title, command in sections(context.args, fast=fast)}
+    if failed := [title for title, verdict in verdicts.items() if verdict == "failed"]:
         err.print(f"\n[bold red]failed:[/] {', '.join(failed)}")
+        raise typer.Exit(RUN_FAILED)
+    if not any(verdict == "passed" for title, verdict in verdicts.items() if "tests" in title):
+        err.print(f"\n[bold red]no test matches[/] {escape(' '.join(context.args))}")
         raise typer.Exit(RUN_FAILED)
     out.print("\n[bold green]all passed[/]")
 
@@ -94,7 +101,7 @@ def checkout(command: str = "test") -> Path:
     return root
 
 
-def _passes(title: str, command: list[str], root: Path) -> bool:
+def _run(title: str, command: list[str], root: Path) -> Verdict:
     out.rule(f"[bold]{title}", align="left")
     sys.stdout.flush()
     if title in ("tests on Spark", "tests on Kafka"):
@@ -102,13 +109,15 @@ def _passes(title: str, command: list[str], root: Path) -> bool:
             java.prepare()
         except HostFault as error:
             err.print(error.render(), markup=False)
-            return False
+            return "failed"
     started = time.monotonic()
     try:
         code = subprocess.run(command, cwd=root, check=False).returncode
     except FileNotFoundError:
         err.print(f"{command[0]} is not installed: run ./headrace setup", markup=False)
         code = 1
-    passed = code == 0 or (code == NOTHING_COLLECTED and "pytest" in command)
-    out.print(f"{'[green]passed' if passed else '[bold red]failed'}[/] in {time.monotonic() - started:.0f} s")
-    return passed
+    verdict: Verdict = "passed" if code == 0 else "failed"
+    if code == NOTHING_COLLECTED and "pytest" in command:
+        verdict = "no tests"
+    out.print(f"{STYLES[verdict]}{verdict}[/] in {time.monotonic() - started:.0f} s")
+    return verdict

@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,25 @@ def test_a_file_without_queries_says_so(write) -> None:
     code, output = invoke("run", write(STREAM), "--host", "local")
     assert code == 0
     assert "no query to run" in output
+
+
+@pytest.mark.parametrize(
+    ("codes", "code", "verdict"),
+    [
+        ((0, 0), 0, "all passed"),
+        ((5, 0), 0, "all passed"),
+        ((5, 5), 1, "no test matches"),
+        ((0, 1), 1, "failed: b tests"),
+    ],
+)
+def test_a_run_without_any_test_does_not_pass(
+    codes: tuple[int, int], code: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sections(arguments: list[str], *, fast: bool) -> list[tuple[str, list[str]]]:
+        return [
+            (title, [sys.executable, "-c", f"raise SystemExit({number})", "pytest"])
+            for title, number in zip(("a tests", "b tests"), codes, strict=True)
+        ]
+
+    monkeypatch.setattr(checks, "sections", sections)
+    assert (invoke("test", "--fast")[0], verdict in invoke("test", "--fast")[1]) == (code, True)
