@@ -43,7 +43,8 @@ from headrace.operators.capabilities import held_by
 from headrace.operators.events.chain import is_chain
 from headrace.operators.events.detect import Detect
 from headrace.operators.operator import Operator
-from headrace.testing.oracle.events import Found, detections
+from headrace.testing.oracle.events import detections
+from headrace.testing.oracle.occurrences import Occurrence
 from headrace.testing.oracle.rows import Row
 from headrace.testing.oracle.rows import rows_of as rows_of_page
 
@@ -324,7 +325,7 @@ def rows_of(tuples: Tuples, port: int, key: int | None) -> list[Row]:
     return sorted(rows, key=lambda row: row.ts)
 
 
-def visible(one: Found, names: list[str]) -> tuple[Any, ...]:
+def visible(one: Occurrence, names: list[str]) -> tuple[Any, ...]:
     values: dict[str, Any] = {"began": one.begin}
     for name in names:
         newest = one.newest(name)

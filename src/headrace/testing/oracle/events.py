@@ -1,12 +1,11 @@
-"""What a complex event means, computed from whole histories: slow, plain, and independent of the operators.
+"""The meaning of complex events, computed from whole histories: slow, simple, and independent of the operators.
 
-Every operator is a statement about the lists of all occurrences of its operands: which of them go together in which mode.
+Each event operator is defined over the lists of all occurrences of its operands: which of them go together in which mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
@@ -32,30 +31,16 @@ from headrace.model.events.event import (
 from headrace.model.events.event import Sequence as Following
 from headrace.model.events.output import Count, Ended, Output, Pick, Started
 from headrace.model.expressions.expression import Expr, columns
-from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.plan.nodes import Detect
 from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.occurrences import Occurrence, Waiting, arrivals, by_end, names_in, operands_of, scope_of
 from headrace.testing.oracle.rows import Row
 from headrace.testing.oracle.values import identity
 
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """An occurrence: what operators see of it, when it began, and its tuples with the parts they are of."""
-
-    start: int
-    end: int
-    begin: int
-    rows: tuple[tuple[str, Row], ...]
-
-    def newest(self, part: str) -> Row | None:
-        mine = [row for name, row in self.rows if name == part]
-        latest = max((row.ts for row in mine), default=0)
-        return [row for row in mine if row.ts == latest][-1] if mine else None
-
-
-Fit = Callable[[Found, Found], bool]
+Fit = Callable[[Occurrence, Occurrence], bool]
+#: The occurrences of several operands in the order in which they end, each with the number of its operand.
+Arrivals = Sequence[tuple[int, Occurrence]]
 
 
 def detections(
@@ -65,14 +50,17 @@ def detections(
     conditions: Sequence[Expr] = (),
     *,
     until: int,
-) -> list[Found]:
-    """All occurrences that end before `until`, given the tuples of each part (of one key) in order of arrival."""
-    found = _Oracle(context, histories, conditions, until).all(event, None)
-    return [each for each in found if each.end < until]
+) -> list[Occurrence]:
+    """Return all occurrences that end before `until`, given the tuples of each part (of one key) in order of arrival."""
+    occurrences = _Oracle(context, histories, conditions, until).all(event, None)
+    return [each for each in occurrences if each.end < until]
 
 
 def detect(node: Detect, parts: Sequence[Sequence[Row]]) -> list[Row]:
-    """The results of a plan node, given the tuples of each input in order; what ticks for ever ends with the last tuple."""
+    """Return the results of a plan node, given the tuples of each input in order.
+
+    A periodic event that never ends is followed up to the last tuple.
+    """
     until = END if not _ticks(node.event) else max((row.ts for rows in parts for row in rows), default=0) + 1
     histories: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
     for port, rows in enumerate(parts):
@@ -83,26 +71,27 @@ def detect(node: Detect, parts: Sequence[Sequence[Row]]) -> list[Row]:
     results: list[Row] = []
     for history in histories.values():
         mine = {part.name: history.get(part.port, []) for part in primitives(node.event)}
-        for one in detections(node.event, node.context, mine, node.conditions, until=until):
-            results.append(Row(one.end, {output.name: _shown(output, one) for output in node.outputs}))
+        for occurrence in detections(node.event, node.context, mine, node.conditions, until=until):
+            values = {output.name: _output(output, occurrence) for output in node.outputs}
+            results.append(Row(occurrence.end, values))
     return results
 
 
-def _shown(output: Output, one: Found) -> Any:
+def _output(output: Output, occurrence: Occurrence) -> Any:
     match output:
         case Pick(part=part, column=column):
-            row = one.newest(part)
+            row = occurrence.newest(part)
             return None if row is None else row.values[column]
         case Count(part=part):
-            return sum(name == part for name, _ in one.rows)
+            return sum(name == part for name, _ in occurrence.rows)
         case Started():
-            return one.begin
+            return occurrence.begin
         case Ended():
-            return one.end
+            return occurrence.end
 
 
 def _ticks(event: Event) -> bool:
-    return isinstance(event, Periodic) or any(map(_ticks, _operands(event)))
+    return isinstance(event, Periodic) or any(map(_ticks, operands_of(event)))
 
 
 class _Oracle:
@@ -112,23 +101,14 @@ class _Oracle:
         self.context, self.mode = context, context.mode
         self.histories, self.conditions, self.until = histories, conditions, until
 
-    def all(self, event: Event, span: int | None) -> list[Found]:
-        """The occurrences of an event in the order in which they end."""
-        found = self._all(event, span)
-        return sorted((each for each in found if each.end < self.until), key=lambda each: each.end)
+    def all(self, event: Event, span: int | None) -> list[Occurrence]:
+        """Return the occurrences of an event within a span of time, in the order in which they end."""
+        return by_end([each for each in self._all(event, span) if each.end < self.until])
 
-    def _all(self, event: Event, span: int | None) -> list[Found]:
+    def _all(self, event: Event, span: int | None) -> list[Occurrence]:
         match event:
-            case Primitive(name=name, mask=mask, start=start):
-                rows = [
-                    row for row in self.histories[name] if mask is None or value_of(mask, _scope([(name, row)])) is True
-                ]
-                begun = [(row, row.ts if start is None else row.values[start]) for row in rows]
-                found = [
-                    Found(row.ts if self.context.point else begin, row.ts, begin, ((name, row),))
-                    for row, begin in begun
-                ]
-                return [each for each in found if _lasts(each, each.end, span)]
+            case Primitive():
+                return self._primitive(event, span)
             case Within(event=inner, span=own):
                 return self.all(inner, own if span is None else min(own, span))
             case Or(left=left, right=right):
@@ -153,15 +133,32 @@ class _Oracle:
                 return self._periodic(event, span)
             case PeriodicStar():
                 return self._periodic_star(event, span)
-            case Plus(event=inner, span=length):
-                return [Found(at, at, at, each.rows) for each in self.all(inner, None) for at in (each.end + length,)]
+            case Plus():
+                return self._plus(event)
+
+    # One operand
+
+    def _primitive(self, event: Primitive, span: int | None) -> list[Occurrence]:
+        """Each tuple that the mask lets through; a tuple that is an event with a name may have begun earlier."""
+        occurrences = []
+        for row in self.histories[event.name]:
+            if event.mask is None or value_of(event.mask, scope_of([(event.name, row)])) is True:
+                begin = row.ts if event.start is None else row.values[event.start]
+                start = row.ts if self.context.point else begin
+                occurrences.append(Occurrence(start, row.ts, begin, ((event.name, row),)))
+        return [each for each in occurrences if each.lasts(each.end, span)]
+
+    def _plus(self, event: Plus) -> list[Occurrence]:
+        """Each occurrence again, some time later."""
+        later = [(each.end + event.span, each.rows) for each in self.all(event.event, None)]
+        return [Occurrence(at, at, at, rows) for at, rows in later]
 
     # Two operands
 
-    def _sequence(self, event: Following, span: int | None) -> list[Found]:
+    def _sequence(self, event: Following, span: int | None) -> list[Occurrence]:
         lefts, rights = self.all(event.left, span), self.all(event.right, span)
 
-        def fit(one: Found, other: Found) -> bool:
+        def fit(one: Occurrence, other: Occurrence) -> bool:
             return (
                 one.end < other.start
                 and self._usable(event.left, one, other.end, span)
@@ -173,161 +170,199 @@ class _Oracle:
         ]
 
     def _paired(
-        self, left: Event, lefts: list[Found], rights: list[Found], fit: Fit
-    ) -> list[tuple[Found, list[Found]]]:
-        """Which lefts go with which right, group by group."""
-        before = {right: [one for one in lefts if one.end < right.end] for right in rights}
-        waiting = _Waiting(lambda waiting: self._kept(left, waiting), lefts)
-        used: set[Found] = set()
-        pairs: list[tuple[Found, list[Found]]] = []
+        self, left: Event, lefts: list[Occurrence], rights: list[Occurrence], fit: Fit
+    ) -> list[tuple[Occurrence, list[Occurrence]]]:
+        """Return each right with the lefts that go with it, group by group."""
         match self.mode:
             case Mode.UNRESTRICTED | Mode.RECENT:
-                pairs = [
-                    (right, [one]) for right in rights for one in self._kept(left, before[right]) if fit(one, right)
-                ]
-            case Mode.CHRONICLE:
-                for right in rights:
-                    first = [one for one in before[right] if one not in used and fit(one, right)][:1]
-                    used |= set(first)
-                    pairs += [(right, first)] if first else []
+                kept = {right: self._kept(left, [one for one in lefts if one.end < right.end]) for right in rights}
+                return [(right, [one]) for right in rights for one in kept[right] if fit(one, right)]
             case Mode.PROXIMAL:
-                for right in rights:
-                    last = [one for one in waiting.before(right.end) if fit(one, right)][-1:]
-                    waiting.end(last)
-                    pairs += [(right, last)] if last else []
-            case Mode.CONTINUOUS | Mode.CUMULATIVE:
-                for right in rights:
-                    mine = [one for one in before[right] if one not in used and fit(one, right)]
-                    used |= set(mine)
-                    pairs += (
-                        [(right, [one]) for one in mine]
-                        if self.mode is Mode.CONTINUOUS
-                        else [(right, mine)]
-                        if mine
-                        else []
-                    )
+                return self._paired_with_newest(left, lefts, rights, fit)
+            case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE:
+                return self._paired_once(lefts, rights, fit)
+
+    def _paired_with_newest(
+        self, left: Event, lefts: list[Occurrence], rights: list[Occurrence], fit: Fit
+    ) -> list[tuple[Occurrence, list[Occurrence]]]:
+        """Pair each right with the newest left that waits and fits; that left waits no longer."""
+        pairs: list[tuple[Occurrence, list[Occurrence]]] = []
+        waiting = Waiting(lambda earlier: self._kept(left, earlier), lefts)
+        for right in rights:
+            newest = [one for one in waiting.before(right.end) if fit(one, right)][-1:]
+            waiting.remove(newest)
+            if newest:
+                pairs.append((right, newest))
         return pairs
 
-    def _and(self, event: And, span: int | None) -> list[Found]:
-        arrivals = _arrivals([self.all(event.left, span), self.all(event.right, span)])
+    def _paired_once(
+        self, lefts: list[Occurrence], rights: list[Occurrence], fit: Fit
+    ) -> list[tuple[Occurrence, list[Occurrence]]]:
+        """Pair each right with unused lefts: the oldest (CHRONICLE), all one by one (CONTINUOUS) or all together (CUMULATIVE)."""
+        pairs: list[tuple[Occurrence, list[Occurrence]]] = []
+        used: set[Occurrence] = set()
+        for right in rights:
+            fits = [one for one in lefts if one.end < right.end and one not in used and fit(one, right)]
+            if self.mode is Mode.CHRONICLE:
+                fits = fits[:1]
+            used |= set(fits)
+            if self.mode is not Mode.CUMULATIVE:
+                pairs += [(right, [one]) for one in fits]
+            elif fits:
+                pairs.append((right, fits))
+        return pairs
+
+    def _and(self, event: And, span: int | None) -> list[Occurrence]:
         sides = (event.left, event.right)
-        found: list[Found] = []
-        waiting: tuple[list[Found], list[Found]] = ([], [])
-        for side, new in arrivals:
-            fits = [
+        waiting: tuple[list[Occurrence], list[Occurrence]] = ([], [])
+        results: list[Occurrence] = []
+        for side, new in arrivals([self.all(event.left, span), self.all(event.right, span)]):
+            partners = [
                 each
                 for each in waiting[1 - side]
                 if self._usable(sides[1 - side], each, new.end, span) and self._hold(event, [each, new])
             ]
             if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL):
                 waiting[side][:] = self._kept(sides[side], [*waiting[side], new])
-            elif not fits:
+            elif not partners:
                 waiting[side].append(new)
-            groups = [[each] for each in fits]
-            match self.mode:
-                case Mode.UNRESTRICTED | Mode.RECENT:
-                    fits = []  # nothing is used up
-                case Mode.CHRONICLE:
-                    groups = groups[:1]
-                case Mode.PROXIMAL:
-                    groups = groups[-1:]
-                    fits = [*fits[-1:], new] if fits else []  # even if it has replaced others
-                case Mode.CUMULATIVE:
-                    groups = [fits] if fits else []
-                case Mode.CONTINUOUS:
-                    pass
-            gone = fits[:1] if self.mode is Mode.CHRONICLE else fits
-            for each in waiting:
-                each[:] = [one for one in each if one not in gone]
-            found += [self._union([*group, new], new.end) for group in groups]
-        return found
+            groups, gone = self._and_groups(partners, new)
+            for occurrences in waiting:
+                occurrences[:] = [each for each in occurrences if each not in gone]
+            results += [self._union([*group, new], new.end) for group in groups]
+        return results
+
+    def _and_groups(
+        self, partners: list[Occurrence], new: Occurrence
+    ) -> tuple[list[list[Occurrence]], list[Occurrence]]:
+        """Return the groups of partners that a new occurrence meets, and what waits no longer after that."""
+        one_by_one = [[each] for each in partners]
+        match self.mode:
+            case Mode.UNRESTRICTED | Mode.RECENT:
+                return one_by_one, []  # nothing is used up
+            case Mode.CHRONICLE:
+                return one_by_one[:1], partners[:1]
+            case Mode.PROXIMAL:  # the new one is used up too, even if it has replaced others
+                return one_by_one[-1:], [*partners[-1:], new] if partners else []
+            case Mode.CONTINUOUS:
+                return one_by_one, partners
+            case Mode.CUMULATIVE:
+                return [partners] if partners else [], partners
 
     # Many operands
 
-    def _any(self, event: AnyOf, span: int | None) -> list[Found]:
-        arrivals = _arrivals([self.all(each, span) for each in event.events])
-        found: list[Found] = []
-        used: set[Found] = set()
-        begun: list[tuple[set[int], list[Found]]] = []
-        for place, (kind, new) in enumerate(arrivals):
-            if event.count == 1:
-                found.append(self._union([new], new.end) if not isinstance(event.events[kind], Primitive) else new)
-                continue
-            open_ = {
-                i: [each for other, each in arrivals[:place] if other == i and each not in used and _lasts(each, new.end, span)]
-                for i in range(len(event.events))
-            }  # fmt: skip
-            if self.mode in (Mode.RECENT, Mode.PROXIMAL):
-                latest = {i: [each for other, each in arrivals[:place] if other == i][-1:] for i in open_}
-                open_ = {i: [each for each in latest[i] if each in open_[i]] for i in open_}
-            others = [i for i in open_ if i != kind and open_[i]]
-            match self.mode:
-                case Mode.UNRESTRICTED:
-                    sets = [
-                        [*parts, new]
-                        for kinds in combinations(others, event.count - 1)
-                        for parts in product(*(open_[i] for i in kinds))
-                    ]
-                    found += [
-                        self._union(_by_end(parts), new.end) for parts in sets if self._hold(event, _by_end(parts))
-                    ]
-                case Mode.RECENT | Mode.PROXIMAL | Mode.CHRONICLE:
-                    old = self.mode is Mode.CHRONICLE
-                    heads = sorted(((open_[i][0].end if old else -open_[i][-1].end), i) for i in others)[
-                        : event.count - 1
-                    ]
-                    parts = [*_by_end([open_[i][0 if old else -1] for _, i in heads]), new]
-                    if len(parts) == event.count and self._hold(event, parts):
-                        found.append(self._union(parts, new.end))
-                        used |= set(parts) if self.mode is not Mode.RECENT else set()
-                case Mode.CUMULATIVE:
-                    parts = [*_by_end([each for i in sorted(open_) for each in open_[i]]), new]
-                    if len(others) >= event.count - 1 and self._hold(event, parts):
-                        found.append(self._union(parts, new.end))
-                        used |= {each for _, each in arrivals[: place + 1]}
-                case Mode.CONTINUOUS:
-                    begun = [
-                        (kinds, parts) for kinds, parts in begun if all(_lasts(each, new.end, span) for each in parts)
-                    ]
-                    done, rest = [], []
-                    for kinds, parts in begun:
-                        longer = (kinds | {kind}, [*parts, new])
-                        if kind in kinds:
-                            rest.append((kinds, parts))
-                        elif len(longer[0]) < event.count:
-                            rest.append(longer)
-                        elif self._hold(event, longer[1]):
-                            done.append(self._union(longer[1], new.end))
-                        else:
-                            rest.append((kinds, parts))
-                    found += done
-                    begun = rest if done else [*rest, ({kind}, [new])]
-        return found
+    def _any(self, event: AnyOf, span: int | None) -> list[Occurrence]:
+        came = arrivals([self.all(each, span) for each in event.events])
+        if event.count == 1:
+            alone = [(isinstance(event.events[operand], Primitive), new) for operand, new in came]
+            return [new if is_primitive else self._union([new], new.end) for is_primitive, new in alone]
+        match self.mode:
+            case Mode.UNRESTRICTED:
+                return self._any_combination(event, came, span)
+            case Mode.RECENT | Mode.PROXIMAL | Mode.CHRONICLE:
+                return self._any_one_each(event, came, span)
+            case Mode.CUMULATIVE:
+                return self._any_together(event, came, span)
+            case Mode.CONTINUOUS:
+                return self._any_begun(event, came, span)
 
-    def _times(self, event: Times, span: int | None) -> list[Found]:
+    def _any_combination(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+        """Combine each arrival with every choice of earlier occurrences of different other operands."""
+        results = []
+        for place, (operand, new) in enumerate(came):
+            earlier = _by_operand(came[:place], new, span)
+            others = [other for other in earlier if other != operand]
+            for chosen in combinations(others, event.count - 1):
+                for occurrences in product(*(earlier[other] for other in chosen)):
+                    parts = by_end([*occurrences, new])
+                    if self._hold(event, parts):
+                        results.append(self._union(parts, new.end))
+        return results
+
+    def _any_one_each(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+        """Combine each arrival with one occurrence of each other operand: the oldest unused (CHRONICLE) or the newest.
+
+        Of more operands than are needed, those whose occurrence is the oldest (CHRONICLE) or the newest are taken.
+        """
+        is_oldest_first = self.mode is Mode.CHRONICLE
+        results: list[Occurrence] = []
+        used: set[Occurrence] = set()
+        for place, (operand, new) in enumerate(came):
+            unused = _by_operand([each for each in came[:place] if each[1] not in used], new, span)
+            newest = dict(came[:place])  # of each operand, used or not: it has replaced those before it
+            candidates = {
+                other: occurrences[0] if is_oldest_first else newest[other]
+                for other, occurrences in unused.items()
+                if other != operand and (is_oldest_first or newest[other] in occurrences)
+            }
+            sign = 1 if is_oldest_first else -1
+            ranked = sorted(candidates, key=lambda other: (sign * candidates[other].end, other))
+            parts = [*by_end([candidates[other] for other in ranked[: event.count - 1]]), new]
+            if len(parts) == event.count and self._hold(event, parts):
+                results.append(self._union(parts, new.end))
+                used |= set(parts) if self.mode is not Mode.RECENT else set()
+        return results
+
+    def _any_together(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+        """Combine each arrival with all that came before it, once there are enough operands; then all is used up."""
+        results: list[Occurrence] = []
+        first = 0  # of the arrivals that are not used up
+        for place, (operand, new) in enumerate(came):
+            unused = _by_operand(came[first:place], new, span)
+            parts = [*by_end([each for occurrences in unused.values() for each in occurrences]), new]
+            if len(unused.keys() - {operand}) >= event.count - 1 and self._hold(event, parts):
+                results.append(self._union(parts, new.end))
+                first = place + 1
+        return results
+
+    def _any_begun(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+        """Let each arrival begin a group and go on with those that lack its operand, until a group is complete.
+
+        An arrival that completes a group begins none.
+        """
+        results: list[Occurrence] = []
+        groups: list[dict[int, Occurrence]] = []  # occurrences by operand, in the order in which they came
+        for operand, new in came:
+            completed: list[Occurrence] = []
+            going_on: list[dict[int, Occurrence]] = []
+            for group in groups:
+                if not all(each.lasts(new.end, span) for each in group.values()):
+                    continue
+                longer = group if operand in group else {**group, operand: new}
+                if len(longer) < event.count:
+                    going_on.append(longer)
+                elif self._hold(event, list(longer.values())):
+                    completed.append(self._union(list(longer.values()), new.end))
+                else:
+                    going_on.append(group)
+            results += completed
+            groups = going_on if completed else [*going_on, {operand: new}]
+        return results
+
+    def _times(self, event: Times, span: int | None) -> list[Occurrence]:
         inner = self.all(event.event, span)
-        found: list[Found] = []
-        group: list[Found] = []
+        results: list[Occurrence] = []
+        group: list[Occurrence] = []
         for place, new in enumerate(inner):
             if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.CONTINUOUS):
-                group = [each for each in inner[: place + 1] if _lasts(each, new.end, span)][-event.count :]
+                group = [each for each in inner[: place + 1] if each.lasts(new.end, span)][-event.count :]
             else:
-                group = [*(each for each in group if _lasts(each, new.end, span)), new]
+                group = [*(each for each in group if each.lasts(new.end, span)), new]
             if len(group) == event.count:
-                found.append(self._union(group, new.end))
+                results.append(self._union(group, new.end))
                 group = []
-        return found
+        return results
 
     # Between a start and an end
 
-    def _not(self, event: Not, span: int | None) -> list[Found]:
+    def _not(self, event: Not, span: int | None) -> list[Occurrence]:
         starts, middles, ends = self.all(event.start, span), self.all(event.middle, None), self.all(event.end, span)
 
-        def free(one: Found, other: Found) -> bool:
+        def free(one: Occurrence, other: Occurrence) -> bool:
             inside = [each for each in middles if one.end <= each.start and each.end <= other.start]
             return not any(self._hold(event, [one, each, other], with_=event.middle) for each in inside)
 
-        def fit(one: Found, other: Found) -> bool:
+        def fit(one: Occurrence, other: Occurrence) -> bool:
             return (
                 one.end < other.start
                 and self._usable(event.start, one, other.end, span)
@@ -342,65 +377,66 @@ class _Oracle:
     def _closed(
         self,
         start: Event,
-        starts: list[Found],
-        ends: list[Found],
+        starts: list[Occurrence],
+        ends: list[Occurrence],
         fit: Fit,
-        inside: Callable[[Found, Found], list[Found] | None],
-    ) -> list[Found]:
-        """Each end closes the starts it fits, in CHRONICLE the oldest; each with what is inside comes out, unless that is None."""
-        found: list[Found] = []
+        inside: Callable[[Occurrence, Occurrence], list[Occurrence] | None],
+    ) -> list[Occurrence]:
+        """Let each end close the starts that it fits, in CHRONICLE the oldest; each gives a result unless `inside` returns None."""
+        results: list[Occurrence] = []
         waiting = self._open(start, starts)
         for end in ends:
             fits = [one for one in waiting.before(end.end) if fit(one, end)]
             fits = fits[:1] if self.mode is Mode.CHRONICLE else fits
             if self.mode is not Mode.UNRESTRICTED:
-                waiting.end(fits)
+                waiting.remove(fits)
             filled = [(one, parts) for one in fits if (parts := inside(one, end)) is not None]
             if self.mode is Mode.PROXIMAL:
                 filled = filled[-1:]
             if self.mode is Mode.CUMULATIVE and filled:
                 middles = list(dict.fromkeys(part for _, parts in filled for part in parts))
-                found.append(self._union([*(one for one, _ in filled), *middles, end], end.end))
+                results.append(self._union([*(one for one, _ in filled), *middles, end], end.end))
             else:
-                found += [self._union([one, *parts, end], end.end) for one, parts in filled]
-        return found
+                results += [self._union([one, *parts, end], end.end) for one, parts in filled]
+        return results
 
-    def _absent(self, event: Absent, span: int | None) -> list[Found]:
+    def _absent(self, event: Absent, span: int | None) -> list[Occurrence]:
         starts, middles = self.all(event.start, span), self.all(event.middle, None)
-        waiting = _Waiting(lambda waiting: self._kept(event.start, waiting), starts)
+        waiting = Waiting(lambda waiting: self._kept(event.start, waiting), starts)
 
-        def prevented(middle: Found, open_: list[Found]) -> list[Found]:
-            return [one for one in open_ if one.end <= middle.start and self._hold(event, [one, middle])]
+        def prevented(middle: Occurrence, open_starts: list[Occurrence]) -> list[Occurrence]:
+            return [one for one in open_starts if one.end <= middle.start and self._hold(event, [one, middle])]
 
-        found: list[Found] = []
+        results: list[Occurrence] = []
         for at in sorted(
             {at for one in starts for at in (one.end, one.end + event.span)} | {each.end for each in middles}
         ):
             met = [each for each in middles if each.end == at]
             for middle in met:
-                waiting.end(prevented(middle, waiting.before(at)))
+                waiting.remove(prevented(middle, waiting.before(at)))
             due = [one for one in waiting.before(at) if one.end + event.span <= at]
-            waiting.end(due)
-            found += [self._union([one], at) for one in due if self._usable(event.start, one, at, span)]
+            waiting.remove(due)
+            results += [self._union([one], at) for one in due if self._usable(event.start, one, at, span)]
             for middle in met:  # what came at the same instant, too
-                waiting.end(prevented(middle, waiting.before(at + 1)))
-        return found
+                waiting.remove(prevented(middle, waiting.before(at + 1)))
+        return results
 
-    def _aperiodic(self, event: Aperiodic, span: int | None) -> list[Found]:
+    def _aperiodic(self, event: Aperiodic, span: int | None) -> list[Occurrence]:
         middles = self.all(event.middle, span)
         waiting = self._open(event.start, self.all(event.start, span))
 
-        def fit(one: Found, other: Found) -> bool:
+        def fit(one: Occurrence, other: Occurrence) -> bool:
             return (
                 one.end < other.start
                 and self._usable(event.start, one, other.end, span)
                 and self._hold(event, [one, other], without=event.end)
             )
 
-        found: list[Found] = []
+        results: list[Occurrence] = []
         # at the same instant, ends come before middles
         for is_middle, one in sorted(
-            [*((False, end) for end in self.all(event.end, None)), *((True, each) for each in middles)], key=_instant
+            [*((False, end) for end in self.all(event.end, None)), *((True, each) for each in middles)],
+            key=_ends_before_middles,
         ):
             if not is_middle:
                 self._close(event, waiting, one, span)
@@ -411,87 +447,87 @@ class _Oracle:
                     fits = fits[:1]
                 case Mode.PROXIMAL:
                     fits = fits[-1:]
-                    waiting.end(fits)
+                    waiting.remove(fits)
                 case Mode.CUMULATIVE:
-                    found += [self._union([*fits, one], one.end)] if fits else []
+                    results += [self._union([*fits, one], one.end)] if fits else []
                     continue
                 case Mode.UNRESTRICTED | Mode.RECENT | Mode.CONTINUOUS:
                     pass
-            found += [self._union([start, one], one.end) for start in fits]
-        return found
+            results += [self._union([start, one], one.end) for start in fits]
+        return results
 
-    def _aperiodic_star(self, event: AperiodicStar, span: int | None) -> list[Found]:
+    def _aperiodic_star(self, event: AperiodicStar, span: int | None) -> list[Occurrence]:
         starts, middles, ends = self.all(event.start, span), self.all(event.middle, span), self.all(event.end, span)
 
-        def fit(one: Found, other: Found) -> bool:
+        def fit(one: Occurrence, other: Occurrence) -> bool:
             return (
                 one.end < other.start
                 and self._usable(event.start, one, other.end, span)
                 and self._hold(event, [one, other], without=event.middle)
             )  # fmt: skip
 
-        def inside(one: Found, other: Found) -> list[Found] | None:
-            found = [
+        def inside(one: Occurrence, other: Occurrence) -> list[Occurrence] | None:
+            results = [
                 each
                 for each in middles
-                if one.end < each.start and each.end < other.start and _lasts(each, other.end, span)
+                if one.end < each.start and each.end < other.start and each.lasts(other.end, span)
             ]
-            found = [each for each in found if self._hold(event, [one, each, other], with_=event.middle)]
-            return found or None
+            results = [each for each in results if self._hold(event, [one, each, other], with_=event.middle)]
+            return results or None
 
         return self._closed_by(event.start, starts, ends, fit, inside)
 
     def _closed_by(
         self,
         start: Event,
-        starts: list[Found],
-        ends: list[Found],
+        starts: list[Occurrence],
+        ends: list[Occurrence],
         fit: Fit,
-        inside: Callable[[Found, Found], list[Found] | None],
-    ) -> list[Found]:
+        inside: Callable[[Occurrence, Occurrence], list[Occurrence] | None],
+    ) -> list[Occurrence]:
         if self.mode is not Mode.PROXIMAL:
             return self._closed(start, starts, ends, fit, inside)
         # the newest start alone, even if nothing comes of it
-        found: list[Found] = []
+        results: list[Occurrence] = []
         waiting = self._open(start, starts)
         for end in ends:
             fits = [one for one in waiting.before(end.end) if fit(one, end)]
-            waiting.end(fits)
+            waiting.remove(fits)
             for one in fits[-1:]:
                 parts = inside(one, end)
-                found += [] if parts is None else [self._union([one, *parts, end], end.end)]
-        return found
+                results += [] if parts is None else [self._union([one, *parts, end], end.end)]
+        return results
 
-    def _periodic(self, event: Periodic, span: int | None) -> list[Found]:
+    def _periodic(self, event: Periodic, span: int | None) -> list[Occurrence]:
         starts, ends = self.all(event.start, span), self.all(event.end, None)
         waiting = self._open(event.start, starts)
-        ticked: set[Found] = set()
-        found: list[Found] = []
+        ticked: set[Occurrence] = set()
+        results: list[Occurrence] = []
         for at in range(min((one.end for one in starts), default=self.until), self.until):
-            open_ = waiting.before(at)
-            if not waiting.coming and not any(self._usable(event.start, one, at, span) for one in open_):
+            open_starts = waiting.before(at)
+            if not waiting.coming and not any(self._usable(event.start, one, at, span) for one in open_starts):
                 break
             for end in ends:
                 if end.end == at:
                     self._close(event, waiting, end, span)
             mine = [
-                one for one in open_
+                one for one in open_starts
                 if one in waiting.waiting and (at - one.end) % event.span == 0 and self._usable(event.start, one, at, span)
                 and not (one in ticked and self.mode is Mode.PROXIMAL)
             ]  # fmt: skip
             ticked |= set(mine)
             if self.mode is Mode.PROXIMAL:
-                waiting.end(mine)
-            found += [
+                waiting.remove(mine)
+            results += [
                 self._union(group, at)
                 for group in ([mine] if self.mode is Mode.CUMULATIVE and mine else [[one] for one in mine])
             ]
-        return found
+        return results
 
-    def _periodic_star(self, event: PeriodicStar, span: int | None) -> list[Found]:
+    def _periodic_star(self, event: PeriodicStar, span: int | None) -> list[Occurrence]:
         starts, ends = self.all(event.start, span), self.all(event.end, span)
 
-        def fit(one: Found, other: Found) -> bool:
+        def fit(one: Occurrence, other: Occurrence) -> bool:
             return (
                 one.end < other.start
                 and self._usable(event.start, one, other.end, span)
@@ -502,53 +538,55 @@ class _Oracle:
             event.start, starts, ends, fit, lambda one, other: [] if one.end + event.span < other.end else None
         )
 
-    def _close(self, event: Aperiodic | Periodic, waiting: _Waiting, end: Found, span: int | None) -> None:
+    def _close(self, event: Aperiodic | Periodic, waiting: Waiting, end: Occurrence, span: int | None) -> None:
         """Let an end that is no constituent close the starts that it fits, in CHRONICLE the oldest."""
         fits = [
             one for one in waiting.before(end.end)
             if one.end < end.start and self._usable(event.start, one, end.end, span) and self._hold(event, [one, end], with_=event.end)
         ]  # fmt: skip
-        waiting.end(fits[:1] if self.mode is Mode.CHRONICLE else fits)
+        waiting.remove(fits[:1] if self.mode is Mode.CHRONICLE else fits)
 
-    def _open(self, start: Event, starts: list[Found]) -> _Waiting:
-        """Starts that wait for an end."""
+    def _open(self, start: Event, starts: list[Occurrence]) -> Waiting:
+        """Return the starts that wait for an end."""
         limited = self.mode in (Mode.RECENT, Mode.PROXIMAL, Mode.UNRESTRICTED)
-        return _Waiting(lambda waiting: self._kept(start, waiting) if limited else waiting, starts)
+        return Waiting(lambda waiting: self._kept(start, waiting) if limited else waiting, starts)
 
     # What all share
 
-    def _union(self, parts: list[Found], end: int) -> Found:
+    def _union(self, parts: list[Occurrence], end: int) -> Occurrence:
         rows = tuple(row for part in parts for row in part.rows)
         start = end if self.context.point else min(part.start for part in parts)
-        return Found(start, end, min(part.begin for part in parts), rows)
+        return Occurrence(start, end, min(part.begin for part in parts), rows)
 
     def _hold(
-        self, event: Event, parts: list[Found], *, with_: Event | None = None, without: Event | None = None
+        self, event: Event, parts: list[Occurrence], *, with_: Event | None = None, without: Event | None = None
     ) -> bool:
-        """Whether the conditions hold that are this operator's and whose parts are all there."""
-        own = _names(event)
-        below = [_names(operand) for operand in _operands(event)]
-        scope = _scope([row for part in parts for row in part.rows])
+        """Say whether the conditions hold that belong to this operator and whose parts are all there."""
+        own = names_in(event)
+        below = [names_in(operand) for operand in operands_of(event)]
+        scope = scope_of([row for part in parts for row in part.rows])
         for term in self.conditions:
             named = {name.partition(".")[0] for name in columns(term)}
             if not named <= own or any(named <= names for names in below):
                 continue
-            if (with_ is not None and not named & _names(with_)) or (without is not None and named & _names(without)):
+            if (with_ is not None and not named & names_in(with_)) or (
+                without is not None and named & names_in(without)
+            ):
                 continue
             if all(name in scope for name in columns(term)) and value_of(term, scope) is not True:
                 return False
         return True
 
-    def _usable(self, operand: Event, one: Found, now: int, span: int | None) -> bool:
+    def _usable(self, operand: Event, one: Occurrence, now: int, span: int | None) -> bool:
         retention = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
         young = retention is None or retention.age is None or now - one.end <= retention.age
-        return young and _lasts(one, now, span)
+        return young and one.lasts(now, span)
 
-    def _kept(self, operand: Event, earlier: list[Found]) -> list[Found]:
-        """The newest of each kind."""
+    def _kept(self, operand: Event, earlier: list[Occurrence]) -> list[Occurrence]:
+        """Return the newest of each kind."""
         return [one for place, one in enumerate(earlier) if not self._replaced(operand, one, earlier[place + 1 :])]
 
-    def _replaced(self, operand: Event, one: Found, later: Sequence[Found]) -> bool:
+    def _replaced(self, operand: Event, one: Occurrence, later: Sequence[Occurrence]) -> bool:
         retention = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
         latest = 1 if self.mode in (Mode.RECENT, Mode.PROXIMAL) else None
         keep = retention.keep if retention is not None and retention.keep is not None else latest
@@ -556,7 +594,7 @@ class _Oracle:
             return False
         return sum(self._kind(operand, each) == self._kind(operand, one) for each in later) >= keep
 
-    def _kind(self, operand: Event, one: Found) -> list[Any]:
+    def _kind(self, operand: Event, one: Occurrence) -> list[Any]:
         kinds = [(part.name, self.context.retention(part.name)) for part in primitives(operand)]
         rows = [
             (one.newest(name), column) for name, retention in kinds if retention is not None for column in retention.by
@@ -564,60 +602,15 @@ class _Oracle:
         return [None if row is None else row.values[column] for row, column in rows]
 
 
-class _Waiting:
-    """Those that wait for others, in the order in which they came; `keep` says who of them is kept when one more comes. Who has gone makes room."""
-
-    def __init__(self, keep: Callable[[list[Found]], list[Found]], coming: list[Found]) -> None:
-        self._keep, self.coming = keep, coming
-        self.waiting: list[Found] = []
-
-    def before(self, instant: int) -> list[Found]:
-        """Who waits at an instant, of those that came earlier."""
-        come = [one for one in self.coming if one.end < instant]
-        self.coming = [one for one in self.coming if one.end >= instant]
-        for one in come:
-            self.waiting = self._keep([*self.waiting, one])
-        return list(self.waiting)
-
-    def end(self, gone: list[Found]) -> None:
-        """These do not wait any more."""
-        self.waiting = [one for one in self.waiting if one not in gone]
+def _by_operand(came: Arrivals, new: Occurrence, span: int | None) -> dict[int, list[Occurrence]]:
+    """Return what came, by operand, as far as it can be part of an occurrence that ends with a new one."""
+    occurrences: dict[int, list[Occurrence]] = {}
+    for operand, each in sorted(came, key=lambda pair: pair[0]):
+        if each.lasts(new.end, span):
+            occurrences.setdefault(operand, []).append(each)
+    return occurrences
 
 
-def _instant(arrival: tuple[bool, Found]) -> tuple[int, bool]:
-    return arrival[1].end, arrival[0]
-
-
-def _arrivals(operands: Sequence[list[Found]]) -> list[tuple[int, Found]]:
-    together = [(kind, each) for kind, found in enumerate(operands) for each in found]
-    return sorted(together, key=lambda pair: pair[1].end)
-
-
-def _by_end(parts: Sequence[Found]) -> list[Found]:
-    return sorted(parts, key=lambda each: each.end)
-
-
-def _lasts(one: Found, now: int, span: int | None) -> bool:
-    return span is None or now - one.begin <= span
-
-
-def _scope(rows: Sequence[tuple[str, Row]]) -> dict[str, Any]:
-    """The columns of all parts by qualified name; of a part with several tuples those of the newest."""
-    scope: dict[str, Any] = {}
-    for part, row in sorted(rows, key=lambda pair: pair[1].ts):
-        scope |= {f"{part}.{name}": value for name, value in row.values.items()} | {f"{part}.{TS}": row.ts}
-    return scope
-
-
-def _names(event: Event) -> set[str]:
-    return {part.name for part in primitives(event)}
-
-
-def _operands(event: Event) -> list[Event]:
-    fields = [getattr(event, name) for name in event.__struct_fields__]
-    return [
-        each
-        for field in fields
-        for each in (field if isinstance(field, tuple) else (field,))
-        if isinstance(each, Event)
-    ]
+def _ends_before_middles(arrival: tuple[bool, Occurrence]) -> tuple[int, bool]:
+    is_middle, occurrence = arrival
+    return occurrence.end, is_middle
