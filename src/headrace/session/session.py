@@ -31,6 +31,7 @@ from headrace.session.outcome import Outcome
 from headrace.session.statements import Statements, partial_rows
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
+from headrace.storage.format import check_format, write_format
 from headrace.worker.ingest import PAGE_TUPLES
 
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
@@ -58,6 +59,7 @@ class Session:
         self.directory = (
             Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
         )
+        check_format(self.directory)
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = _deployment(host, self.directory, buckets, limit, page, interval)
@@ -204,6 +206,8 @@ class Session:
         if self._running().draining and any(isinstance(command, AddQuery) for command in transaction.commands):
             hint = "use a new --checkpoint for a new run"
             raise HostFault("this checkpoint has been drained: its streams are closed", hint=hint)
+        if transaction.entries or transaction.commands:
+            write_format(self.directory)
         for entry in transaction.entries:
             self.journal.append(entry)
         self.catalog = transaction.catalog

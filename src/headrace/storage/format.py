@@ -1,0 +1,70 @@
+"""The format number of a checkpoint.
+
+It changes when a version of Headrace writes anything into a checkpoint that an earlier one would not understand, or
+understands something that an earlier one wrote in another way. A checkpoint of another format is refused: nothing in it
+is guessed. docs/decisions/0023-checkpoint-format.md lists what the number covers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from headrace.errors import HostFault
+from headrace.storage import files
+
+#: The format that this version reads and writes.
+FORMAT = 1
+_FILE = "format.json"
+#: Every checkpoint has one of these once something was defined or sent; other files in its directory are not ours.
+_CONTENT = ("catalog.jsonl", "commands/00000000.json")
+
+
+class _Format(Struct, frozen=True):
+    format: int
+
+
+def check_format(directory: Path) -> None:
+    """Raise a fault unless a directory holds a checkpoint of this format, or none yet."""
+    number = _number(directory)
+    if number is None:
+        if any(files.read_if_exists(directory / name) is not None for name in _CONTENT):
+            raise HostFault(
+                f"the checkpoint {directory} has no format number: a version before 0.1.0 wrote it",
+                hint="start with a new checkpoint, or finish this one with the version that wrote it",
+            )
+    elif number != FORMAT:
+        raise HostFault(
+            f"the checkpoint {directory} has format {number}, and this version of Headrace reads format {FORMAT}",
+            hint="use the version that wrote it"
+            + (" (a later one than this)" if number > FORMAT else "")
+            + ", or start with a new checkpoint",
+        )
+
+
+def write_format(directory: Path) -> None:
+    """Write the format number of a new checkpoint, before anything else is written into it."""
+    if _number(directory) is not None:
+        return
+    try:
+        files.replace(directory / _FILE, msgspec.json.encode(_Format(FORMAT)))
+    except OSError as error:
+        raise HostFault(
+            f"cannot write the checkpoint {directory}: {error.strerror}", hint="choose a directory that can be written"
+        ) from error
+
+
+def _number(directory: Path) -> int | None:
+    """Return the format number of a checkpoint; None if there is none."""
+    data = files.read_if_exists(directory / _FILE)
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=_Format).format
+    except msgspec.DecodeError as error:
+        raise HostFault(
+            f"the format number of the checkpoint {directory} is damaged: {error}",
+            hint="restore the checkpoint from a copy, or start with a new one",
+        ) from error
