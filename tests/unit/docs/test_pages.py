@@ -156,6 +156,14 @@ def test_python_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) 
             assert printed == block.text
 
 
+def test_the_page_of_network_faults_reads_the_alarms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = CliRunner().invoke(app, ["example", "nfmi", "--host", "local", "--folder", "here"])
+    assert result.exit_code == 0, result.output
+    (block,) = (block for block in blocks_of(ROOT / "docs/applications/nfmi.md") if block.language == "python")
+    exec(block.text, {})
+    assert capsys.readouterr().out.strip() == block.text.split("  # ")[-1].splitlines()[0]
+
+
 @pytest.mark.parametrize("page", pages_with("json", ""), ids=name_of)
 def test_json_is_json(page: Path) -> None:
     for block in blocks_of(page):
