@@ -1,4 +1,4 @@
-"""Which vertices without state can be put off, and by which keys tuples must go to the buckets so that those behind find them there."""
+"""Which stateless vertices can be deferred to the buckets, and by which keys their input must be routed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.operators.partitioning import Keys
 
 
 def deferral_of(graph: Graph, name: VertexId) -> Deferral | None:
-    """How a vertex of the ingest is put off; None if that cannot be: those behind it must be reached without another exchange, in all buckets."""
+    """Return how to defer a vertex of the ingest; None if its readers could not be reached without another exchange."""
     vertices = graph.by_id()
     spec = vertices[name].spec
     if isinstance(spec, specs.Scan | specs.Output) or not spec.is_stateless or len(vertices[name].inputs) != 1:
@@ -26,7 +26,10 @@ def deferral_of(graph: Graph, name: VertexId) -> Deferral | None:
 def _wanted(
     name: VertexId, vertices: Mapping[VertexId, Vertex], readers: Mapping[VertexId, tuple[tuple[VertexId, int], ...]]
 ) -> list[Keys | None]:
-    """By what the input of a vertex must be partitioned for those behind it; None where that is no matter of its input."""
+    """Return by what the input of a vertex must be partitioned for its readers.
+
+    None where its input does not decide that.
+    """
     found: list[Keys | None] = []
     for reader, port in readers[name]:
         spec = vertices[reader].spec

@@ -30,8 +30,8 @@ _TAP = "tap:"
 class Spread(Struct, frozen=True):
     """What follows from an assumption, in the order in which it is to be done.
 
-    `guards` drop tuples where they are read, `watches` are vertices whose groups are to be looked for, and `unneeded` says of which vertex's output
-    all readers can do without what; of a vertex without inputs this is for the source.
+    `guards` drop tuples where they are read, `watches` are vertices whose groups are to be looked for, and `unneeded`
+    says of which vertex's output all readers can do without what; of a vertex without inputs this is for the source.
     """
 
     guards: tuple[tuple[Arc, Pattern], ...] = ()
@@ -39,18 +39,18 @@ class Spread(Struct, frozen=True):
     unneeded: tuple[tuple[VertexId, Pattern], ...] = ()
 
     def of_sources(self, graph: Graph) -> dict[VertexId, tuple[Pattern, ...]]:
-        """What the sources may leave out."""
+        """Return what the sources may leave out."""
         found: dict[VertexId, tuple[Pattern, ...]] = {vertex.id: () for vertex in graph if not vertex.inputs}
-        for name, wanted in self.unneeded:
+        for name, pattern in self.unneeded:
             if name in found:
-                found[name] = (*found[name], wanted)
+                found[name] = (*found[name], pattern)
         return {name: patterns for name, patterns in found.items() if patterns}
 
 
 def spread_from(
     graph: Graph,
     arcs: Iterable[Arc],
-    wanted: Pattern,
+    pattern: Pattern,
     *,
     known: Mapping[Arc, Sequence[Pattern]] | None = None,
     taps: Collection[VertexId] = (),
@@ -58,33 +58,33 @@ def spread_from(
     answer: Respond = respond,
 ) -> Spread:
     """Return what follows if the readers at these arcs do not need the tuples that match; `known` was said before."""
-    found = _Spreading(graph, known or {}, taps, invariants_of(graph) if invariants is None else invariants, answer)
+    spreading = _Spreading(graph, known or {}, taps, invariants_of(graph) if invariants is None else invariants, answer)
     for arc in arcs:
-        found.hear(arc, wanted)
-    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
+        spreading.take(arc, pattern)
+    return Spread(tuple(spreading.guards), tuple(spreading.watches), tuple(spreading.unneeded))
 
 
 def spread_all(
     graph: Graph,
-    told: Iterable[tuple[VertexId, Pattern]],
+    assumed: Iterable[tuple[VertexId, Pattern]],
     *,
     said: Iterable[tuple[Arc, Pattern]] = (),
     invariants: Mapping[VertexId, Invariants] | None = None,
     answer: Respond = respond,
 ) -> Spread:
-    """What follows from several assumptions together: `told` of vertices' outputs, and `said` by readers that are there."""
-    found = _Spreading(graph, {}, (), invariants_of(graph) if invariants is None else invariants, answer)
-    for arc, wanted in said:
-        if arc in found.origins:
-            found.hear(arc, wanted)
-    for vertex, wanted in told:
+    """Return what follows from several assumptions: `assumed` of vertices' outputs, `said` by readers."""
+    spreading = _Spreading(graph, {}, (), invariants_of(graph) if invariants is None else invariants, answer)
+    for arc, pattern in said:
+        if arc in spreading.origins:
+            spreading.take(arc, pattern)
+    for vertex, pattern in assumed:
         for arc in arcs_of(graph, vertex):
-            found.hear(arc, wanted)
-    return Spread(tuple(found.guards), tuple(found.watches), tuple(found.unneeded))
+            spreading.take(arc, pattern)
+    return Spread(tuple(spreading.guards), tuple(spreading.watches), tuple(spreading.unneeded))
 
 
 def arcs_of(graph: Graph, vertex: VertexId, taps: Collection[VertexId] = ()) -> tuple[Arc, ...]:
-    """Where a vertex's output is read; of an end, where it reads."""
+    """Return where a vertex's output is read; of an end, where it reads."""
     spec = graph.by_id()[vertex].spec
     if isinstance(spec, Output | Exchange):
         return ((vertex, 0),)
@@ -104,7 +104,7 @@ def tapped(reader: VertexId) -> VertexId:
 def invariants_of(
     graph: Graph, times: Mapping[str, str] | None = None, given: Mapping[VertexId, Invariants] | None = None
 ) -> dict[VertexId, Invariants]:
-    """What is known of each vertex's output; `times` names the columns that hold the timestamps of streams.
+    """Return what is known of each vertex's output; `times` names the columns that hold the timestamps of streams.
 
     `given` are the invariants of another graph, from which this one's `Receive` vertices get their input.
     """
@@ -122,18 +122,18 @@ def invariants_of(
     return found
 
 
-def supportable(graph: Graph, vertex: VertexId, wanted: Pattern, times: Mapping[str, str] | None = None) -> str | None:
-    """Why an assumption would have to be kept for ever; None if progress in time will end it."""
-    if is_empty(wanted):
+def supportable(graph: Graph, vertex: VertexId, pattern: Pattern, times: Mapping[str, str] | None = None) -> str | None:
+    """Return why an assumption would have to be kept forever; None if progress in time ends it."""
+    if is_empty(pattern):
         return "no tuple can match it"
-    if until(wanted, invariants_of(graph, times)[vertex]) is not None:
+    if until(pattern, invariants_of(graph, times)[vertex]) is not None:
         return None
-    return f"nothing in [{wanted}] ends with time: say up to when it holds, or change the query"
+    return f"nothing in [{pattern}] ends with time: say up to when it holds, or change the query"
 
 
-def stamped(graph: Graph, vertex: VertexId, wanted: Pattern, times: Mapping[str, str] | None = None) -> Pattern:
-    """The pattern with the timestamp instead of columns that tell it, so that everybody on the way can see it end."""
-    return in_time(wanted, invariants_of(graph, times).get(vertex, NO_INVARIANTS))
+def stamped(graph: Graph, vertex: VertexId, pattern: Pattern, times: Mapping[str, str] | None = None) -> Pattern:
+    """Return the pattern with the timestamp instead of columns that tell it, so that every operator can see it end."""
+    return in_time(pattern, invariants_of(graph, times).get(vertex, NO_INVARIANTS))
 
 
 class _Spreading:
@@ -155,27 +155,27 @@ class _Spreading:
         self.watches: list[tuple[VertexId, Pattern]] = []
         self.unneeded: list[tuple[VertexId, Pattern]] = []
 
-    def hear(self, arc: Arc, wanted: Pattern) -> None:
-        """A reader does not need this; what all readers of its origin can do without goes on."""
+    def take(self, arc: Arc, pattern: Pattern) -> None:
+        """Note that a reader does not need this, and spread what no reader of its origin needs."""
         before = self.known.setdefault(arc, [])
-        if is_empty(wanted) or any(covers(other, wanted) for other in before):
+        if is_empty(pattern) or any(covers(other, pattern) for other in before):
             return
-        before.append(wanted)
-        self.guards.append((arc, wanted))
+        before.append(pattern)
+        self.guards.append((arc, pattern))
         origin = self.origins[arc]
         others = [self.known.get(other, []) for other in self.arcs[origin] if other != arc]
         for choice in islice(product(*others), _MOST_AGREEMENTS):
-            agreed = reduce(intersect, choice, wanted)
+            agreed = reduce(intersect, choice, pattern)
             if not is_empty(agreed):
-                self.tell(origin, agreed)
+                self.pass_on(origin, agreed)
 
-    def tell(self, name: VertexId, wanted: Pattern) -> None:
-        """Nobody needs this of a vertex's output."""
+    def pass_on(self, name: VertexId, pattern: Pattern) -> None:
+        """Spread what no reader needs of a vertex's output."""
         vertex = self.vertices[name]
-        self.unneeded.append((name, wanted))
-        response = self.answer(vertex.spec, wanted, tuple(self.invariants[origin] for origin in vertex.inputs))
+        self.unneeded.append((name, pattern))
+        response = self.answer(vertex.spec, pattern, tuple(self.invariants[origin] for origin in vertex.inputs))
         if response.watch:
-            self.watches.append((name, wanted))
+            self.watches.append((name, pattern))
         for port, mine in enumerate(response.inputs):
             if mine is not None:
-                self.hear((name, port), mine)
+                self.take((name, port), mine)

@@ -1,7 +1,7 @@
 """The physical operator graph: vertices with stable ids, frozen.
 
-A vertex id is a hash of what its sub-plan means. Equal sub-plans of different queries are therefore one vertex, and state and
-statistics find their vertex again in a new graph.
+A vertex id is a hash of what its sub-plan means. Equal sub-plans of different queries are therefore one vertex, and
+state and statistics find their vertex again in a new graph.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Graph(Struct, frozen=True):
         return {vertex.id: vertex for vertex in self.vertices}
 
     def readers(self) -> Mapping[VertexId, tuple[Arc, ...]]:
-        """Who reads each vertex, and on which port."""
+        """Return the readers of each vertex, and the port at which each reads."""
         found: dict[VertexId, list[Arc]] = {vertex.id: [] for vertex in self.vertices}
         for vertex in self.vertices:
             for port, origin in enumerate(vertex.inputs):

@@ -25,14 +25,14 @@ def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes], *, numbered
 
 
 def streams_of(plan: nodes.Node) -> frozenset[str]:
-    """The names of all streams that a plan scans."""
+    """Return the names of all streams that a plan scans."""
     if isinstance(plan, nodes.Scan):
         return frozenset({plan.name})
     return frozenset(name for origin in nodes.inputs(plan) for name in streams_of(origin))
 
 
 def tables_of(plan: nodes.Node) -> frozenset[str]:
-    """The names of all stored relations that a plan joins."""
+    """Return the names of all stored relations that a plan joins."""
     own: set[str] = {plan.table} if isinstance(plan, nodes.TableJoin) else set()
     if isinstance(plan, nodes.Impute) and isinstance(plan.archive, nodes.StoredArchive):
         own = {plan.archive.table}
@@ -49,7 +49,7 @@ class _Lowering:
         return self.vertices.setdefault(made.id, made)
 
     def lower(self, node: nodes.Node, *, seq: bool = False, expiry: bool = False, paced: bool = False) -> Vertex:
-        """Lower a node; `seq` asks base streams for arrival numbers, `expiry` joins to keep their expiry, `paced` what feeds a PACE to be near."""
+        """Lower a node. `seq` asks base streams for arrival numbers, `expiry` asks joins to keep their expiry."""
         match node:
             case nodes.Scan(name=name):
                 return self.add(specs.Scan(name, node.schema.names, seq))
@@ -101,13 +101,13 @@ class _Lowering:
                 return PythonFunction(archive.target)
 
     def _ordered(self, node: nodes.Node, by: tuple[Expr, ...], *, expiry: bool = False) -> Vertex:
-        """A node's tuples in timestamp order; ties by arrival in a base stream, else by content."""
+        """Sort a node's tuples by timestamp; ties by arrival in a base stream, else by content."""
         if is_base(node):
             return self.add(specs.Reorder(by, (SEQ,)), self.lower(node, seq=True))
         return self.add(specs.Reorder(by, node.schema.names), self.lower(node, expiry=expiry))
 
     def _merged(self, node: nodes.Node) -> Vertex:
-        """A node's tuples in timestamp order, its unions merging inputs that are in order themselves."""
+        """Merge a node's tuples by timestamp where its inputs are in order, else sort them."""
         match node:
             case nodes.Union():
                 return self.add(specs.OrderedUnion(len(node.inputs)), *(self._merged(origin) for origin in node.inputs))
@@ -192,7 +192,7 @@ class _Lowering:
 
 
 def _panes(window: Range | Landmark) -> Range | Landmark:
-    """The window whose panes are the given one's: all windows that are made of the same panes share their partial aggregates."""
+    """Return the window of one pane of a window: all windows of the same panes share their partial aggregates."""
     if isinstance(window, Landmark) or window.slide > window.size:
         return window
     pane = math.gcd(window.size, window.slide)
@@ -200,7 +200,7 @@ def _panes(window: Range | Landmark) -> Range | Landmark:
 
 
 def is_base(node: nodes.Node) -> bool:
-    """Whether a node's tuples are those of one stream, so that they have a place in its arrival order."""
+    """Return whether a node's tuples are those of one stream, so that they have a place in its arrival order."""
     match node:
         case nodes.Scan():
             return True

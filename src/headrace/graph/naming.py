@@ -110,7 +110,7 @@ def _queries(graph: Graph) -> dict[VertexId, str]:
 
 
 def _suffixes(names: Mapping[VertexId, str], *choices: Mapping[VertexId, str]) -> dict[VertexId, str]:
-    """Tell vertices of the same name apart: by the first of these suffixes that differs for all of them, else by number."""
+    """Tell vertices of the same name apart: by the first choice that differs for all of them, else by number."""
     alike: dict[str, list[VertexId]] = {}
     for vertex, name in names.items():
         alike.setdefault(name, []).append(vertex)

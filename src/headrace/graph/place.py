@@ -1,9 +1,10 @@
-"""Cuts a graph into what runs where: the ingest (stateless, before the shuffle) and the keyed stage (one engine per bucket).
+"""Cut a graph in two: the ingest (stateless, before the shuffle) and the keyed stage (one engine per bucket).
 
-A stateful vertex needs tuples with equal keys in one bucket. If its input comes from the ingest, the cut routes by those keys. If its input comes
-from another stateful vertex that is partitioned by a subset of the same keys, they share a bucket already. Otherwise the pages go out through an
-`Exchange` and come back, routed anew, in the next micro-batch. A vertex of the ingest whose work can wait may be deferred to the keyed stage, where
-what it has to do is kept until there is time for it.
+A stateful vertex needs tuples with equal keys in one bucket. If its input comes from the ingest, the cut routes by
+those keys. If its input comes from another stateful vertex that is partitioned by a subset of the same keys, they share
+a bucket already. Otherwise the pages go out through an `Exchange` and come back, routed again, in the next micro-batch.
+A vertex of the ingest whose work can wait may be deferred to the keyed stage, where what it has to do is kept until
+there is time for it.
 """
 
 from __future__ import annotations
@@ -30,29 +31,29 @@ _AT = "@"
 
 
 def origin_of(name: VertexId) -> VertexId:
-    """The vertex itself that a name stands for, whether it is received or run there."""
+    """Return the vertex itself that a name stands for, whether it is received or run there."""
     return name.partition(_AT)[0]
 
 
 class Deferral(Struct, frozen=True):
-    """A vertex without state that runs in the buckets all the same; tuples go there by these keys, or anywhere (None)."""
+    """A stateless vertex that runs in the buckets; tuples are routed there by these keys, or to any bucket (None)."""
 
     vertex: VertexId
     keys: tuple[Expr, ...] | None
 
 
 class Placement(Struct, frozen=True):
-    """The two halves of a graph; the keyed half begins with `Receive` vertices, which name the ingest vertices they read."""
+    """The two halves of a graph; the keyed half begins with the `Receive` vertices that read the ingest."""
 
     ingest: Graph
     keyed: Graph
 
     def routes(self) -> tuple[Vertex, ...]:
-        """The Receive vertices: what the ingest must send, and how."""
+        """Return the Receive vertices: what the ingest must send, and how."""
         return tuple(vertex for vertex in self.keyed.vertices if isinstance(vertex.spec, specs.Receive))
 
     def exchanges(self) -> tuple[VertexId, ...]:
-        """Vertices whose output is spooled for the next micro-batch."""
+        """Return vertices whose output is spooled for the next micro-batch."""
         return tuple(vertex.spec.origin for vertex in self.keyed.vertices if isinstance(vertex.spec, specs.Exchange))
 
 
@@ -123,7 +124,7 @@ class _Placer:
         self._add_keyed(vertex, tuple(inputs), vertex.spec.output_keys(positions) if positions else ())
 
     def _positions(self, vertex: Vertex, keys: list[tuple[Expr, ...]]) -> tuple[int, ...]:
-        """Which of the keys to partition by: those by which all keyed inputs lie already, if there are such; else all."""
+        """Return which keys to partition by: those by which all keyed inputs lie already, else all."""
         found: set[tuple[int, ...]] = set()
         for port, origin in enumerate(vertex.inputs):
             part = self.parts.get(origin) if origin in self.keyed else None

@@ -12,7 +12,7 @@ from headrace.operators.specs import Receive, Scan
 
 
 def for_stint(graph: Graph, stint: Stint) -> Graph:
-    """The graph of a stint: its scans take only tuples of it, and all ids follow from theirs."""
+    """Return the graph of a stint: its scans take only tuples of it, and all ids follow from theirs."""
     made: dict[VertexId, Vertex] = {}
     for old in graph:
         spec = replace(old.spec, stint=stint) if isinstance(old.spec, Scan) else old.spec
@@ -21,18 +21,18 @@ def for_stint(graph: Graph, stint: Stint) -> Graph:
 
 
 def has_exchange(graph: Graph) -> bool:
-    """Whether tuples may be between two micro-batches."""
+    """Return whether tuples may be between two micro-batches."""
     return bool(place(graph).exchanges())
 
 
 def counterparts(before: Graph, after: Graph) -> dict[VertexId, VertexId]:
-    """For each vertex of the keyed stage that a graph had, the one that does its work in the other graph, of the same shape."""
+    """Return for each vertex of a graph's keyed stage its counterpart in another graph of the same shape."""
     pairs = zip(place(before).keyed, place(after).keyed, strict=True)
     return {old.id: new.id for old, new in pairs if old.id != new.id}
 
 
 def entrances(graph: Graph) -> frozenset[VertexId]:
-    """Where tuples of streams, not of exchanges, enter the keyed stage."""
+    """Return where tuples of streams, not of exchanges, enter the keyed stage."""
     found = (one for one in place(graph).keyed if isinstance(one.spec, Receive))
     return frozenset(
         one.id

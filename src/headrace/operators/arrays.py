@@ -45,6 +45,20 @@ def gather(rows: pl.DataFrame, places: Ints) -> pl.DataFrame:
     return rows[pl.Series(places.astype(np.uint32))]
 
 
+def least(column: pl.Series) -> int:
+    """Return the least value of a column of whole numbers that has one."""
+    value = column.min()
+    assert isinstance(value, int)
+    return value
+
+
+def greatest(column: pl.Series) -> int:
+    """Return the greatest value of a column of whole numbers that has one."""
+    value = column.max()
+    assert isinstance(value, int)
+    return value
+
+
 def _expand(at: Ints, low: Ints, counts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     total = int(ends[-1])
     if total == len(at):

@@ -60,7 +60,7 @@ class Settling(Protocol):
     def settled(self, pattern: Pattern) -> Sequence[Pattern]:
         """Return the groups whose results match already, as patterns of the input.
 
-        The engine asks only where a group that matches once matches for ever.
+        The engine asks only where a group that matches once matches forever.
         """
         ...
 
@@ -104,7 +104,7 @@ def purge(operator: Operator, port: int, pattern: Pattern) -> int:
 
 
 def settled_in(operator: Operator, pattern: Pattern) -> Sequence[Pattern]:
-    """Return the groups of an operator that match for ever, as patterns of its input."""
+    """Return the groups of an operator that match forever, as patterns of its input."""
     return operator.settled(pattern) if _is_settling(operator) else ()
 
 

@@ -1,6 +1,7 @@
 """Where a graph meets the world: scans that feed it, outputs that leave it, and the cuts where pages change process.
 
-None of these computes anything: the engine pushes into a `Scan` or `Receive` and collects what reaches an `Output` or `Exchange`.
+None of these computes anything: the engine pushes into a `Scan` or `Receive` and collects what reaches an `Output` or
+`Exchange`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class _Edge(Spec, frozen=True):
 
 
 class Scan(_Edge, frozen=True, tag="scan"):
-    """The tuples of a stream, with these of its columns, and with arrival numbers if `seq`; those of a `stint` alone, if it has one."""
+    """The tuples of a stream with these columns, with arrival numbers if `seq`.
+
+    Only those of a `stint` if it has one.
+    """
 
     stream: str
     columns: tuple[str, ...]
@@ -49,9 +53,10 @@ class Scan(_Edge, frozen=True, tag="scan"):
 
 
 class Receive(_Edge, frozen=True, tag="receive"):
-    """What the ingest sends to this bucket: the output of ingest vertex `origin`, routed by `keys` (None: wherever there is room).
+    """The output of ingest vertex `origin` that comes to this bucket, routed by `keys` (None: to any bucket).
 
     Its bound is the least bound of the streams it stems from. Empty `keys`: everything goes to one bucket.
+
     """
 
     origin: str

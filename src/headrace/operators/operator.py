@@ -1,6 +1,6 @@
 """The interface of everything that runs in a graph: the running half of a spec.
 
-An operator never blocks, reads no clock, draws no chance and knows no neighbour. It returns what it emits.
+An operator never blocks, reads no clock, draws no chance and knows no neighbor. It returns what it emits.
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ class Spec(Struct, frozen=True):
 
     @property
     def merges_inputs(self) -> bool:
-        """True if the engine merges the inputs by timestamp: it holds tuples back until no input can have earlier ones."""
+        """True if the engine merges the inputs by timestamp.
+
+        It holds tuples back until no input can have earlier ones.
+        """
         return False
 
     @property

@@ -1,4 +1,7 @@
-"""Operators between a start and an end: NOT, APERIODIC, PERIODIC and their starred forms. Starts wait in the first store."""
+"""Operators between a start and an end: NOT, APERIODIC, PERIODIC and their starred forms.
+
+Starts wait in the first store.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ class _Bracket(Node):
             keeping.add(store, start)
 
     def ended(self, store: Occurrences, end: Occurrence) -> list[bool]:
-        """Which starts an end closes; if it is no constituent, the conditions with it are `blocks`."""
+        """Return which starts an end closes; if it is no constituent, the conditions with it are `blocks`."""
         keeping = self.keeping[0]
         return self.pairs(
             store, end, [each.end < end.start and keeping.alive(each, end.end) for each in store], self.test
@@ -245,7 +248,7 @@ def _closed(
     now: int,
     inside: Callable[[Occurrence], Occurrences | None],
 ) -> Occurrences:
-    """What an end makes of the starts it fits, each with what is inside (None: nothing comes of it); the starts are closed."""
+    """Return what an end makes of the starts it fits, each with what is inside (None: nothing); close the starts."""
     fitting = [i for i, fit in enumerate(fits) if fit]
     match node.mode:
         case Mode.CHRONICLE:

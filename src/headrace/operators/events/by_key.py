@@ -28,7 +28,7 @@ class Arrivals:
     tuples: Occurrences
 
     def together(self) -> dict[int, dict[int, Occurrences]]:
-        """The tuples by instant and part."""
+        """Return the tuples by instant and part."""
         found: dict[int, dict[int, Occurrences]] = {}
         for now, part, one in zip(self.instants, self.parts, self.tuples, strict=True):
             found.setdefault(now, {}).setdefault(part, []).append(one)
@@ -45,7 +45,8 @@ def arrivals(
 ) -> Iterator[Arrivals]:
     """Group the tuples of parts by their keys; of a part, tuples are in order of arrival.
 
-    `kept` are the columns of each part that are looked at; `since` says when its tuples began if not at their timestamps, which `point` hides.
+    `kept` are the columns of each part that are looked at; `since` says when its tuples began if not at their
+    timestamps, which `point` hides.
     """
     if not taken:
         return
@@ -82,14 +83,14 @@ def arrivals(
 
 
 def comparable(key: Key) -> Key:
-    """A key that equals itself, which NaN does not, and is written in one way, which zero is not."""
+    """Return a key that equals itself, which NaN does not, and is written in one way, which zero is not."""
     return tuple(
         "NaN" if value != value else 0.0 if value == 0 and isinstance(value, float) else value for value in key
     )
 
 
 def _groups(keys: pl.DataFrame) -> Ints:
-    """Numbers that are equal iff the keys are."""
+    """Return numbers that are equal iff the keys are."""
     if keys.width == 1 and keys.dtypes[0].is_integer():
         return keys.to_series().cast(pl.Int64).to_numpy()
     return number_rows(keys)

@@ -1,7 +1,7 @@
-"""The common case, on columns: tuples that follow one another, with a key, in any mode in which an occurrence has one tuple of each part.
+"""The common case, on columns: tuples with a key that follow one another, one of each part.
 
-a SEQUENCE b SEQUENCE c is a chain of stages; each pairs what came out of the stage before with the tuples of one more part. All tuples that the
-frontier has passed are taken at once, sorted by key and time, and found by searching.
+a SEQUENCE b SEQUENCE c is a chain of stages; each pairs what came out of the stage before with the tuples of one more
+part. All tuples that the frontier has passed are taken at once, sorted by key and time, and found by searching.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.operators.operator import State
 
 
 def is_chain(spec: Detection) -> bool:
-    """Whether an event is a sequence of tuples of different inputs that the chain can detect; only the first of them may be more than an instant."""
+    """Return whether an event is a sequence of tuples of different inputs, of which only the first may last."""
     parts = tuple(primitives(spec.event))
     if any(part.start is not None for part in parts[1:]):
         return False
@@ -87,7 +87,7 @@ class Chain(InputsOperator):
         return None if oldest >= END else oldest + 1
 
     def _rows(self, number: int, bound: int) -> pl.DataFrame | None:
-        """A part's tuples below the bound in order, its columns by qualified names, with the number of the key."""
+        """Return a part's tuples below the bound in order, by qualified names, with the number of the key."""
         part = self._parts[number]
         rows = self._inputs.take(part.port, bound)
         if rows is None:
@@ -111,7 +111,7 @@ class Chain(InputsOperator):
 
 
 def _spans(event: Event, span: int | None) -> list[int | None] | None:
-    """How long each stage's pairs may last, if the event is a chain of primitive events nested to the left; else None."""
+    """Return how long the pairs of each step may last; None if the event is no chain of primitive events."""
     match event:
         case Within(event=inner):
             return _spans(inner, reaches(event, span)[0])

@@ -27,7 +27,10 @@ BEGIN_TS = "__begin"
 
 
 class ChainStep:
-    """Those that wait in order of their ends. `plain` says that no condition chose them, so that in CHRONICLE they also began in this order."""
+    """Occurrences that wait, in the order of their ends.
+
+    `plain` if no condition chose them, so that this is also the order of their beginnings.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class ChainStep:
     def _choose(
         self, left_ids: Ints, left_ts: Ints, begin: Ints, right_ids: Ints, right_ts: Ints, stop: Ints, fits: Accept
     ) -> tuple[Ints, Ints]:
-        """The pairs, as places among the rights and among the lefts."""
+        """Return the pairs, as places among the rights and among the lefts."""
         if self._mode in (Mode.RECENT, Mode.PROXIMAL):  # the latest, fit or not
             start = places_before(left_ids, left_ts, right_ids, np.full(len(right_ts), BEGIN), inclusive=False)
             rights = np.flatnonzero(start < stop)
@@ -130,7 +133,7 @@ class ChainStep:
         return rights, taken[rights]
 
     def _groups(self, lefts: pl.DataFrame, rights: pl.DataFrame) -> tuple[Ints, Ints]:
-        """Numbers that are equal iff the keys are."""
+        """Return numbers that are equal iff the keys are."""
         if not self._keys:
             return lefts[KEY].to_numpy(), rights[KEY].to_numpy()
         numbers = number_rows(pl.concat([lefts.select(self._keys), rights.select(self._keys)]))

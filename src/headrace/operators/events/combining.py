@@ -70,7 +70,10 @@ class AndNode(Node):
 
 
 class AnyNode(Node):
-    """Each that comes completes what others have begun; a store for each operand, and one for what CONTINUOUS has begun."""
+    """Each that comes completes what others have begun.
+
+    A store for each operand, and one for what CONTINUOUS has begun.
+    """
 
     def __init__(self, count: int, setting: Setting, operands: Sequence[Node], base: int) -> None:
         super().__init__(setting, operands, base)
@@ -124,7 +127,10 @@ class AnyNode(Node):
         new: Occurrence,
         now: int,
     ) -> Occurrences:
-        """Return the occurrences that a new constituent completes with enough other kinds; use up what the mode uses up."""
+        """Return the occurrences that a new constituent completes with enough other kinds.
+
+        What the mode uses up is removed from the stores.
+        """
         needed = self._count - 1
         match self.mode:
             case Mode.UNRESTRICTED | Mode.CONTINUOUS:
@@ -148,7 +154,7 @@ class AnyNode(Node):
     def _take(
         self, stores: Sequence[Occurrences], chosen: Mapping[int, Occurrence], new: Occurrence, now: int
     ) -> Occurrences:
-        """The set of one of each chosen kind; used up unless the latest stay."""
+        """Return the set of one of each chosen kind; used up unless the latest stay."""
         found = self._tested([self.merge([*_in_order(list(chosen.values())), new], now)])
         if found and self.mode is not Mode.RECENT:
             for i, used in chosen.items():

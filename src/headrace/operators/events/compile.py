@@ -46,7 +46,10 @@ from headrace.operators.events.selection import Keeping
 
 
 def compile_event(event: Event, context: Context, parts: Parts, conditions: Sequence[Expr]) -> tuple[Node, int]:
-    """The node of an expression, and how many stores it and those below it need; each condition is tested at the lowest node that covers it."""
+    """Return the node of an expression and how many stores it and those below it need.
+
+    Each condition is tested at the lowest node that covers it.
+    """
     compiler = _Compiler(context, parts)
     node, left = compiler.compile(event, None, list(conditions))
     if left:
@@ -60,7 +63,7 @@ class _Compiler:
         self.stores = 0
 
     def compile(self, event: Event, span: int | None, conditions: list[Expr]) -> tuple[Node, list[Expr]]:
-        """The node of an event that may last `span`, and the conditions that were for others."""
+        """Return the node of an event that may last `span`, and the conditions that were for others."""
         if isinstance(event, Primitive):
             return Leaf(self.parts.names.index(event.name)), conditions
         spans = reaches(event, span)
@@ -87,7 +90,7 @@ class _Compiler:
         return made, [term for term in conditions if term not in mine]
 
     def _keeping(self, event: Event, place: int, operand: Event, span: int | None) -> Keeping:
-        """What is kept of an operand; only one that begins something is kept once where the latest counts."""
+        """Return what is kept of an operand; only one that begins something is kept once where the latest counts."""
         begins = place == 0 or isinstance(event, And | AnyOf)
         latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
         own = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
@@ -133,7 +136,7 @@ def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> N
 
 
 def _apart(event: Event) -> frozenset[str]:
-    """The parts on which a condition does not say who makes an occurrence, but who prevents, fills or ends it."""
+    """Return the parts that prevent, fill or end an occurrence, if a condition is on one of them."""
     match event:
         case (
             Not(middle=other)

@@ -29,26 +29,26 @@ class Parts:
         )
 
     def split(self, qualified: str) -> tuple[int, str]:
-        """The part and the column that a qualified name means."""
+        """Return the part and the column that a qualified name means."""
         part, _, column = qualified.partition(".")
         return self.names.index(part), column
 
     def place(self, part: int, column: str) -> int:
-        """Where a column stands among the values of a part's rows."""
+        """Return where a column stands among the values of a part's rows."""
         return next(i for i, field in enumerate(self.kept[part]) if field.name == column)
 
     def type(self, part: int, column: str) -> Type:
         return self.kept[part][self.place(part, column)].type
 
     def by(self, retention: Retention) -> tuple[tuple[int, int], ...]:
-        """Part and place of the columns by which a retention divides."""
+        """Return part and place of the columns by which a retention divides."""
         part = self.names.index(retention.part)
         return tuple((part, self.place(part, column)) for column in retention.by)
 
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A condition, on columns; where it compares a value of one part with one of another, also the places of these (None: the timestamp) and how."""
+    """A condition on columns; if it compares values of two parts, also their places (None: the timestamp) and how."""
 
     predicate: pl.Expr
     names: Sequence[str]
@@ -63,7 +63,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _comparison(expr: Expr) -> Callable[[Any, Any], bool] | None:
-    """How a condition compares two columns of one type, if it does just that and values compare as columns do."""
+    """Return how a condition compares two columns of one type, if it does only that and values compare as columns."""
     if (
         not isinstance(expr, Call)
         or expr.function not in _COMPARISONS
@@ -77,14 +77,18 @@ def _comparison(expr: Expr) -> Callable[[Any, Any], bool] | None:
 
 
 def _ordered(value: float) -> tuple[bool, float]:
-    """A number as columns order it: NaN equals itself and is the greatest."""
+    """Return a number as columns order it: NaN equals itself and is the greatest."""
     return (True, 0.0) if value != value else (False, value)
 
 
 class Test:
-    """Whether the parts of a candidate fit together; a condition on a part that a candidate lacks says nothing about it.
+    """Whether the parts of a candidate fit together.
+
+    A condition on a part that a candidate lacks says nothing about it.
+
 
     Of a part with several tuples the newest is looked at.
+
     """
 
     def __init__(self, parts: Parts, terms: Sequence[Expr]) -> None:
@@ -95,7 +99,7 @@ class Test:
         return bool(self._terms)
 
     def __call__(self, candidates: Sequence[tuple[Row, ...]]) -> list[bool]:
-        """For each candidate whether all conditions hold."""
+        """Return for each candidate whether all conditions hold."""
         result = [True] * len(candidates)
         for term in self._terms:
             found = [[newest(rows, part) for part in term.parts] for rows in candidates]
@@ -137,7 +141,7 @@ class Test:
 
 
 def series(name: str, values: Sequence[object], type_: Type) -> pl.Series:
-    """A column from values as they are stored."""
+    """Return a column from values as they are stored."""
     dtype = type_.polars
     return pl.Series(name, values, dtype=_PHYSICAL.get(type_, dtype)).cast(dtype)
 

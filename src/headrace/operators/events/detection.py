@@ -16,9 +16,9 @@ from headrace.operators.spec import Spec
 class Detection(Spec, frozen=True):
     """The occurrences of an event, each when nothing more can come that would precede its end.
 
-    Tuples that differ in `keys` (expressions over each port's columns; NULL equals nothing) belong to histories of their own: modes apply to each by
-    itself. `conditions` are over `part.column` (`part.__ts` too) and are tested while pairing. Inputs are in order of arrival; where order of equal
-    timestamps matters, they must come in it.
+    Tuples that differ in `keys` (expressions over each port's columns; NULL equals nothing) belong to histories of
+    their own: modes apply to each by itself. `conditions` are over `part.column` (`part.__ts` too) and are tested while
+    pairing. Inputs are in order of arrival; where order of equal timestamps matters, they must come in it.
     """
 
     event: Event

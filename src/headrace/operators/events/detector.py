@@ -105,7 +105,7 @@ class Detector(InputsOperator):
         self._deaths.set(key, death(self._root, memory))
 
     def _taken(self, bound: int) -> list[tuple[int, pl.DataFrame]]:
-        """The tuples below the bound, part by part."""
+        """Return the tuples below the bound, part by part."""
         taken = {port: self._inputs.take(port, bound) for port in sorted({part.port for part in self._parts.events})}
         found: list[tuple[int, pl.DataFrame]] = []
         for number, part in enumerate(self._parts.events):

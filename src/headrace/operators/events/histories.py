@@ -1,7 +1,8 @@
 """What detections remember, by key, as immutable chunks of which a page reads and rewrites only those of its own keys.
 
-A chunk has the keys whose hashes begin with the same bits; one that has grown too large is cut in two by the next bit. A key's memory is a value in
-it, opened when a tuple of the key comes or when something happens by itself; the times at which that will be are columns.
+A chunk has the keys whose hashes begin with the same bits; one that has grown too large is cut in two by the next bit.
+A key's memory is a value in it, opened when a tuple of the key comes or when something happens by itself; the times at
+which that will be are columns.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _BITS = 64
 
 
 class Histories:
-    """The memory of each key that has one; `times` says when something happens by itself, and when all that is remembered is of no use any more."""
+    """The memory of each key that has one.
+
+    `times` gives the next timer of a memory and when it is of no use any more.
+    """
 
     def __init__(self, stores: int, times: Callable[[Memory], tuple[int, int]]) -> None:
         self._stores, self._times = stores, times
@@ -51,7 +55,7 @@ class Histories:
         return self._held
 
     def open(self, key: Key, hashed: int) -> Memory:
-        """A key's memory, to be changed; say `close` afterwards."""
+        """Return a key's memory, to be changed; call `close` afterwards."""
         memory = self._open.get(key)
         if memory is None:
             slot = self._slots.get(self._slot_of(hashed))
@@ -85,7 +89,7 @@ class Histories:
         return found
 
     def timer(self) -> int:
-        """The first instant at which something happens by itself to a key that sleeps, which all do after a restart; END if there is none."""
+        """Return the first instant at which something happens by itself to a sleeping key; END if there is none."""
         return min((slot.times()[0] for slot in self._slots.values()), default=END)
 
     def state(self) -> dict[str, pl.DataFrame]:
@@ -154,7 +158,7 @@ class _Slot:
         self._times: tuple[int, int] | None = None
 
     def open(self, key: bytes) -> bytes | None:
-        """A key's memory; it sleeps no more."""
+        """Return a key's memory; it sleeps no more."""
         place = self._where().get(key)
         if place is not None:
             self._asleep[place], self._times = False, None
@@ -165,7 +169,7 @@ class _Slot:
         return None if place is None else self.chunk["memory"][place]
 
     def without(self, keys: Iterable[bytes]) -> tuple[pl.DataFrame, Flags]:
-        """The rows of other keys, the chunk itself if these are all; and which of them sleep."""
+        """Return the rows of other keys, the chunk itself if these are all; and which of them sleep."""
         where = self._where()
         places = [place for key in keys if (place := where.get(key)) is not None]
         if not places:
@@ -175,14 +179,14 @@ class _Slot:
         return self.chunk.filter(pl.Series(kept)), self._asleep[kept]
 
     def times(self) -> tuple[int, int]:
-        """The first timer and the first death of a key that sleeps."""
+        """Return the first timer and the first death of a key that sleeps."""
         if self._times is None:
             timer, death = (self.chunk[name].to_numpy()[self._asleep] for name in ("timer", "death"))
             self._times = int(timer.min(initial=END)), int(death.min(initial=END))
         return self._times
 
     def due(self, bound: int) -> list[tuple[bytes, int]]:
-        """The sleeping keys of which a time is before the bound, and their hashes."""
+        """Return the sleeping keys of which a time is before the bound, and their hashes."""
         if min(self.times()) >= bound:
             return []
         early = (self.chunk["timer"].to_numpy() < bound) | (self.chunk["death"].to_numpy() < bound)

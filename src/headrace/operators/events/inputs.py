@@ -24,7 +24,10 @@ KEYS = "__key{}"
 
 
 class Inputs:
-    """For each port what waits: columns that somebody needs, and the keys; what is no part's and what has no whole key is dropped at once."""
+    """The tuples of each port that wait, with the columns that are needed and their keys.
+
+    Tuples that cannot matter are dropped.
+    """
 
     def __init__(self, spec: Detection) -> None:
         ports = range(len(spec.schemas))
@@ -65,7 +68,7 @@ class Inputs:
         return sum(map(len, self._pending))
 
     def oldest(self) -> int:
-        """The smallest timestamp of a tuple that waits; END if none does."""
+        """Return the smallest timestamp of a tuple that waits; END if none does."""
         return min(pending.oldest() for pending in self._pending)
 
     def state(self) -> dict[str, pl.DataFrame]:

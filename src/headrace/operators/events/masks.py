@@ -11,14 +11,15 @@ from headrace.operators.expressions.evaluate import compile_predicate
 
 
 def begins(column: str | None) -> pl.Expr:
-    """When an occurrence began: at its tuple's timestamp, unless a column tells."""
+    """Return when an occurrence began: at its tuple's timestamp, unless a column tells."""
     return pl.col(TS) if column is None else pl.col(column).to_physical()
 
 
 def mask_tests(event: Event) -> tuple[pl.Expr | None, ...]:
-    """For each primitive event from left to right, what must hold over the columns of its port; None: nothing.
+    """Return for each primitive event from left to right, what must hold over the columns of its port; None: nothing.
 
-    Besides the mask: what lasted longer than a WITHIN around it allows can be of no occurrence, so it must not replace or prevent another.
+    Besides the mask: what lasted longer than a WITHIN around it allows can be of no occurrence, so it must not replace
+    or prevent another.
     """
     return tuple(_admission(part, span) for part, span in spans(event))
 

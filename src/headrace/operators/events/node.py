@@ -16,9 +16,10 @@ from headrace.operators.events.selection import Keeping
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all operators of an expression are told: the mode, what is kept of each operand, and which conditions are theirs.
+    """The settings of an operator of an expression: the mode, what is kept of each operand, and its conditions.
 
-    `test` is about those that make an occurrence, `blocks` about those that only prevent or end it, together with the former.
+    `test` is about those that make an occurrence, `blocks` about those that only prevent or end it, together with the
+    former.
     """
 
     mode: Mode
@@ -43,24 +44,24 @@ class Node(ABC):
 
     @abstractmethod
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
-        """What ends now, given what ended now at each operand; called for every instant at which something happens."""
+        """Return what ends now, given what ended now at each operand; called at every instant with an event."""
 
     def timer(self, memory: Memory, last: int) -> int:
-        """The next instant at which something happens by itself; END if none. What has no end of its own is not awaited after `last`."""
+        """Return the next instant at which a timer runs out, up to `last` for a timer without end; END if none."""
         return END
 
-    def stop(self, memory: Memory, last: int) -> None:  # noqa: B027  most have nothing that would go on for ever
+    def stop(self, memory: Memory, last: int) -> None:  # noqa: B027  most have nothing that would go on forever
         """Forget what has no end of its own and is not awaited after `last`, for all is over."""
 
     def limits(self) -> tuple[Keeping | None, ...]:
-        """How long what is in each store can be used; None: only as long as what is in the others."""
+        """Return how long what is in each store can be used; None: only as long as what is in the others."""
         return self.keeping[: self.stores]
 
     def merge(self, parts: Sequence[Occurrence], now: int, mark: int = 0) -> Occurrence:
         return merge(parts, now, point=self.point, mark=mark)
 
     def pairs(self, waiting: Sequence[Occurrence], other: Occurrence, fits: list[bool], test: Test) -> list[bool]:
-        """Who of those that fit passes the test together with another."""
+        """Return which of those that fit pass the test together with another."""
         if not test or not any(fits):
             return fits
         places = [i for i, fit in enumerate(fits) if fit]
@@ -89,7 +90,7 @@ class Leaf(Node):
 
 
 def run(node: Node, memory: Memory, now: int, arrivals: Mapping[int, Occurrences]) -> Occurrences:
-    """What ends now at a node, given the tuples of each part that came now."""
+    """Return what ends now at a node, given the tuples of each part that came now."""
     if node.part is not None:
         return arrivals.get(node.part, [])
     return node.step(memory, now, [run(operand, memory, now, arrivals) for operand in node.operands])
@@ -100,7 +101,7 @@ Path: TypeAlias = Sequence[tuple["Node", int]]
 
 
 def path(node: Node, part: int) -> Path:
-    """The operators above a part, the lowest first; a part stands in one place of an expression."""
+    """Return the operators above a part, the lowest first; a part stands in one place of an expression."""
     for place, operand in enumerate(node.operands):
         below = path(operand, part)
         if below or operand.part == part:
@@ -109,7 +110,7 @@ def path(node: Node, part: int) -> Path:
 
 
 def climb(way: Path, memory: Memory, now: int, found: Occurrences) -> Occurrences:
-    """What ends now at the root if nothing but these tuples of one part came and nothing happens by itself: only those above them have to do."""
+    """Return what ends now at the root if only these tuples of one part came and nothing happens by itself."""
     for node, place in way:
         if not found:
             return found
@@ -119,29 +120,29 @@ def climb(way: Path, memory: Memory, now: int, found: Occurrences) -> Occurrence
     return found
 
 
-#: What came at an operand where nothing did; nobody changes it.
+#: What came at an operand where nothing did; it is never changed.
 _NOTHING: Occurrences = []
 
 
 def is_timed(node: Node) -> bool:
-    """Whether anything happens by itself in a node or below it."""
+    """Return whether anything happens by itself in a node or below it."""
     return type(node).timer is not Node.timer or any(map(is_timed, node.operands))
 
 
 def next_timer(node: Node, memory: Memory, last: int) -> int:
-    """The next instant at which something happens by itself in a node or below it; END if none."""
+    """Return the next instant at which something happens by itself in a node or below it; END if none."""
     return min([node.timer(memory, last), *(next_timer(operand, memory, last) for operand in node.operands)])
 
 
 def stop(node: Node, memory: Memory, last: int) -> None:
-    """Forget what would go on for ever in a node or below it."""
+    """Forget what would go on forever in a node or below it."""
     node.stop(memory, last)
     for operand in node.operands:
         stop(operand, memory, last)
 
 
 def death(node: Node, memory: Memory) -> int:
-    """The last instant at which anything remembered by a node or below it can be used; END if that is not known."""
+    """Return the last instant at which the memory of a node and those below it is of use; END if not known."""
     latest = max((death(operand, memory) for operand in node.operands), default=BEGIN)
     for place, keeping in enumerate(node.limits() if latest < END else ()):
         if keeping is not None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Row(Struct, frozen=True, array_like=True, gc=False):
-    """One tuple of a part, with the values (as they are stored in columns) that somebody needs."""
+    """One tuple of a part, with the values (as they are stored in columns) that are needed."""
 
     part: int
     ts: int
@@ -19,8 +19,8 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
 class Occurrence(Struct, frozen=True, array_like=True, gc=False):
     """An interval and what it consists of.
 
-    `start` is what operators see; `begin` is the time of the first constituent, which WITHIN counts from, and differs from it under point semantics.
-    `mark` is for the operator that keeps it: ticks so far, or members so far.
+    `start` is what operators see; `begin` is the time of the first constituent, which WITHIN counts from, and differs
+    from it under point semantics. `mark` is for the operator that keeps it: ticks so far, or members so far.
     """
 
     start: int
@@ -36,7 +36,7 @@ Memory: TypeAlias = list[Occurrences]
 
 
 def merge(parts: Sequence[Occurrence], now: int, *, point: bool, mark: int = 0) -> Occurrence:
-    """All of these as one occurrence that ends now."""
+    """Return all of these as one occurrence that ends now."""
     if len(parts) == 2:  # nearly always, and worth it
         one, other = parts
         start = now if point else min(one.start, other.start)
@@ -47,7 +47,7 @@ def merge(parts: Sequence[Occurrence], now: int, *, point: bool, mark: int = 0) 
 
 
 def newest(rows: Iterable[Row], part: int) -> Row | None:
-    """The latest tuple of a part; of those of one instant the last."""
+    """Return the latest tuple of a part; of those of one instant the last."""
     found: Row | None = None
     for row in rows:
         if row.part == part and (found is None or row.ts >= found.ts):

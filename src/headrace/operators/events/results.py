@@ -22,7 +22,7 @@ class Results:
         self._parts = parts
 
     def rows(self, found: Sequence[Occurrence]) -> pl.DataFrame:
-        """One row for each occurrence, stamped with its end."""
+        """Return one row for each occurrence, stamped with its end."""
         stamps = pl.Series(TS, [each.end for each in found], dtype=pl.Int64)
         return pl.DataFrame([*(self._column(output, found) for output in self._outputs), stamps])
 

@@ -12,7 +12,7 @@ from headrace.operators.events.occurrence import Occurrence, Occurrences, newest
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What is kept in a store: the newest `count` that agree in the values at `by` (part, place), none that ended more than `age` ago."""
+    """A limit on a store: the newest `count` that agree in the values at `by` (part, place), at most `age` old."""
 
     count: int | None = None
     by: tuple[tuple[int, int], ...] = ()
@@ -21,11 +21,11 @@ class Keeping:
     span: int | None = None
 
     def alive(self, each: Occurrence, now: int) -> bool:
-        """Whether something that ends now can use it."""
+        """Return whether something that ends now can use it."""
         return (self.span is None or now - each.begin <= self.span) and (self.age is None or now - each.end <= self.age)
 
     def death(self, each: Occurrence) -> int:
-        """The last instant at which it can be used."""
+        """Return the last instant at which it can be used."""
         return min(
             END if self.span is None else each.begin + self.span, END if self.age is None else each.end + self.age
         )
@@ -33,8 +33,8 @@ class Keeping:
     def expire(self, store: Occurrences, now: int) -> None:
         """Forget the oldest that nothing that ends now or later can use.
 
-        Where a number is kept, that number is enough, and who replaces whom stays simple. One that began earlier than those before it may stay a
-        little longer: whoever takes from a store asks who is alive.
+        Where a number is kept, that number is enough, and who replaces whom stays simple. One that began earlier than
+        those before it may stay a little longer: whoever takes from a store asks who is alive.
         """
         if self.count is not None or not store or self.alive(store[0], now):
             return
@@ -59,7 +59,7 @@ class Keeping:
 
 
 def choose(mode: Mode, fits: Sequence[bool]) -> tuple[list[list[int]], set[int]]:
-    """Who of those that wait is taken, given who fits: the groups that make one occurrence each, and who is used up."""
+    """Return the groups that make one occurrence each, given which waiting ones fit, and which are used up."""
     fitting = [i for i, fit in enumerate(fits) if fit]
     if not fitting:
         return [], set()

@@ -26,7 +26,7 @@ class Timers:
             heapq.heappush(self._heap, (instant, self._count, key))
 
     def least(self) -> int:
-        """The least instant; END if there is none."""
+        """Return the least instant; END if there is none."""
         while self._heap and self._instants.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else END

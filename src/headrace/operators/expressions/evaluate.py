@@ -15,7 +15,7 @@ from headrace.operators.expressions.kernels import KERNELS, REPEATING, Arguments
 
 @lru_cache(maxsize=8192)
 def compile_expr(expr: Expr) -> pl.Expr:
-    """The column expression that computes `expr`; its dtype is exactly `expr.type.polars`."""
+    """Return the column expression that computes `expr`; its dtype is exactly `expr.type.polars`."""
     match expr:
         case Column(name=name):
             return pl.col(name)
@@ -32,12 +32,12 @@ def compile_expr(expr: Expr) -> pl.Expr:
 
 
 def compile_predicate(expr: Expr) -> pl.Expr:
-    """The column expression of a condition: NULL counts as false."""
+    """Return the column expression of a condition: NULL counts as false."""
     return _widen(expr, Type.BOOLEAN).fill_null(False)
 
 
 def evaluate(frame: pl.DataFrame, exprs: Sequence[Expr]) -> list[pl.Series]:
-    """One column for each expression, as long as the frame."""
+    """Return one column for each expression, as long as the frame."""
     if not exprs:
         return []
     if all(isinstance(expr, Column) for expr in exprs):
@@ -57,8 +57,8 @@ def _call(call: Call) -> pl.Expr:
     compiled = tuple(compile_expr(arg) for arg in call.args)
     if call.function not in REPEATING or not any(columns(arg) and not isinstance(arg, Column) for arg in call.args):
         return kernel(Arguments(call, compiled))
-    # The kernel reads an argument more than once, and the library would compute it as often, at every level of nesting anew.
-    # The fields of a struct are computed once.
+    # The kernel reads an argument more than once, and the library would compute it as often, at every level of nesting
+    # again. The fields of a struct are computed once.
     fields = {
         f"a{i}": column.alias(f"a{i}")
         for i, (arg, column) in enumerate(zip(call.args, compiled, strict=True))

@@ -1,6 +1,7 @@
 """A hash of column values that is the same in every process and every version.
 
-Buckets and sorted join state depend on it, and both outlive a restart, so the libraries' own hashes (free to change) will not do.
+Buckets and sorted join state depend on it, and both outlive a restart, so the libraries' own hashes (free to change)
+will not do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _NULL = np.uint64(0x6A09E667F3BCC908)
 
 
 def hash_columns(columns: list[pl.Series]) -> np.ndarray:
-    """One uint64 per row; equal rows (NULL equal to NULL) hash alike. At least one column."""
+    """Return one uint64 per row, given at least one column; equal rows (NULL equal to NULL) hash alike."""
     result: np.ndarray = _hash(columns[0])
     for column in columns[1:]:
         result = _mix(result * np.uint64(31) + _GOLDEN ^ _hash(column))

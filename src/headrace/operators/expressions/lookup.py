@@ -1,6 +1,7 @@
 """Find equal rows by binary search in rows that are sorted by their hash.
 
-Such rows can be stored and read back as they are; nothing is rebuilt, and a probe costs by its own size, not by that of the rows.
+Such rows can be stored and read back as they are; nothing is rebuilt, and a probe costs by its own size, not by that
+of the rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import polars as pl
 
 
 def candidates(sorted_hashes: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All pairs (position in `hashes`, position in `sorted_hashes`) with equal hashes, by the former.
+    """Return all pairs (position in `hashes`, position in `sorted_hashes`) with equal hashes, by the former.
 
     Much faster if `hashes` too are sorted.
     """
@@ -31,7 +32,7 @@ def candidates(sorted_hashes: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarra
 
 
 def equal(left: Sequence[pl.Series], right: Sequence[pl.Series]) -> np.ndarray:
-    """Which rows agree in all columns, NULL being equal to NULL."""
+    """Return which rows agree in all columns, NULL being equal to NULL."""
     agree = np.ones(len(left[0]), dtype=bool)
     for one, other in zip(left, right, strict=True):
         agree &= one.eq_missing(other).to_numpy()

@@ -23,15 +23,15 @@ from headrace.operators.feedback.preimage import through
 from headrace.operators.feedback.spans import shortened
 
 
-def detect_inputs(spec: Detect, wanted: Pattern) -> tuple[Pattern | None, ...]:
-    """Whole histories, for each is on its own; up to a time only where nothing lives on in what comes behind it.
+def detect_inputs(spec: Detect, pattern: Pattern) -> tuple[Pattern | None, ...]:
+    """Return whole histories; up to a time only where no tuple has an effect on what comes later.
 
     Anything else that is left out might have prevented, replaced or used up something.
     """
-    early: Pattern | None = wanted
-    if wanted.get(TS) is not None:
+    early: Pattern | None = pattern
+    if pattern.get(TS) is not None:
         span = _memory(spec)
-        early = None if span is None else shortened(wanted, span)
+        early = None if span is None else shortened(pattern, span)
     if early is None:
         return (None,) * len(spec.schemas)
     places = key_columns(spec.event, spec.keys, spec.outputs)
@@ -41,10 +41,10 @@ def detect_inputs(spec: Detect, wanted: Pattern) -> tuple[Pattern | None, ...]:
 
 
 def _memory(spec: Detect) -> int | None:
-    """How long a tuple can change what is detected; None if that is not known.
+    """Return how long a tuple can change what is detected; None if that is not known.
 
-    Where nothing is used up or prevented, what WITHIN allows. In RECENT this needs that of occurrences which follow one another the later did not
-    begin before the earlier: then one that is too old has replaced only such as are.
+    Where nothing is used up or prevented, what WITHIN allows. In RECENT this needs that of occurrences which follow
+    one another the later did not begin before the earlier: then one that is too old has replaced only such as are.
     """
     if spec.context.retentions:
         return None

@@ -30,7 +30,7 @@ NO_INVARIANTS = Invariants()
 
 
 def until(wanted: Pattern, invariants: Invariants) -> int | None:
-    """The least bound after which no tuple can match any more; None if there will never be one."""
+    """Return the least bound after which no tuple can match any more; None if there is none."""
     found = []
     for name, most in ((TS, 0), *((clock.name, clock.most) for clock in invariants.clocks)):
         last = _last(wanted.get(name))
@@ -40,7 +40,7 @@ def until(wanted: Pattern, invariants: Invariants) -> int | None:
 
 
 def in_time(wanted: Pattern, invariants: Invariants) -> Pattern:
-    """The same pattern, with the timestamp instead of columns that always equal it or lie a fixed span from it."""
+    """Return the pattern with the timestamp instead of columns that always lie a fixed span from it."""
     exact = {clock.name: clock.least for clock in invariants.clocks if clock.least == clock.most}
     terms: list[tuple[Column, Match]] = []
     for term in wanted.terms:
@@ -52,7 +52,7 @@ def in_time(wanted: Pattern, invariants: Invariants) -> Pattern:
 
 
 def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invariants:
-    """What is known of a vertex's output, given what is known of its inputs."""
+    """Return what is known of a vertex's output, given what is known of its inputs."""
     match spec:
         case specs.Filter(predicate=predicate):
             return Invariants(intersect(inputs[0].holds, _implied(predicate)), inputs[0].clocks)
@@ -124,7 +124,7 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
 def _side_names(
     spec: specs.Join | specs.OrderedJoin | specs.RowsJoin | specs.SequenceJoin,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """How the columns of each side are called in the output."""
+    """Return how the columns of each side are called in the output."""
     return {name: name for name in spec.left.names}, dict(zip(spec.right.names, spec.right_names, strict=True))
 
 
@@ -142,7 +142,7 @@ _COMPARE = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 
 
 def _implied(predicate: Expr) -> Pattern:
-    """What a tuple that satisfies a predicate matches, as far as it is plain to see."""
+    """Return a pattern that every tuple matches which satisfies a predicate."""
     terms: list[tuple[Column, Match]] = []
     for term in conjuncts(predicate):
         match term:
@@ -205,7 +205,7 @@ def _group(spec: _Aggregate, known: Invariants) -> Pattern:
 
 
 def _parts(spec: specs.PartialAggregate, known: Invariants) -> Pattern:
-    """What is known of the parts: a least or greatest value lies where all values lie, a sum of what is not negative is not negative."""
+    """Return what holds of the parts of an aggregate, given what holds of the values."""
     args = list(dict.fromkeys(call.arg for call in spec.calls if call.arg is not None))
     terms: list[tuple[Column, Match]] = []
     for part in Aggregates(spec.keys, spec.calls).parts:

@@ -1,7 +1,8 @@
 """What joins need not take in.
 
-An output row has a left part, a key part (in columns of both sides) and a right part. A side's tuple is not needed if all rows that it is part of are
-assumed; and it may only be missing if that makes no tuple of the other side lonely which comes out padded then.
+ An output row has a left part, a key part (in columns of both sides) and a right part. A side's tuple is not needed if
+all rows that it is part of are assumed; and it may only be missing if that leaves no tuple of the other side without a
+partner which comes out padded then.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from headrace.operators.specs import Join, OrderedJoin, RowsJoin, SequenceJoin, 
 
 
 def join_inputs(spec: Join | OrderedJoin | RowsJoin, wanted: Pattern) -> tuple[Pattern | None, Pattern | None]:
-    """For each side the tuples that are part of assumed rows only."""
+    """Return for each side the tuples that are part of assumed rows only."""
     if isinstance(spec, RowsJoin) and spec.kind != "inner":
         return None, None
     return _side(spec, wanted, 0), _side(spec, wanted, 1)
 
 
 def sequence_inputs(spec: SequenceJoin, wanted: Pattern) -> tuple[Pattern | None, Pattern | None]:
-    """Whole keys are not needed on either side.
+    """Return for each side the tuples of whole keys that no reader needs.
 
-    Otherwise a right tuple alone, where it uses up no left one; a left one only if all right tuples that may take it are not needed, for the next
-    best left tuple would take its place.
+    Otherwise a right tuple alone, where it uses up no left one; a left one only if all right tuples that may take it
+    are not needed, for the next best left tuple would take its place.
     """
     own, keys, stamp = _own(spec), _keys(spec), wanted.get(TS)
     by_key = all(
@@ -44,7 +45,7 @@ def sequence_inputs(spec: SequenceJoin, wanted: Pattern) -> tuple[Pattern | None
 
 
 def table_input(spec: TableJoin, wanted: Pattern) -> Pattern | None:
-    """A tuple is not needed if all rows made of it are assumed: by its own columns, or by a key that it shares with every table row it meets."""
+    """Return the tuples of which all rows are assumed, by own columns or by a key that all their table rows share."""
     shared: dict[str, Expr] = {}
     if spec.kind == "inner":
         names = dict(zip(spec.schema.names, spec.table_names, strict=True))
@@ -88,7 +89,7 @@ def _of_side(
     *,
     stamp: Match | None = None,
 ) -> Pattern | None:
-    """The pattern in terms of one side, `stamp` standing for what it says of the timestamp; None if it speaks of the other side alone."""
+    """Return the pattern in terms of one side, with `stamp` for its timestamp; None if it is about the other side."""
     terms: list[tuple[Column, Match]] = [] if stamp is None else [(STAMP, stamp)]
     for term in wanted.terms:
         name = term.column.name
@@ -102,7 +103,7 @@ def _of_side(
 
 
 def _own(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The columns of each side by their names in the output."""
+    """Return the columns of each side by their names in the output."""
     left = {field.name: Column(field.name, field.type) for field in spec.left}
     return left, {
         name: Column(field.name, field.type) for name, field in zip(spec.right_names, spec.right, strict=True)
@@ -110,7 +111,7 @@ def _own(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, 
 
 
 def _keys(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, Column], dict[str, Column]]:
-    """For each side, by output name, the key columns that the other side has too, as they are called there."""
+    """Return for each side, by output name, the key columns that the other side has too, as they are called there."""
     renamed = dict(zip(spec.right.names, spec.right_names, strict=True))
     found: tuple[dict[str, Column], dict[str, Column]] = ({}, {})
     for left, right in spec.keys:
@@ -134,5 +135,5 @@ def _column(expr: Expr) -> Column | None:
 
 
 def _comparable(left: Type, right: Type) -> bool:
-    """Whether equal values are the same value; a DOUBLE may equal several BIGINTs."""
+    """Return whether equal values are the same value; a DOUBLE may equal several BIGINTs."""
     return left is right or (left.is_integer and right.is_integer)

@@ -1,7 +1,8 @@
 """What aggregates need not take in.
 
-Groups are independent of each other, and so are windows that do not overlap. A tuple of overlapping windows is not needed only if all its windows
-are assumed. A value says little about tuples to come, except where it only ever moves towards what is assumed, or away from what is dropped.
+Groups are independent of each other, and so are windows that do not overlap. A tuple of overlapping windows is not
+needed only if all its windows are assumed. A value says little about tuples to come, except where it only ever moves
+towards what is assumed, or away from what is dropped.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from headrace.operators.windows.panes import PANE, pane_length
 
 
 def group_input(wanted: Pattern, keys: Mapping[str, Expr]) -> Pattern | None:
-    """The tuples of whole groups; None if the pattern speaks of anything but keys."""
+    """Return the tuples of whole groups; None if the pattern is about anything but keys."""
     return through(wanted.terms, dict(keys))
 
 
 def pane_input(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> Pattern | None:
-    """The partials of which all results are assumed."""
+    """Return the partials of which all results are assumed."""
     groups, ends, values = _sorted_out(spec, wanted)
     panes = () if ends is None else _panes(spec.window, ends)
     extremes = _extremes(spec, values, invariants)
@@ -47,7 +48,7 @@ def pane_input(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> 
 
 
 def partial_input(spec: PartialAggregate, wanted: Pattern, invariants: Invariants) -> Pattern | None:
-    """The tuples that go into assumed partials only."""
+    """Return the tuples that go into assumed partials only."""
     keys, parts = dict(spec.keys), {part.name: part for part in Aggregates(spec.keys, spec.calls).parts}
     terms: list[tuple[Column, Match]] = []
     for term in wanted.terms:
@@ -71,7 +72,7 @@ def partial_input(spec: PartialAggregate, wanted: Pattern, invariants: Invariant
 
 
 def watches(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> bool:
-    """Whether a group whose result matches now will match when its window closes, whatever else comes."""
+    """Return whether a group whose result matches now will match when its window closes, whatever else comes."""
     if not isinstance(spec.window, Range) or spec.window.slide < spec.window.size:
         return False
     _, _, values = _sorted_out(spec, wanted)
@@ -82,7 +83,7 @@ def watches(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> boo
 
 
 def _sorted_out(spec: PaneAggregate, wanted: Pattern) -> tuple[list[Term], Match | None, list[Term]]:
-    """What a pattern says of keys, of the end of windows, and of values."""
+    """Return what a pattern says of keys, of the end of windows, and of values."""
     names = {name for name, _ in spec.keys}
     groups: list[Term] = []
     values: list[Term] = []
@@ -106,7 +107,7 @@ def _sorted_out(spec: PaneAggregate, wanted: Pattern) -> tuple[list[Term], Match
 
 
 def _panes(window: Range | Landmark, ends: Match) -> tuple[tuple[Column, Match], ...] | None:
-    """The panes that lie in no window but those that end then."""
+    """Return the panes that lie in no window but those that end then."""
     found = whole_range(ends)
     if found is None:
         return None
@@ -125,7 +126,7 @@ def _panes(window: Range | Landmark, ends: Match) -> tuple[tuple[Column, Match],
 
 
 def _times(window: Range | Landmark, match: Match) -> tuple[tuple[Column, Match], ...] | None:
-    """The timestamps of the tuples in these panes."""
+    """Return the timestamps of the tuples in these panes."""
     found = whole_range(match)
     if found is None:
         return None
@@ -139,7 +140,7 @@ def _times(window: Range | Landmark, match: Match) -> tuple[tuple[Column, Match]
 def _extremes(
     spec: PaneAggregate, values: list[Term], invariants: Invariants
 ) -> tuple[tuple[Column, Match], ...] | None:
-    """Partials that cannot decide a greatest (least) value which is needed; they must not count for anything else."""
+    """Return the partials that cannot decide a greatest (least) value, if they count for nothing else."""
     if not values:
         return ()
     kinds = {(call.function, call.arg) for call in spec.calls}
@@ -160,7 +161,7 @@ def _is_present(match: Match | None) -> bool:
 
 
 def _is_far(function: str, match: Match) -> bool:
-    """Whether values that match are those that a maximum (minimum) overrides."""
+    """Return whether values that match are those that a maximum (minimum) overrides."""
     if not isinstance(match, Between) or match.but:
         return False
     return (
@@ -171,7 +172,7 @@ def _is_far(function: str, match: Match) -> bool:
 
 
 def _only_gets_there(spec: PaneAggregate, call: AggregateCall, match: Match, invariants: Invariants) -> bool:
-    """Whether a value that matches can only move further into the match."""
+    """Return whether a value that matches can only move further into the match."""
     if not isinstance(match, Between) or match.but:
         return False
     match call.function:

@@ -1,4 +1,4 @@
-"""Which values of a column make an expression match: only where the answer is exact, for a guess would lose tuples that are needed."""
+"""Which values of a column make an expression match; only where that is exact, since a guess would lose tuples."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from headrace.model.types import Type
 
 
 def preimage(expr: Expr, match: Match) -> tuple[tuple[Column, Match], ...] | None:
-    """Terms over the input that hold exactly where the expression's value matches; None if there are none or they are not known.
+    """Return terms over the input that hold exactly where the expression's value matches; None if none are known.
 
-    Carried columns, constants, INT made BIGINT, and INT plus, minus or times -1: these cannot overflow and round nothing.
+    Carried columns, constants, INT made BIGINT, and INT plus, minus or times -1: these cannot overflow and round
+    nothing.
     """
     match expr:
         case Column():
@@ -39,7 +40,7 @@ def preimage(expr: Expr, match: Match) -> tuple[tuple[Column, Match], ...] | Non
 
 
 def through(terms: Iterable[Term], exprs: dict[str, Expr]) -> Pattern | None:
-    """A pattern over the columns that `exprs` compute, as one over what they are computed from; None if that is not exact."""
+    """Return a pattern over computed columns as one over what they are computed from; None if that is not exact."""
     found: list[tuple[Column, Match]] = []
     for term in terms:
         expr = exprs.get(term.column.name)

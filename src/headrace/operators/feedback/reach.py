@@ -13,17 +13,17 @@ from headrace.operators.specs import Filter, Spec, TableJoin, Union
 Reach: TypeAlias = Literal["results", "operator", "sources"]
 
 
-def _not_at_all(spec: Spec, wanted: Pattern, invariants: tuple[Invariants, ...]) -> Response:
-    """Results are dropped when they are ready; nobody else hears of it."""
+def _not_at_all(spec: Spec, pattern: Pattern, invariants: tuple[Invariants, ...]) -> Response:
+    """Drop results when they are complete, and nothing before."""
     return Response((None,) * len(invariants))
 
 
-def _to_the_operator(spec: Spec, wanted: Pattern, invariants: tuple[Invariants, ...]) -> Response:
-    """The operator that makes the results does not take what it need not; those before it do not hear of it."""
+def _to_the_operator(spec: Spec, pattern: Pattern, invariants: tuple[Invariants, ...]) -> Response:
+    """Spare the operator that makes the results what it need not take, but not the operators before it."""
     return (
-        _not_at_all(spec, wanted, invariants)
+        _not_at_all(spec, pattern, invariants)
         if isinstance(spec, Filter | Union | TableJoin)
-        else respond(spec, wanted, invariants)
+        else respond(spec, pattern, invariants)
     )
 
 

@@ -1,8 +1,9 @@
 """How each operator answers an assumption about its output: what it need not take in.
 
-The tuples of the output that match are dropped where they leave, in any case; that alone is always right. Where more is safe, a port gets a pattern
-of its input. Such a pattern is used three times: to drop what comes in, to forget what is kept, and as an assumption about the vertex before.
-It is safe if, whatever part of the matching tuples is missing from now on, the output is right except for what was assumed.
+The tuples of the output that match are dropped where they leave, in any case; that alone is always right. Where more
+is safe, a port gets a pattern of its input. Such a pattern is used three times: to drop what comes in, to forget what
+is kept, and as an assumption about the vertex before. It is safe if, whatever part of the matching tuples is missing
+from now on, the output is right except for what was assumed.
 """
 
 from __future__ import annotations
@@ -25,56 +26,59 @@ from headrace.operators.feedback.spans import shortened
 class Response(Struct, frozen=True):
     """For each port what of its input is not needed (None: nothing is known to be safe).
 
-    `watch` says that groups which match now will match for ever, so the operator is to be asked for them after each page that it takes.
+    `watch` says that groups which match now will match forever, so the operator is to be asked for them after each
+    page that it takes.
     """
 
     inputs: tuple[Pattern | None, ...]
     watch: bool = False
 
 
-def respond(spec: specs.Spec, wanted: Pattern, invariants: tuple[Invariants, ...]) -> Response:
-    """What an operator need not take in if nobody needs the tuples of its output that match; `invariants` are known of its inputs."""
+def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ...]) -> Response:
+    """Return what an operator need not take in if no reader needs the tuples of its output that match."""
     match spec:
         case specs.Filter() | specs.Reorder() | specs.Output() | specs.Exchange():
-            return Response((wanted,))
+            return Response((pattern,))
         case specs.Union(ports=ports) | specs.OrderedUnion(ports=ports):
-            return Response((wanted,) * ports)
+            return Response((pattern,) * ports)
         case specs.Pace(ports=ports):
             # a tuple that is dropped for its other attributes would no longer make older ones late
-            return Response(((wanted if _is_past(wanted) and not spec.late else None),) * ports)
+            return Response(((pattern if _is_past(pattern) and not spec.late else None),) * ports)
         case specs.Project(columns=columns):
-            return Response((through(wanted.terms, {**dict[str, Expr](columns), TS: STAMP}),))
+            return Response((through(pattern.terms, {**dict[str, Expr](columns), TS: STAMP}),))
         case specs.Distinct(span=span):
-            return Response((shortened(wanted, span),))
+            return Response((shortened(pattern, span),))
         case specs.Impute(name=name):  # what the archive has is not known before it is looked up
-            return Response((None if name in wanted.names else wanted,))
+            return Response((None if name in pattern.names else pattern,))
         case specs.TableJoin():
-            return Response((table_input(spec, wanted),))
+            return Response((table_input(spec, pattern),))
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
-            return Response(join_inputs(spec, wanted))
+            return Response(join_inputs(spec, pattern))
         case specs.SequenceJoin():
-            return Response(sequence_inputs(spec, wanted))
+            return Response(sequence_inputs(spec, pattern))
         case specs.Detect():
-            return Response(detect_inputs(spec, wanted))
+            return Response(detect_inputs(spec, pattern))
         case specs.Suppress(by=by):  # a group is on its own; of a group, what is left out would not count
-            return Response((group_input(wanted, {expr.name: expr for expr in by if isinstance(expr, Column)}),))
+            return Response((group_input(pattern, {expr.name: expr for expr in by if isinstance(expr, Column)}),))
         case specs.PartialAggregate():
-            return Response((partial_input(spec, wanted, invariants[0]),))
+            return Response((partial_input(spec, pattern, invariants[0]),))
         case specs.PaneAggregate():
-            return Response((pane_input(spec, wanted, invariants[0]),), watches(spec, wanted, invariants[0]))
+            return Response((pane_input(spec, pattern, invariants[0]),), watches(spec, pattern, invariants[0]))
         case specs.SessionAggregate() | specs.SlidingAggregate():
-            # of a group up to a time nothing: its session may go on behind that, and a sliding result says when its group began
-            return Response((group_input(wanted, dict(spec.keys)),))
+            # of a group up to a time nothing: its session may go on behind that, and a sliding result says when its
+            # group began
+            return Response((group_input(pattern, dict(spec.keys)),))
         case specs.RowsAggregate() | specs.WhileAggregate():
-            # a partition is on its own; a group within one is not, since the others' tuples count or end the run as well
-            return Response((group_input(wanted, {name: expr for name, expr in spec.keys if expr in spec.window.by}),))
+            # a partition is on its own; a group within one is not, since the others' tuples count or end the run as
+            # well
+            return Response((group_input(pattern, {name: expr for name, expr in spec.keys if expr in spec.window.by}),))
         case specs.Scan() | specs.Receive():
             return Response(())
         case _:  # to drop only what leaves is safe
             return Response((None,) * len(invariants))
 
 
-def _is_past(wanted: Pattern) -> bool:
-    """Whether a pattern is all before a time, and nothing else."""
-    match = wanted.get(TS)
-    return len(wanted.terms) == 1 and isinstance(match, Between) and match.low is None and not match.but
+def _is_past(pattern: Pattern) -> bool:
+    """Return whether a pattern is all before a time, and nothing else."""
+    match = pattern.get(TS)
+    return len(pattern.terms) == 1 and isinstance(match, Between) and match.low is None and not match.but

@@ -8,21 +8,21 @@ from headrace.model.schema import TS
 from headrace.model.time import END
 
 
-def shortened(wanted: Pattern, span: int) -> Pattern | None:
-    """The part of a pattern that lies more than `span` before its end: what comes behind the end does not see it any more."""
-    match = wanted.get(TS)
+def shortened(pattern: Pattern, span: int) -> Pattern | None:
+    """Return the part of a pattern that lies more than `span` before its end, which no later result uses."""
+    match = pattern.get(TS)
     if match is None:
-        return wanted
+        return pattern
     found = ending_before(match, span)
     return (
         None
         if found is None
-        else Pattern(tuple(term if term.column.name != TS else Term(STAMP, found) for term in wanted.terms))
+        else Pattern(tuple(term if term.column.name != TS else Term(STAMP, found) for term in pattern.terms))
     )
 
 
 def ending_before(match: Match, span: int | None) -> Match | None:
-    """A range of timestamps without its last `span` (None: endless); None if nothing is known to be left."""
+    """Return a range of timestamps without its last `span` (None: endless); None if nothing is known to be left."""
     if not isinstance(match, Between) or match.but:
         return None
     if match.high is None or span == 0:

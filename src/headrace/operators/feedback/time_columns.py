@@ -15,25 +15,25 @@ from headrace.model.window import Extent
 _DAY = 86_400 * SECOND
 #: The longest stretch that `date_trunc` cuts off, by unit.
 _UNITS = {
-    "second": SECOND, "minute": 60 * SECOND, "hour": 3600 * SECOND, "day": _DAY, "week": 7 * _DAY, "month": 31 * _DAY, "quarter": 92 * _DAY,
-    "year": 366 * _DAY,
+    "second": SECOND, "minute": 60 * SECOND, "hour": 3600 * SECOND, "day": _DAY, "week": 7 * _DAY,
+    "month": 31 * _DAY, "quarter": 92 * _DAY, "year": 366 * _DAY,
 }  # fmt: skip
 
 
 class Clock(Struct, frozen=True):
-    """A whole-number or time column whose distance to the timestamp is known: column + least <= timestamp <= column + most."""
+    """A column that tells the time: column + least <= timestamp <= column + most."""
 
     name: str
     least: int
     most: int
 
     def moved(self, least: int, most: int, name: str | None = None) -> Clock:
-        """The same in tuples whose timestamps are so much later, at least and at most."""
+        """Return the same in tuples whose timestamps are so much later, at least and at most."""
         return Clock(name or self.name, self.least + least, self.most + most)
 
 
 def clock_of(name: str, expr: Expr, clocks: Iterable[Clock]) -> Clock | None:
-    """What a computed column tells: a clock or the timestamp as it is, moved by a fixed span, or cut off to a unit of time."""
+    """Return a computed column as a clock if it is one or the timestamp, moved by a span or cut to a unit of time."""
     match expr:
         case Column(name=origin):
             if origin == TS:
@@ -59,13 +59,13 @@ def clock_of(name: str, expr: Expr, clocks: Iterable[Clock]) -> Clock | None:
 def clocks_of(
     columns: Iterable[tuple[str, Expr]], clocks: Sequence[Clock], *, least: int = 0, most: int = 0
 ) -> tuple[Clock, ...]:
-    """The clocks among computed columns, in tuples whose timestamps are so much later."""
+    """Return the clocks among computed columns, in tuples whose timestamps are so much later."""
     found = (clock_of(name, expr, clocks) for name, expr in columns)
     return tuple(clock.moved(least, most) for clock in found if clock is not None)
 
 
 def common_clocks(inputs: Sequence[Sequence[Clock]]) -> tuple[Clock, ...]:
-    """What tells the time whichever of several inputs a tuple comes from."""
+    """Return what tells the time whichever of several inputs a tuple comes from."""
     found = []
     for first in inputs[0]:
         same = [clock for clocks in inputs for clock in clocks if clock.name == first.name]
@@ -75,7 +75,7 @@ def common_clocks(inputs: Sequence[Sequence[Clock]]) -> tuple[Clock, ...]:
 
 
 def joined_clocks(clocks: Sequence[Clock], names: dict[str, str], extent: Extent | None) -> tuple[Clock, ...]:
-    """The clocks of a join's side: a pair has the later timestamp of its two tuples, and a tuple meets others as long as it is remembered."""
+    """Return the clocks of a join's side, in pairs that have the later timestamp of their two tuples."""
     if extent is None or extent.rows is not None or extent.span is None:
         return ()
     return tuple(clock.moved(0, extent.span, names[clock.name]) for clock in clocks if clock.name in names)

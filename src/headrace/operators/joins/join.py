@@ -41,7 +41,7 @@ class Join(Pairing, frozen=True, tag="join"):
 
 
 class JoinOperator(TwoSides[SortedSide]):
-    """A page meets the other side's stored rows, then is stored itself; a promise of one side lets the other forget.
+    """A page meets the other side's stored rows, then is stored itself; the bound of one side lets the other forget.
 
     `on_page` is lazy, so that a huge result is never in memory as a whole: consume it before the next call.
     """
@@ -65,7 +65,7 @@ class JoinOperator(TwoSides[SortedSide]):
             self._wish(port, page)
         rows, known = self._pairer.arrange(port, page)
         preserved = self._sides[port].preserved
-        if known is not None:  # a row without a key finds nobody, ever
+        if known is not None:  # a row without a key never finds a partner
             if preserved:
                 yield self._pairer.pad(port, rows.filter(~known))
             rows = rows.filter(known)
@@ -86,14 +86,15 @@ class JoinOperator(TwoSides[SortedSide]):
         other = self._sides[1 - port]
         out: list[Element] = [self._pairer.pad(1 - port, rows) for rows in other.expire(mark.bound)]
         other.purge(mark.bound)
-        # a padded row will carry its own timestamp, so nothing beyond it can be promised while it waits
+        # a padded row will carry its own timestamp, so the bound does not pass it while it waits
         bound = min(self._frontier.minimum, *(side.oldest_waiting() for side in self._sides))
         return [*out, *self._promise(bound)]
 
     def said(self) -> list[tuple[int, Feedback]]:
-        """Of a thrifty join: a side's tuples come too late for all that the other side has or will have. Of an impatient one: partners are desired.
+        """Return what a thrifty join no longer needs of its inputs, or which partners an impatient join desires.
 
-        What is kept is looked at, not only how far the other side has come: with disorder a silent stretch is no empty one.
+        What is kept is looked at, not only how far the other side has come: with disorder a silent stretch is no empty
+        one.
         """
         if not self.speaks:
             return []
@@ -128,11 +129,14 @@ class JoinOperator(TwoSides[SortedSide]):
             self._wishes.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
 
     def due(self) -> int | None:
-        first = min(side.next_lonely() for side in self._sides)
+        first = min(side.next_unmatched() for side in self._sides)
         return None if first == END else first + 1
 
     def _probe(self, port: int, rows: pl.DataFrame, done: Flags | None) -> Iterator[Page]:
-        """Pairs of these rows (sorted by key) with the other side's; flags in `done` the rows that found a partner."""
+        """Yield pairs of these rows (sorted by key) with the other side's.
+
+        Flag in `done` the rows that found a partner.
+        """
         needles, ts, exp = rows[KEY].to_numpy(), rows[TS].to_numpy(), rows[EXPIRY].to_numpy()
         if not len(needles):
             return

@@ -16,7 +16,11 @@ from headrace.operators.operator import Operator
 
 
 class OrderedJoin(Pairing, frozen=True, tag="ordered_join"):
-    """The pairs of `Join` in the order of their timestamps; inner only, since a tuple is known to be lonely only long after its timestamp."""
+    """The pairs of an inner `Join` in the order of their timestamps.
+
+    No statement of the language uses it yet; graphs that are built by hand do. An outer join cannot keep its output in
+    order: that a tuple has no partner is known only long after its timestamp.
+    """
 
     def __post_init__(self) -> None:
         if self.kind != "inner":
@@ -37,12 +41,13 @@ class OrderedJoin(Pairing, frozen=True, tag="ordered_join"):
 
 
 class _OrderedJoin(JoinOperator):
-    """The engine does the waiting. A tuple first drops what is too old for it on the other side, then meets the rest."""
+    """A tuple first drops what is too old for it on the other side, then meets the rest; the engine merges inputs."""
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
         if len(page):
             self._sides[1 - port].purge(int(page.rows[TS][0]))
-        # the pairs of one page come by key and in several pages; all before them were at most at the page's first timestamp
+        # the pairs of one page come by key and in several pages; all before them were at most at the page's first
+        # timestamp
         pages = [element.rows for element in super().on_page(port, page) if isinstance(element, Page)]
         if pages:
             yield Page(pl.concat(pages).sort(TS, maintain_order=True))

@@ -1,4 +1,4 @@
-"""What the two stream joins share: their fields, the key of a tuple, and how a pair or a lonely tuple becomes an output row."""
+"""The fields that stream joins share, the keys of tuples, and the output rows of pairs and of unmatched tuples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _SIDE_TS = ("__ts_left", "__ts_right")
 class Pairing(Spec, frozen=True, omit_defaults=True):
     """The fields of a join of two streams; port 0 is the left one. They mean what `plan.nodes.Join` says.
 
-    `expiry` asks for the column `__exp` in the output, for a join further up. A `manner` lets the join speak to those before it.
+    `expiry` asks for the column `__exp` in the output, for a join further up. A `manner` lets the join speak to those
+    before it.
     """
 
     kind: JoinKind
@@ -47,7 +48,7 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
         return with_inputs(" ".join(filter(None, words)), inputs, " x ") + equalities(self.keys, self.residual)
 
     def preserves(self, port: int) -> bool:
-        """Whether a tuple of this side that finds no partner comes out padded."""
+        """Return whether a tuple of this side that finds no partner comes out padded."""
         return self.kind == "full" or self.kind == ("left", "right")[port]
 
     def schema(self, port: int) -> Schema:
@@ -86,7 +87,10 @@ class Pairer:
         self._expiry = tuple(_expiry_of(spec.extent(port)) for port in (0, 1))
 
     def arrange(self, port: int, page: Page) -> tuple[pl.DataFrame, Flags | None]:
-        """A page's rows with `__exp` and `__key`, and which rows have a whole key (None: all); NULL equals nothing."""
+        """Return a page's rows with `__exp` and `__key`, and which rows have a whole key (None: all).
+
+        NULL equals nothing.
+        """
         count = len(self.spec.keys)
         stored = page.rows.select(*self.names[port], pl.col(TS), self._expiry[port], *self._keys[port]).get_columns()
         stored, keys = stored[: len(stored) - count], stored[len(stored) - count :]
@@ -99,7 +103,7 @@ class Pairer:
         return pl.DataFrame([*stored, number.alias(KEY)]), known
 
     def arranged(self, port: int) -> dict[str, pl.DataType]:
-        """The columns of what `arrange` gives."""
+        """Return the columns of what `arrange` gives."""
         key = pl.Int64() if self.is_exact or not self.spec.keys else pl.UInt64()
         return {**self.spec.schema(port).polars(), TS: pl.Int64(), EXPIRY: pl.Int64(), KEY: key}
 
@@ -124,7 +128,7 @@ class Pairer:
         return Page(out.filter(kept)), kept.to_numpy()
 
     def pad(self, port: int, rows: pl.DataFrame) -> Page:
-        """Rows that found no partner, with NULL for the other side's columns."""
+        """Return rows that found no partner, with NULL for the other side's columns."""
         spec = self.spec
         own = dict(zip(self.names[port], self.names[port] if port == 0 else spec.right_names, strict=True))
         fields = [

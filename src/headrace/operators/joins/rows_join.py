@@ -1,8 +1,9 @@
 """Join of two streams of which at least one remembers by count: the newest `rows` tuples (of their group).
 
-Counting needs one total order of all tuples: by timestamp, then left before right, then arrival. Tuples wait until both sides have promised to be
-past them. In that order the tuple that pushes another one out is known, so a count becomes an expiry: a left tuple is last seen just before the
-timestamp of the left tuple that replaces it, a right one at that very timestamp, since left tuples precede right ones of equal time.
+Counting needs one total order of all tuples: by timestamp, then left before right, then arrival. Tuples wait until
+the bounds of both sides are past them. In that order the tuple that pushes another one out is known, so a count
+becomes an expiry: a left tuple is last seen just before the timestamp of the left tuple that replaces it, a right one
+at that very timestamp, since left tuples precede right ones of equal time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _DONE = "__done"
 
 
 class RowsJoin(Pairing, frozen=True, tag="rows_join"):
-    """Each tuple with the tuples of the other side that precede it and are in their window then; each input is in order."""
+    """Each tuple with the tuples of the other side that precede it and are in their window then.
+
+    Each input is in order.
+    """
 
     def build(self) -> Operator:
         return _RowsJoin(self)
@@ -77,21 +81,21 @@ class _RowsJoin(TwoSides["_Side"]):
             alive = np.full(len(rows.ts), coming < END) & (rows.exp >= coming)
             side.keep(rows, alive)
             if self._spec.preserves(at):
-                lonely = ~alive & ~rows.done
-                if lonely.any():
-                    yield self._pairer.pad(at, rows.frame.filter(lonely))
+                unmatched = ~alive & ~rows.done
+                if unmatched.any():
+                    yield self._pairer.pad(at, rows.frame.filter(unmatched))
                 bound = min(bound, int(rows.ts[alive & ~rows.done].min(initial=END)))
         yield from self._promise(bound)
 
     def due(self) -> int | None:
         first = min(side.first_ahead() for side in self._sides)
         first = min(
-            first, *(side.next_lonely() for at, side in enumerate(self._sides) if self._spec.preserves(at)), END
+            first, *(side.next_unmatched() for at, side in enumerate(self._sides) if self._spec.preserves(at)), END
         )
         return None if first == END else first + 1
 
     def _probe(self, port: int, mine: _Seen, others: _Seen) -> Iterator[Page]:
-        """Pairs of the fresh tuples of a port with earlier tuples of the other side that are in their window."""
+        """Yield pairs of the fresh tuples of a port with earlier tuples of the other side that are in their window."""
         here, there = mine.by_key(fresh=True), others.by_key(fresh=False)
         if not len(here) or not len(there):
             return
@@ -121,7 +125,7 @@ class _Seen:
         self.done: Flags = frame[_DONE].to_numpy().copy()
 
     def by_key(self, *, fresh: bool) -> Ints:
-        """The places of all tuples, or of the fresh ones, that have a whole key, sorted by key."""
+        """Return the places of all tuples, or of the fresh ones, that have a whole key, sorted by key."""
         places = np.flatnonzero(self.frame[_KNOWN].to_numpy())
         if fresh:
             places = places[places >= self.old]
@@ -149,11 +153,11 @@ class _Side:
         self._next += 1
 
     def first_ahead(self) -> int:
-        """The smallest timestamp of a waiting tuple, or END."""
+        """Return the smallest timestamp of a waiting tuple, or END."""
         return next((int(frame[TS][0]) for frame in self._ahead.values()), END)
 
-    def next_lonely(self) -> int:
-        """The first time after which a tuple of the window that found no partner has no chance left, or END."""
+    def next_unmatched(self) -> int:
+        """Return the first time after which a tuple of the window that found no partner has no chance left, or END."""
         if not self._window:
             return END
         frame = pl.concat(self._window)
@@ -183,12 +187,12 @@ class _Side:
             for old, new in zip_longest(self._window[: len(pieces)], pieces)
         ]
 
-    def remove(self, wanted: Pattern) -> int:
-        """Forget the tuples that match: of a side that counts these are whole groups, so that nobody else's place changes."""
+    def remove(self, pattern: Pattern) -> int:
+        """Forget the tuples that match: whole groups of a side that counts, so that no other place changes."""
         before = len(self)
-        ahead = {number: without(wanted, frame) for number, frame in self._ahead.items()}
+        ahead = {number: without(pattern, frame) for number, frame in self._ahead.items()}
         self._ahead = {number: frame for number, frame in ahead.items() if frame.height}
-        self._window = [frame for frame in (without(wanted, frame) for frame in self._window) if frame.height]
+        self._window = [frame for frame in (without(pattern, frame) for frame in self._window) if frame.height]
         return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
@@ -206,7 +210,7 @@ class _Side:
         self._next = max(self._ahead, default=-1) + 1
 
     def _last_seen(self, frame: pl.DataFrame) -> Ints:
-        """The last timestamp of a tuple of the other side that sees this one, as far as is known; else END."""
+        """Return the last timestamp of a tuple of the other side that sees this one, as far as is known; else END."""
         if self._extent is None or self._extent.rows is None:
             return frame[EXPIRY].to_numpy()
         groups = [expr.alias(f"__by{i}") for i, expr in enumerate(self._by)]

@@ -1,7 +1,8 @@
-"""Join of a stream with what follows it: each right tuple takes the newest, or the earliest unused, of the left tuples before it.
+"""Join of a stream with what follows it: a right tuple takes the newest, or the earliest unused, left tuple before it.
 
-The left input is in order, for 'chronicle' the right one too. A right tuple is answered as soon as the left side has promised that none that could
-precede it is missing; it waits for nothing else. Left tuples are kept as long as a right tuple that is still to be answered might take them.
+ The left input is in order, for 'chronicle' the right one too. A right tuple is answered as soon as the bound of the
+left side says that none that could precede it is missing; it waits for nothing else. Left tuples are kept as long as a
+right tuple that is still to be answered might take them.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
 
 
 class _SequenceJoin(Operator):
-    """Left tuples that may still be taken, and right tuples that wait for the left side's promise.
+    """Left tuples that may still be taken, and right tuples that wait for the bound of the left side.
 
     Both methods are lazy, so that a huge result is never in memory as a whole: consume them before the next call.
     """
@@ -127,8 +128,8 @@ class _SequenceJoin(Operator):
         left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
         self._frontier.bounds = [left, right]
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        return self._before.remove(wanted) if port == 0 else self._waiting.remove(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        return self._before.remove(pattern) if port == 0 else self._waiting.remove(pattern)
 
     def held(self) -> int:
         return len(self._before) + len(self._waiting)
@@ -138,16 +139,16 @@ class _SequenceJoin(Operator):
         return None if oldest == END else oldest + 1 if self._spec.inclusive else oldest
 
     def _answerable(self) -> int:
-        """Right tuples below this have all the left tuples that precede them; a later left tuple may have the left bound itself."""
+        """Return the bound below which right tuples have all left tuples that precede them."""
         bound = self._frontier.bounds[0]
         return bound if self._spec.inclusive else bound + 1
 
     def _next(self) -> int:
-        """The smallest timestamp that a right tuple still to be answered can have."""
+        """Return the smallest timestamp that a right tuple still to be answered can have."""
         return min(self._frontier.bounds[1], self._waiting.oldest())
 
     def _answer(self, rights: pl.DataFrame) -> Iterator[Page]:
-        """The pairs of these right tuples, which are in order for 'chronicle'."""
+        """Yield the pairs of these right tuples, which are in order for 'chronicle'."""
         touched = np.flatnonzero(np.isin(self._before.keys, rights[KEY].to_numpy()))
         if not len(touched) or rights.is_empty():
             return
@@ -191,7 +192,7 @@ class _SequenceJoin(Operator):
         return accept
 
     def _groups(self, lefts: pl.DataFrame, rights: pl.DataFrame) -> tuple[Ints, Ints]:
-        """Numbers that are equal iff the keys are."""
+        """Return numbers that are equal iff the keys are."""
         if self._pairer.is_exact or not self._spec.keys:
             return lefts[KEY].to_numpy(), rights[KEY].to_numpy()
         numbers = number_rows(pl.concat([lefts.select(self._keys[0]), rights.select(self._keys[1])]))
@@ -210,7 +211,7 @@ class _SequenceJoin(Operator):
             self._before.drop(self._superseded(coming))
 
     def _superseded(self, coming: int) -> Ints:
-        """The left tuples with a newer one of the same key that precedes whatever comes."""
+        """Return the left tuples with a newer one of the same key that precedes whatever comes."""
         cut = int(np.searchsorted(self._before.ts, coming, "right" if self._spec.inclusive else "left"))
         keys = self._before.keys[:cut]
         order = np.argsort(keys, kind="stable")

@@ -1,6 +1,7 @@
 """Who takes whom in a sequence join, for many right tuples at once.
 
-Both sides are sorted by group, and by order within a group; a right tuple may take the left places start..stop - 1, all of its group.
+Both sides are sorted by group, and by order within a group; a right tuple may take the left places start..stop - 1,
+all of its group.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Accept: TypeAlias = Callable[[Ints, Ints], Flags]
 
 
 def places_before(left_groups: Array, left_ts: Ints, right_groups: Array, right_ts: Ints, *, inclusive: bool) -> Ints:
-    """For each right tuple the number of left ones in smaller groups, or in its group and earlier (`inclusive`: not later).
+    """Return for each right tuple the number of left ones in smaller groups, or earlier in its group.
 
     The left ones are sorted by group and time; the right ones may be in any order.
     """
@@ -30,7 +31,8 @@ def places_before(left_groups: Array, left_ts: Ints, right_groups: Array, right_
     first, width = int(left_ts.min()), int(left_ts.max()) - int(left_ts.min()) + 3
     if len(begins) * width >= 1 << 62:
         return _sorted_places(left_groups, left_ts, right_groups, right_ts, inclusive=inclusive)
-    # Group and time as one number. A right tuple's time is brought near those of the left ones, which changes nothing for them.
+    # Group and time as one number. A right tuple's time is brought near those of the left ones, which changes nothing
+    # for them.
     lefts = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(left_ts))) * width + (left_ts - first + 1)
     rights = group * width + (np.clip(right_ts, first - 1, first + width - 2) - first + 1)
     alone = distinct[np.minimum(group, len(distinct) - 1)] != right_groups
@@ -39,7 +41,7 @@ def places_before(left_groups: Array, left_ts: Ints, right_groups: Array, right_
 
 
 def _sorted_places(left_groups: Array, left_ts: Ints, right_groups: Array, right_ts: Ints, *, inclusive: bool) -> Ints:
-    """The same for times so far apart that no number holds group and time."""
+    """Return the same for times so far apart that no number holds group and time."""
     count = len(left_ts)
     groups, ts = np.concatenate([left_groups, right_groups]), np.concatenate([left_ts, right_ts])
     is_right = np.arange(len(ts)) >= count
@@ -50,11 +52,11 @@ def _sorted_places(left_groups: Array, left_ts: Ints, right_groups: Array, right
 
 
 def earliest_unused(start: Ints, stop: Ints) -> Ints:
-    """For each right tuple, one after the other, the first place that nobody took before; -1 if there is none.
+    """Return for each right tuple, in order, the first place that is not taken yet; -1 if there is none.
 
-    Within a group start and stop only rise. If p is the first place that nobody had looked at before right tuple j came, it is afterwards
-    min(max(p, start) + 1, stop). With p - j in place of p this is a clamp, and clamps after one another are a clamp: hence a prefix scan, in which
-    the number of steps is the logarithm of the number of tuples.
+    Within a group start and stop only rise. If p is the first place that was not looked at before right tuple j
+    came, it is afterwards min(max(p, start) + 1, stop). With p - j in place of p this is a clamp, and clamps after one
+    another are a clamp: hence a prefix scan, in which the number of steps is the logarithm of the number of tuples.
     """
     index = np.arange(len(start))
     low, high = start + 1 - index, stop - index
@@ -71,7 +73,7 @@ def earliest_unused(start: Ints, stop: Ints) -> Ints:
 
 
 def last_come(start: Ints, stop: Ints, accept: Accept) -> Ints:
-    """For each right tuple the last place that is accepted, or -1."""
+    """Return for each right tuple the last place that is accepted, or -1."""
     taken = np.full(len(start), -1)
     for rights, lefts in candidates(start, stop):
         matched = accept(rights, lefts)
@@ -80,7 +82,7 @@ def last_come(start: Ints, stop: Ints, accept: Accept) -> Ints:
 
 
 def first_come(start: Ints, stop: Ints, accept: Accept, places: int) -> Ints:
-    """For each right tuple, one after the other, the first place that is accepted and that nobody took before; -1 if there is none."""
+    """Return for each right tuple, in order, the first accepted place that is not taken yet; -1 if there is none."""
     taken = np.full(len(start), -1)
     used = np.zeros(places, np.bool_)
     for rights, lefts in candidates(start, stop):
@@ -95,9 +97,10 @@ def first_come(start: Ints, stop: Ints, accept: Accept, places: int) -> Ints:
 
 
 def first_fit(start: Ints, stop: Ints, accept: Accept) -> Ints:
-    """For each of one side the first place start..stop - 1 of the other that is accepted; -1 if there is none.
+    """Return for each of one side the first place start..stop - 1 of the other that is accepted; -1 if there is none.
 
-    Those that have found nothing yet look at twice as many places in the next round, so few rounds are needed and little is looked at in vain.
+    Those that have found nothing yet look at twice as many places in the next round, so few rounds are needed and
+    little is looked at in vain.
     """
     taken = np.full(len(start), -1)
     seeking = np.flatnonzero(start < stop)
@@ -114,14 +117,17 @@ def first_fit(start: Ints, stop: Ints, accept: Accept) -> Ints:
 
 
 def number_rows(keys: pl.DataFrame) -> Ints:
-    """Numbers that are equal iff the rows are."""
+    """Return numbers that are equal iff the rows are."""
     distinct = keys.unique().with_row_index("__number")
     numbered = keys.join(distinct, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
     return numbered["__number"].cast(pl.Int64).to_numpy()
 
 
 def candidates(start: Ints, stop: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """All pairs (right place, left place) in order, in portions of bounded size unless one right tuple has more."""
+    """Yield all pairs (right place, left place) in order.
+
+    They come in portions of bounded size, unless one right tuple has more.
+    """
     counts = np.maximum(stop - start, 0)
     ends = np.cumsum(counts)
     first = 0

@@ -17,7 +17,10 @@ _GONE = "/gone"
 
 
 class _Chunk:
-    """Rows, and which of them are gone; those are taken out for good once they are the greater part, so a row is copied seldom."""
+    """Rows, and which of them are gone.
+
+    They are taken out once they are the greater part, so a row is rarely copied.
+    """
 
     __slots__ = ("bits", "gone", "number", "rows")
 
@@ -49,7 +52,7 @@ class _Chunk:
 
 
 class Predecessors:
-    """Tuples in order. A chunk of which nothing is dropped stays the same object; small neighbours are merged."""
+    """Tuples in order. A chunk of which nothing is dropped stays the same object; small neighbors are merged."""
 
     def __init__(self) -> None:
         self._chunks: list[_Chunk] = []
@@ -65,7 +68,7 @@ class Predecessors:
         return len(self._places)
 
     def take(self, places: Ints) -> pl.DataFrame:
-        """The tuples at these places, in this order; there must be tuples."""
+        """Return the tuples at these places, in this order; there must be tuples."""
         return gather(pl.concat([chunk.rows for chunk in self._chunks]), self._places[places])
 
     def add(self, rows: pl.DataFrame) -> None:
@@ -89,11 +92,11 @@ class Predecessors:
         self._chunks = [chunk for chunk in self._chunks if chunk.rows.height]
         self._merge()
 
-    def remove(self, wanted: Pattern) -> int:
+    def remove(self, pattern: Pattern) -> int:
         """Forget the tuples that match; returns how many."""
         if not len(self):
             return 0
-        found = np.flatnonzero(matches(wanted, self.take(np.arange(len(self)))).to_numpy())
+        found = np.flatnonzero(matches(pattern, self.take(np.arange(len(self)))).to_numpy())
         self.drop(found)
         return len(found)
 
@@ -109,7 +112,10 @@ class Predecessors:
         self._index()
 
     def _merge(self) -> None:
-        """Merge a chunk with those before it that are not much larger, so that a tuple is copied a logarithmic number of times."""
+        """Merge a chunk with those before it that are not much larger.
+
+        A tuple is thus copied a logarithmic number of times.
+        """
         runs: list[tuple[list[_Chunk], int]] = []
         for chunk in self._chunks:
             run, height = [chunk], len(chunk)

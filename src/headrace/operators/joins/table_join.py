@@ -63,8 +63,8 @@ class TableJoin(Spec, frozen=True, tag="table_join"):
 class TableJoinOperator(Operator):
     """The running half of `TableJoin`: the table sorted by the hash of its keys, probed page by page.
 
-    Pairs that the residual rejects are never made whole: only what it reads is gathered, and what it computes of one side alone is computed once for
-    each tuple, or once for each row of the table.
+    Pairs that the residual rejects are never made whole: only what it reads is gathered, and what it computes of one
+    side alone is computed once for each tuple, or once for each row of the table.
     """
 
     def __init__(self, spec: TableJoin) -> None:
@@ -100,15 +100,15 @@ class TableJoinOperator(Operator):
         if self._is_left:
             alone = np.ones(len(page), dtype=bool)
             alone[left] = False
-            lonely = np.flatnonzero(alone)
-            left = np.concatenate([left, lonely])
-            right = np.concatenate([right, np.full(len(lonely), self._height)])
+            unmatched = np.flatnonzero(alone)
+            left = np.concatenate([left, unmatched])
+            right = np.concatenate([right, np.full(len(unmatched), self._height)])
             order = np.argsort(left, kind="stable")
             left, right = left[order], right[order]
         return (Page(self._joined(page.rows, left, right)),) if len(left) else ()
 
     def _pairs(self, rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Places of tuples and of table rows that belong together, by tuple."""
+        """Return places of tuples and of table rows that belong together, by tuple."""
         keys = evaluate(rows, self._keys)
         test = None if self._test is None else self._test.of(rows)
         found = []
@@ -127,7 +127,7 @@ class TableJoinOperator(Operator):
         )
 
     def _candidates(self, rows: pl.DataFrame, keys: list[pl.Series]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """In portions; without keys, every tuple with every row of the table."""
+        """Yield candidates in portions; without keys, every tuple with every row of the table."""
         if self._keys:
             yield from matches(self._numbers(keys), self._sorted)
             return
@@ -137,7 +137,7 @@ class TableJoinOperator(Operator):
             yield np.repeat(tuples, self._height), np.tile(np.arange(self._height), len(tuples))
 
     def _numbers(self, keys: list[pl.Series]) -> np.ndarray:
-        """A number for each row by which equal keys are found: the key itself if it is one, else a hash."""
+        """Return a number for each row by which equal keys are found: the key itself if it is one, else a hash."""
         return keys[0].cast(pl.Int64).fill_null(0).to_numpy() if self._is_exact else hash_columns(keys)
 
     def _joined(self, rows: pl.DataFrame, left: np.ndarray, right: np.ndarray) -> pl.DataFrame:
@@ -175,7 +175,7 @@ class _Test:
         self._of_rows = _named(table, sorted(needed & theirs), rows)
 
     def of(self, tuples: pl.DataFrame) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """The condition for the tuples of one page: which of these pairs satisfy it?"""
+        """Return the condition for the tuples of one page, a function that says which pairs satisfy it."""
         of_tuples = _named(tuples, self._of_tuples, self._tuples)
 
         def passing(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -192,7 +192,7 @@ class _Test:
 
 
 def _named(frame: pl.DataFrame, names: list[str], made: dict[str, Expr]) -> pl.DataFrame:
-    """Some columns as they are, and some that are computed."""
+    """Return some columns as they are, and some that are computed."""
     computed = [series.alias(name) for name, series in zip(made, evaluate(frame, [*made.values()]), strict=True)]
     return pl.DataFrame([*(frame[name] for name in names), *computed])
 

@@ -26,8 +26,9 @@ class _Chunk:
 class Pending:
     """A bag of tuples from which those below a bound are taken.
 
-    Small chunks are merged with their neighbours when these are not much larger, so that many tiny pages make few chunks and a tuple is
-    copied a logarithmic number of times. A punctuation touches only chunks that have a tuple below its bound.
+    Small chunks are merged with their neighbors when these are not much larger, so that many tiny pages make few
+    chunks and a tuple is copied a logarithmic number of times. A punctuation touches only chunks that have a tuple
+    below its bound.
     """
 
     def __init__(self) -> None:
@@ -38,11 +39,11 @@ class Pending:
         return sum(chunk.rows.height for chunk in self._chunks)
 
     def oldest(self) -> int:
-        """The smallest timestamp of a tuple, or END."""
+        """Return the smallest timestamp of a tuple, or END."""
         return min((chunk.low for chunk in self._chunks), default=END)
 
     def due(self) -> int | None:
-        """The least bound that lets a tuple go; None if there is none."""
+        """Return the least bound that lets a tuple go; None if there is none."""
         oldest = self.oldest()
         return None if oldest == END else oldest + 1
 
@@ -76,11 +77,11 @@ class Pending:
         self._chunks = left
         return pl.concat(taken)
 
-    def remove(self, wanted: Pattern) -> int:
+    def remove(self, pattern: Pattern) -> int:
         """Drop the tuples that match; returns how many."""
         before, left = len(self), list[_Chunk]()
         for chunk in self._chunks:
-            rows = without(wanted, chunk.rows)
+            rows = without(pattern, chunk.rows)
             if rows.height:
                 left.append(chunk if rows is chunk.rows else _chunk(chunk.number, rows))
         self._chunks = left

@@ -10,7 +10,10 @@ from headrace.operators.tuples.union import Union, UnionOperator
 
 
 class OrderedUnion(Spec, frozen=True, tag="ordered_union"):
-    """All tuples of all ports by timestamp; of equal ones those of the lowest port first. Each input must be in order."""
+    """All tuples of all ports by timestamp; of equal ones those of the lowest port first.
+
+    Each input must be in order.
+    """
 
     ports: int
 

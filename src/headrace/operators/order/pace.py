@@ -1,4 +1,4 @@
-"""Merge inputs at the pace of the fastest: what lags too far behind is left out, and those who lag are told not to bother."""
+"""Merge inputs at the pace of the fastest: leave out tuples that lag too far behind, and spare their input the work."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from headrace.operators.text import with_inputs
 
 
 class Pace(Spec, frozen=True, tag="pace", omit_defaults=True):
-    """WITH PACE: the tuples of all ports that are not more than `tolerance` older than the newest before them; or, `late`, those that are.
+    """WITH PACE: the tuples of all ports that are at most `tolerance` older than the newest before them.
 
-    Once one comes too late, tuples older than a cut are assumed: `share` of the tolerance before the newest, since a tuple at the very edge of the
-    tolerance is late by the time it has been worked on; and late enough for two more that take `service` each.
+    If `late`, the others.
+
+    Once one comes too late, tuples older than a cut are assumed: `share` of the tolerance before the newest, since a
+    tuple at the very edge of the tolerance is late by the time it has been worked on; and late enough for two more that
+    take `service` each.
     """
 
     ports: int
@@ -45,14 +48,15 @@ class Pace(Spec, frozen=True, tag="pace", omit_defaults=True):
         return f"{union} with pace {format_duration(self.tolerance)}, cut {self.share:g}{work}"
 
     def cut(self, newest: int) -> int:
-        """What is older than this is not worth the work any more."""
+        """Return the timestamp before which a tuple is not worth the work any more."""
         return max(newest - round(self.share * self.tolerance), newest - self.tolerance + 2 * self.service)
 
 
 class PaceOperator(Operator):
-    """The running half of `Pace`: it keeps the newest timestamp, and so can promise what it would not let through.
+    """The running half of `Pace`: it keeps the newest timestamp, so the tuples that it would refuse give a bound.
 
-    One that gives the late tuples tells nobody to leave them out. They get the timestamp of the newest, for their own lies behind what was promised.
+    If it gives the late tuples, it sends no feedback; they get the timestamp of the newest, since their own lies below
+    the bound.
     """
 
     def __init__(self, spec: Pace) -> None:
@@ -62,7 +66,7 @@ class PaceOperator(Operator):
         self._newest = BEGIN
         self._promised = BEGIN
         self._told = [BEGIN] * spec.ports  # what each port knows
-        self._late: set[int] = set()  # ports to be told
+        self._late: set[int] = set()  # ports that have not got feedback yet
         self._chunk: pl.DataFrame | None = None
         self.ignored = self._uncounted = 0
 

@@ -65,8 +65,8 @@ class ReorderOperator(Operator):
     def restore(self, state: State) -> None:
         self._pending.restore(state)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        return self._pending.remove(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        return self._pending.remove(pattern)
 
     def held(self) -> int:
         return len(self._pending)

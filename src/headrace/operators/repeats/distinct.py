@@ -53,7 +53,10 @@ class Distinct(Spec, frozen=True, tag="distinct"):
 
 
 class DistinctOperator(Operator):
-    """The running half of `Distinct`: tuples wait until the frontier has passed them, so the input need not be in order."""
+    """The running half of `Distinct`.
+
+    Tuples wait until the frontier has passed them, so the input need not be in order.
+    """
 
     def __init__(self, spec: Distinct) -> None:
         self._names = [column.name for column in spec.columns]
@@ -74,7 +77,7 @@ class DistinctOperator(Operator):
         return (mark,) if fresh is None or fresh.height == 0 else (Page(fresh), mark)
 
     def _fresh(self, ready: pl.DataFrame, bound: int) -> pl.DataFrame:
-        """The tuples that come out, in timestamp order; remembers all."""
+        """Return the tuples that come out, in timestamp order; remember all of them."""
         rows, repeats = self._grouped(ready)
         stamps = rows[TS].to_numpy()
         first, final = ~repeats, np.append(~repeats[1:], True)
@@ -85,7 +88,7 @@ class DistinctOperator(Operator):
         return rows.filter(previous < stamps - self._span).select(self._wanted).sort(TS, maintain_order=True)
 
     def _grouped(self, ready: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
-        """The rows by hash, value and timestamp, and which of them have the same value as the row before."""
+        """Return the rows by hash, value and timestamp, and which of them have the same value as the row before."""
         hashes = hash_columns([ready[name] for name in self._names])
         order = np.lexsort((ready[TS].to_numpy(), hashes))
         rows = ready.with_columns(pl.Series(_HASH, hashes))[order]
@@ -109,8 +112,8 @@ class DistinctOperator(Operator):
         self._pending.restore(state)
         self._seen.restore(state)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        return self._pending.remove(wanted) + self._seen.remove(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        return self._pending.remove(pattern) + self._seen.remove(pattern)
 
     def held(self) -> int:
         return len(self._pending) + len(self._seen)
@@ -129,8 +132,8 @@ class _Chunk:
 class _Seen:
     """When each value was seen last, for as long as it matters.
 
-    A batch adds one chunk; chunks of like size are merged, newer entries replacing older ones. A value may be in several chunks:
-    the largest time counts.
+    A batch adds one chunk; chunks of like size are merged, newer entries replacing older ones. A value may be in
+    several chunks: the largest time counts.
     """
 
     def __init__(self, names: list[str], span: int) -> None:
@@ -148,7 +151,7 @@ class _Seen:
             self._chunks = [chunk for chunk in self._chunks if chunk.high >= bound - self._span]
 
     def last(self, values: pl.DataFrame) -> np.ndarray:
-        """For each of the values, which are distinct and sorted by hash, when it was seen last."""
+        """Return for each of the values, which are distinct and sorted by hash, when it was seen last."""
         hashes = values[_HASH].to_numpy()
         result = np.full(values.height, _NEVER, dtype=np.int64)
         for chunk in self._chunks:
@@ -174,11 +177,11 @@ class _Seen:
         self._chunks.append(_Chunk(number, rows, _latest(rows)))
         self._next = number + 1
 
-    def remove(self, wanted: Pattern) -> int:
+    def remove(self, pattern: Pattern) -> int:
         """Forget values that match; returns how many."""
         before, left = len(self), list[_Chunk]()
         for chunk in self._chunks:
-            rows = without(wanted, chunk.rows)
+            rows = without(pattern, chunk.rows)
             if rows.height:
                 left.append(chunk if rows is chunk.rows else _Chunk(chunk.number, rows, _latest(rows)))
         self._chunks = left

@@ -78,7 +78,7 @@ class StandingAlarms(Operator):
         return None if instant >= END else instant + 1
 
     def _tuples(self, fresh: pl.DataFrame | None, alarms: pl.DataFrame | None) -> pl.DataFrame:
-        """What alarms are now, what they began as, and what is fresh, one below the other."""
+        """Return what alarms are now, what they began as, and what is fresh, one below the other."""
         parts = (
             []
             if alarms is None
@@ -89,7 +89,7 @@ class StandingAlarms(Operator):
     def _state_of(
         self, tuples: pl.DataFrame, steps: _Steps, fresh: pl.DataFrame, alarms: pl.DataFrame | None
     ) -> pl.DataFrame:
-        """The alarms that stand now."""
+        """Return the alarms that stand now."""
         keys = [SLOT, *self._by]
         owners = fresh.select(keys) if alarms is None else pl.concat([alarms.select(keys), fresh.select(keys)])
         began = tuples[steps.old].select(pl.col(name).alias(old) for name, old in self._old.items())

@@ -11,7 +11,7 @@ from headrace.model.expressions.expression import Expr
 from headrace.model.page import Element, Page
 from headrace.model.schema import TS, Schema
 from headrace.model.suppression import Repeats, Standing, Suppression, format_suppression
-from headrace.operators.arrays import Array
+from headrace.operators.arrays import Array, least
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
 from headrace.operators.repeats.standing_alarms import StandingAlarms
@@ -24,7 +24,7 @@ _FRESH, _PLACE = "__fresh", "__place"
 
 
 class Suppress(Spec, frozen=True, tag="suppress"):
-    """Of the tuples that agree in `by`, in timestamp order, those that the rule lets through, with the oldest of them under `old_names`."""
+    """The tuples of each group by `by` that the rule lets through, each with the oldest of them under `old_names`."""
 
     schema: Schema
     by: tuple[Expr, ...]
@@ -90,11 +90,11 @@ class _Repeated(Operator):
         return len(self._kept)
 
     def _alive(self, rows: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
-        """What still counts for tuples from the first fresh one on."""
-        return rows if self._span is None else rows.filter(pl.col(TS) >= fresh[TS].min() - self._span)  # type: ignore[operator]
+        """Return what still counts for tuples from the first fresh one on."""
+        return rows if self._span is None else rows.filter(pl.col(TS) >= least(fresh[TS]) - self._span)
 
     def _fired(self, rows: pl.DataFrame, groups: Array) -> Array:
-        """The positions of the tuples that are let through: after each, counting begins anew."""
+        """Return the positions of the tuples that are let through; counting restarts after each."""
         index = np.arange(rows.height) - firsts(groups)
         if self._span is None:
             return np.flatnonzero(index % (self._limit + 1) == self._limit)

@@ -30,7 +30,7 @@ class Slots:
         return rows.with_columns(pl.lit(0, pl.Int64).alias(SLOT))
 
     def of(self, slots: Iterable[int]) -> list[pl.DataFrame]:
-        """The rows kept in these slots, with their slot."""
+        """Return the rows kept in these slots, with their slot."""
         return [self._slots[slot] for slot in slots if slot in self._slots]
 
     def replace(self, slots: Iterable[int], rows: pl.DataFrame) -> None:
@@ -42,10 +42,10 @@ class Slots:
             else:
                 self._slots.pop(slot, None)
 
-    def remove(self, wanted: Pattern) -> int:
+    def remove(self, pattern: Pattern) -> int:
         """Drop rows that match; returns how many."""
         before = len(self)
-        left = {slot: without(wanted, rows) for slot, rows in self._slots.items()}
+        left = {slot: without(pattern, rows) for slot, rows in self._slots.items()}
         self._slots = {slot: rows for slot, rows in left.items() if rows.height}
         return before - len(self)
 

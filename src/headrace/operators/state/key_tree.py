@@ -1,7 +1,8 @@
-"""Immutable chunks of rows sorted by key, in a tree by ranges of keys: a search meets few, and a change moves few rows, however many there are.
+"""Immutable chunks of rows sorted by key, in a tree by ranges of keys: a search meets few, and a change moves few rows.
 
-New rows go to a root, where chunks of like size merge. A node with many full chunks hands its rows down to its children, of which each has a range of
-the keys. How much is handed down is paid for by what was added, so that no single change has to move more than its share and one node.
+New rows go to a root, where chunks of like size merge. A node with many full chunks hands its rows down to its
+children, of which each has a range of the keys. How much is handed down is paid for by what was added, so that no
+single change has to move more than its share and one node.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ ChunkT = TypeVar("ChunkT", bound=Sorted)
 
 
 class KeyTree(Generic[ChunkT, PieceT]):
-    """Trees by the names of their roots. `make` merges pieces for a node into chunks of at most `largest` rows, perhaps fewer rows than it got."""
+    """Trees by the names of their roots; `make` merges pieces for a node into chunks of at most `largest` rows."""
 
     def __init__(self, make: Callable[[str, list[PieceT]], list[ChunkT]]) -> None:
         self._make = make
@@ -65,11 +66,14 @@ class KeyTree(Generic[ChunkT, PieceT]):
             yield from chunks
 
     def roots(self) -> list[str]:
-        """The names of the trees that hold something."""
+        """Return the names of the trees that hold something."""
         return list(dict.fromkeys(root_of(node) for node in self.nodes))
 
     def meeting(self, keys: Array) -> Iterator[tuple[ChunkT, int, int]]:
-        """The chunks that may hold some of these sorted keys, and which of the keys: from one place up to another."""
+        """Yield the chunks that may hold some of these sorted keys, and which of the keys.
+
+        The keys are given by their places: from one up to another.
+        """
         for root in self.roots():
             waiting = [(root, 0, len(keys))]
             while waiting:
@@ -115,7 +119,10 @@ class KeyTree(Generic[ChunkT, PieceT]):
             self._set_fences({node: fences for node, fences in self._fences.items() if root_of(node) in roots})
 
     def fences(self) -> pl.DataFrame | None:
-        """The borders of all children as a state value, the same object as long as they are the same; None if there are none."""
+        """Return the borders of all children as a state value, the same object while they do not change.
+
+        None if none.
+        """
         if self._fences_chunk is None and self._fences:
             nodes = [node for node, fences in self._fences.items() for _ in fences]
             self._fences_chunk = pl.DataFrame({"node": nodes, "fence": np.concatenate(list(self._fences.values()))})
@@ -179,7 +186,7 @@ class KeyTree(Generic[ChunkT, PieceT]):
 
 
 def root_of(node: str) -> str:
-    """The name of a node's root."""
+    """Return the name of a node's root."""
     return node.partition(_CHILD)[0]
 
 
@@ -188,7 +195,7 @@ def _child(node: str, number: int) -> str:
 
 
 def _choose(chunks: list[Any]) -> Array | None:
-    """Keys that divide the rows into parts of like size; None if all rows have one key."""
+    """Return keys that divide the rows into parts of like size; None if all rows have one key."""
     least = min(chunk.min_key for chunk in chunks)
     if all(chunk.max_key == least for chunk in chunks):
         return None

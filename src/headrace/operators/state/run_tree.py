@@ -1,7 +1,8 @@
-"""Runs of rows by group, in a tree by the hash of the group, so that no merge has more to do than one node holds, however many groups there are.
+"""Runs of rows in a tree by the hash of their group, so that no merge handles more than one node.
 
-New rows go to the root. A node with many rows hands them down to its children, by the next bits of the hash; how much is handed down is paid for by
-what was added. Rows of one group merge wherever they meet; they may be in a node and in those above it.
+New rows go to the root. A node with many rows hands them down to its children, by the next bits of the hash; how much
+is handed down is paid for by what was added. Rows of one group merge wherever they meet; they may be in a node and in
+those above it.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ class SpreadRuns:
         self._debt = max(0, self._debt)
 
     def least(self) -> int:
-        """The smallest value of the order column; END if there are no rows."""
+        """Return the smallest value of the order column; END if there are no rows."""
         return min(node.least() for node in self._nodes.values())
 
     def between(self, low: int, high: int) -> list[pl.DataFrame]:
-        """The rows with low <= order < high, as slices of the runs."""
+        """Return the rows with low <= order < high, as slices of the runs."""
         return [rows for node in self._nodes.values() for rows in node.between(low, high)]
 
     def expire(self, horizon: int) -> None:
@@ -72,12 +73,12 @@ class SpreadRuns:
             node.expire(horizon)
         self._nodes = {name: node for name, node in self._nodes.items() if len(node) or name == self._prefix}
 
-    def remove(self, wanted: Pattern) -> int:
+    def remove(self, pattern: Pattern) -> int:
         """Drop rows that match; returns how many."""
-        return sum(node.remove(wanted) for node in self._nodes.values())
+        return sum(node.remove(pattern) for node in self._nodes.values())
 
     def state(self) -> dict[str, pl.DataFrame]:
-        """All chunks by name; a chunk that is the same object has not changed."""
+        """Return all chunks by name; a chunk that is the same object has not changed."""
         return {name: chunk for node in self._nodes.values() for name, chunk in node.state().items()}
 
     def restore(self, state: Mapping[str, pl.DataFrame]) -> None:

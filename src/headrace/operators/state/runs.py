@@ -1,7 +1,8 @@
 """A log-structured store: immutable runs of rows in the order of one Int64 column, merged geometrically.
 
-New rows are gathered and become a run when rows or state are asked for; runs of like size merge, so a row is rewritten a logarithmic number of
-times. Rows below the horizon are dead: they are skipped at once and leave with their run, or when at least half of a run is dead.
+New rows are gathered and become a run when rows or state are asked for; runs of like size merge, so a row is rewritten
+a logarithmic number of times. Rows below the horizon are dead: they are skipped at once and leave with their run, or
+when at least half of a run is dead.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import polars as pl
 
 from headrace.model.patterns.pattern import Pattern, without
 from headrace.model.time import BEGIN, END
+from headrace.operators.arrays import least
 
-#: A run is kept in chunks of this many rows, so that no chunk of state is very large; runs that only grow longer by merging stay below it.
+#: A run is kept in chunks of this many rows, so that no chunk of state is very large; runs that only grow longer by
+#: merging stay below it.
 CHUNK_ROWS = 65_536
 #: Fresh rows become a run at the latest when there are so many.
 FRESH_ROWS = 65_536
@@ -31,12 +34,12 @@ class _Run:
     dead: int = 0  # rows below the horizon
 
     def below(self, bound: int) -> int:
-        """How many rows come before `bound`."""
+        """Return how many rows come before `bound`."""
         return int(np.searchsorted(self.order, bound))
 
 
 class Runs:
-    """Rows with a `merge` that makes them fewer; `merge` need not keep any order. Without one, there is no need to merge long runs."""
+    """Rows in runs; `merge` may make them fewer and need not keep any order."""
 
     def __init__(self, prefix: str, order: str, merge: Callable[[pl.DataFrame], pl.DataFrame] | None) -> None:
         self._prefix, self._order, self._merge = prefix, order, merge
@@ -53,16 +56,16 @@ class Runs:
             return
         self._fresh.append(rows)
         self._fresh_rows += rows.height
-        self._fresh_least = min(self._fresh_least, _least(rows[self._order]))
+        self._fresh_least = min(self._fresh_least, least(rows[self._order]))
         if self._fresh_rows >= FRESH_ROWS:
             self.settle()
 
     def least(self) -> int:
-        """The smallest value of the order column; END if there are no rows."""
+        """Return the smallest value of the order column; END if there are no rows."""
         return min([self._fresh_least, *(int(run.order[run.dead]) for run in self._runs)])
 
     def between(self, low: int, high: int) -> list[pl.DataFrame]:
-        """The rows with low <= order < high, as slices of the runs."""
+        """Return the rows with low <= order < high, as slices of the runs."""
         self.settle()
         found = []
         for run in self._runs:
@@ -87,13 +90,13 @@ class Runs:
                 kept.append(run)
         self._runs = kept
 
-    def remove(self, wanted: Pattern) -> int:
+    def remove(self, pattern: Pattern) -> int:
         """Drop rows that match; returns how many."""
         self.settle()
         kept, count = [], 0
         for run in self._runs:
             alive = run.rows.slice(run.dead)
-            left = without(wanted, alive)
+            left = without(pattern, alive)
             count += alive.height - left.height
             if left.height:
                 kept.append(run if left is alive else self._make(left))
@@ -114,7 +117,7 @@ class Runs:
         self._runs.append(self._make(rows.sort(self._order, maintain_order=True)))
 
     def state(self) -> dict[str, pl.DataFrame]:
-        """All chunks by name; a chunk that is the same object has not changed."""
+        """Return all chunks by name; a chunk that is the same object has not changed."""
         self.settle()
         chunks = {f"{self._prefix}.{run.id}.{i}": chunk for run in self._runs for i, chunk in enumerate(run.chunks)}
         return {**chunks, f"{self._prefix}.horizon": self._horizon_chunk} if chunks and self.horizon > BEGIN else chunks
@@ -156,7 +159,3 @@ class Runs:
         self._next += 1
         chunks = (rows,) if rows.height <= CHUNK_ROWS else tuple(rows.iter_slices(CHUNK_ROWS))
         return _Run(self._next - 1, rows, chunks, rows[self._order].to_numpy())
-
-
-def _least(column: pl.Series) -> int:
-    return int(column.min())  # type: ignore[arg-type]

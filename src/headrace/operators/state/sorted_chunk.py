@@ -14,7 +14,10 @@ from headrace.operators.arrays import KEY, Array, Flags, Ints
 
 
 class Extremes(NamedTuple):
-    """What is known of a chunk's rows; `oldest` is a bound from below for the timestamps of those that have not come out."""
+    """What is known of a chunk's rows.
+
+    `oldest` is a bound from below for the timestamps of those that have not come out.
+    """
 
     rows: int
     min_ts: int
@@ -26,7 +29,7 @@ class Extremes(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Rows sorted by key, and which of them have come out (None where nobody asks)."""
+    """Rows sorted by key, and which of them have come out (None where that does not matter)."""
 
     rows: pl.DataFrame
     done: Flags | None
@@ -36,7 +39,7 @@ class Cut(NamedTuple):
 
 
 class Chunk:
-    """Rows sorted by key. The columns that are searched are arrays, made when first asked for: most chunks of a large state are not looked at."""
+    """Rows sorted by key; searched columns become arrays when first used, as most chunks of a large state are not."""
 
     __slots__ = (
         "_bits",
@@ -126,7 +129,7 @@ class Chunk:
 
     @property
     def done(self) -> Flags | None:
-        """Rows that have come out, matched or padded; None where nobody asks."""
+        """Rows that have come out, matched or padded; None where that does not matter."""
         if self._done is None and self._bits is not None:
             self._done = np.unpackbits(self._bits["done"].to_numpy(), count=len(self)).astype(np.bool_)
         return self._done
@@ -137,7 +140,7 @@ class Chunk:
         return self._done is not None or self._bits is not None
 
     def cut(self, start: int, stop: int) -> Cut:
-        """The rows from one place up to another."""
+        """Return the rows from one place up to another."""
         done = self.done
         return Cut(self.rows[start:stop], None if done is None else done[start:stop])
 
@@ -156,7 +159,7 @@ class Chunk:
         )
 
     def oldest_waiting(self) -> int:
-        """The smallest timestamp of a row that has not come out, or END."""
+        """Return the smallest timestamp of a row that has not come out, or END."""
         if not self.is_preserved or self.oldest_bound >= END:
             return END
         done = self.done
@@ -167,7 +170,7 @@ class Chunk:
         return END if self._oldest < 0 else int(self.ts[self._oldest])
 
     def bits(self) -> pl.DataFrame | None:
-        """`done` as a state value, the same object as long as it says the same."""
+        """Return `done` as a state value, the same object as long as it says the same."""
         if self._bits is None and self._done is not None:
             self._bits = pl.DataFrame({"done": np.packbits(self._done)})
         return self._bits
@@ -180,7 +183,7 @@ class Chunk:
 
 
 def write_index(chunks: Iterable[Chunk]) -> pl.DataFrame:
-    """What is in these chunks, a row for each."""
+    """Return what is in these chunks, a row for each."""
     chunks = list(chunks)
     entries = [(chunk.name, *chunk.extremes()) for chunk in chunks]
     key = pl.UInt64 if max(chunk.max_key for chunk in chunks) >= 1 << 63 else pl.Int64
@@ -189,5 +192,5 @@ def write_index(chunks: Iterable[Chunk]) -> pl.DataFrame:
 
 
 def read_index(index: pl.DataFrame | None) -> dict[str, Extremes]:
-    """The entries of an index by the names of chunks."""
+    """Return the entries of an index by the names of chunks."""
     return {} if index is None else {name: Extremes(*rest) for name, *rest in index.iter_rows()}

@@ -1,8 +1,9 @@
-"""One side of a join: immutable chunks of rows sorted by key, in slices of similar expiry so that the dead leave as whole chunks.
+"""One side of a join: immutable chunks of rows sorted by key, in slices of similar expiry that expire as a whole.
 
-A slice is a tree of chunks by ranges of keys (`key_tree`): a row is copied O(log n) times and a probe looks for a key in O(log n) chunks. What does
-change, namely which rows of a preserved side have come out already, is kept beside the chunks as bits. With many chunks an index is kept as well, so
-that a side that is restored touches only what it searches: the rest of a state larger than memory stays on disk.
+A slice is a tree of chunks by ranges of keys (`key_tree`): a row is copied O(log n) times and a probe looks for a key
+in O(log n) chunks. What does change, namely which rows of a preserved side have come out already, is kept beside the
+chunks as bits. With many chunks an index is kept as well, so that a side that is restored touches only what it
+searches: the rest of a state larger than memory stays on disk.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ class SortedSide:
         return self._tree.chunks()
 
     def meeting(self, keys: Array) -> Iterator[tuple[Chunk, int, int]]:
-        """The chunks that may hold some of these sorted keys, and which of the keys: from one place up to another."""
+        """Return the chunks that may hold some of these sorted keys, and which of the keys.
+
+        The keys are given by their places: from one up to another.
+        """
         return self._tree.meeting(keys)
 
     def insert(self, rows: pl.DataFrame, done: Flags | None, dead_below: int) -> None:
@@ -86,19 +90,19 @@ class SortedSide:
             done = chunk.done
             if done is None:
                 continue
-            lonely = ~done if bound >= END else ~done & (chunk.exp < bound)
-            if lonely.any():
-                chunk.mark(lonely)
-                yield gather(chunk.rows, np.flatnonzero(lonely))
+            unmatched = ~done if bound >= END else ~done & (chunk.exp < bound)
+            if unmatched.any():
+                chunk.mark(unmatched)
+                yield gather(chunk.rows, np.flatnonzero(unmatched))
 
-    def remove(self, wanted: Pattern) -> int:
+    def remove(self, pattern: Pattern) -> int:
         """Forget rows that match, also those that have not come out; returns how many."""
         before = len(self)
-        self._tree.replace(lambda node, chunk: self._without(node, chunk, wanted))
+        self._tree.replace(lambda node, chunk: self._without(node, chunk, pattern))
         return before - len(self)
 
     def oldest_waiting(self) -> int:
-        """The smallest timestamp of a row that may still have to come out padded, or END."""
+        """Return the smallest timestamp of a row that may still have to come out padded, or END."""
         oldest = END
         if self.preserved:
             for chunk in sorted(self.chunks(), key=lambda chunk: chunk.oldest_bound):
@@ -107,8 +111,8 @@ class SortedSide:
                 oldest = min(oldest, chunk.oldest_waiting())
         return oldest
 
-    def next_lonely(self) -> int:
-        """The first expiry of a row that has not come out, which it must do padded then; or END."""
+    def next_unmatched(self) -> int:
+        """Return the first expiry of a row that has not come out, which it must do padded then; or END."""
         first = END
         if self.preserved:
             for chunk in sorted(self.chunks(), key=lambda chunk: chunk.min_exp):
@@ -149,8 +153,8 @@ class SortedSide:
         self._tree.restore(nodes, fences)
         self._index = None if index is None else (tuple(self.chunks()), index)
 
-    def _without(self, node: str, chunk: Chunk, wanted: Pattern) -> Chunk | None:
-        found = matches(wanted, chunk.rows).to_numpy()
+    def _without(self, node: str, chunk: Chunk, pattern: Pattern) -> Chunk | None:
+        found = matches(pattern, chunk.rows).to_numpy()
         if not found.any():
             return chunk
         if found.all():
@@ -161,7 +165,7 @@ class SortedSide:
         return Chunk(f"{self.name}/{node}/{self._next - 1}", gather(chunk.rows, places), self.needed, done)
 
     def _cut(self, rows: pl.DataFrame) -> Iterator[tuple[str, np.ndarray | None]]:
-        """Which rows go to which slice (None: all of them)."""
+        """Yield which rows go to which slice (None: all of them)."""
         exp = rows[EXPIRY].to_numpy()
         mortal = exp < END
         if not mortal.any():
@@ -176,7 +180,7 @@ class SortedSide:
             yield f"{bits}.{number}", None if len(places) == rows.height else places
 
     def _slice_bits(self, exp: np.ndarray, ts: np.ndarray) -> int:
-        """Slices are 2**bits long: a share of a row's life, longer if a page or the state would fall into too many of them."""
+        """Return how long slices are, as a power of two: a share of a row's life, longer if there would be too many."""
         life, reach = int((exp - ts).max()), int(exp.max() - exp.min())
         length = max(life // _SLICES_PER_LIFE, reach // _SLICES_PER_PAGE, 1)
         crowd = (

@@ -24,7 +24,10 @@ class Archive(Protocol):
 
 
 class StoredRows(Struct, frozen=True, tag="stored_rows"):
-    """The rows of a table as an Arrow IPC stream; `column` has the values, `keys` are compared. Of several rows the first counts."""
+    """The rows of a table as an Arrow IPC stream; `column` has the values, `keys` are compared.
+
+    Of several rows the first counts.
+    """
 
     rows: bytes
     schema: Schema
@@ -40,7 +43,10 @@ class StoredRows(Struct, frozen=True, tag="stored_rows"):
 
 
 class PythonFunction(Struct, frozen=True, tag="python_function"):
-    """A function of the keys, as 'module:function'; it is called once for each key of which a value is missing in a page."""
+    """A function of the keys, as 'module:function'.
+
+    It is called once for each key of which a value is missing in a page.
+    """
 
     target: str
 
@@ -49,7 +55,7 @@ class PythonFunction(Struct, frozen=True, tag="python_function"):
 
     @property
     def portion(self) -> int | None:
-        return 64  # a look-up may take long, and what is told meanwhile should spare the next ones
+        return 64  # a look-up may take long, and feedback that comes meanwhile should spare the next ones
 
 
 ArchiveSpec: TypeAlias = StoredRows | PythonFunction

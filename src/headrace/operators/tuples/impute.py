@@ -21,7 +21,8 @@ from headrace.operators.tuples.archives import ArchiveSpec, StoredRows
 class Impute(Spec, frozen=True, tag="impute", omit_defaults=True):
     """Each tuple with one more column, `name`: the `value`, or what the archive has for the `keys` where that is NULL.
 
-    Nothing is kept, so it may run anywhere; one that is `paced` runs in the bucket of the PACE behind it, to hear at once what would come too late.
+    Nothing is kept, so it may run anywhere; one that is `paced` runs in the bucket of the PACE behind it, so that
+    feedback about late tuples reaches it at once.
     """
 
     name: str

@@ -62,7 +62,7 @@ class UnionOperator(Operator):
         return () if bound is None else (Punctuation(bound),)
 
     def state(self) -> State:
-        # A port that has ended is not told so again after a restart, so its bound must survive.
+        # The end of a port does not come again after a restart, so its bound must survive.
         if self._chunk is None and max(self._frontier.bounds) > BEGIN:
             self._chunk = pl.DataFrame({"bound": self._frontier.bounds})
         return {} if self._chunk is None else {"bounds": self._chunk}

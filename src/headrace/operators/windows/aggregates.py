@@ -1,7 +1,7 @@
 """Split aggregate functions into partial columns, their merging, and the final value, all as column expressions.
 
-A partial summarises some rows of a group in a fixed set of columns, the parts. Calls that need the same part of the same
-argument share it: `sum(x)`, `avg(x)` and `count(x)` keep two columns together.
+A partial summarizes some rows of a group in a fixed set of columns, the parts. Calls that need the same part of the
+same argument share it: `sum(x)`, `avg(x)` and `count(x)` keep two columns together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Part:
     name: str
     fold: pl.Expr
     merge: pl.Expr
-    #: Python work that turns the column of lists which `fold` or `merge` gathered into the part; users' aggregates only.
+    #: Python work that turns the column of lists which `fold` or `merge` gathered into the part; users' aggregates
+    #: only.
     folded: Callable[[pl.Series], pl.Series] | None = None
     merged: Callable[[pl.Series], pl.Series] | None = None
     #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
@@ -80,15 +81,18 @@ class Aggregates:
             hidden.append(pl.col(SEQ) if SEQ in rows.columns else pl.lit(0, pl.Int64).alias(SEQ))
         return rows.select(*self._inputs, *hidden, *extra)
 
-    def groups(self, wanted: Pattern) -> Pattern | None:
-        """A pattern of the input over the columns that groups are kept by; None if it speaks of what is no plain key."""
+    def groups(self, pattern: Pattern) -> Pattern | None:
+        """Return a pattern of the input over the group columns; None if it is about anything but plain keys."""
         names = {expr.name: name for name, expr in self.keys if isinstance(expr, Column)}
-        return rename(wanted, names) if wanted.names <= names.keys() else None
+        return rename(pattern, names) if pattern.names <= names.keys() else None
 
     def fold(
         self, rows: pl.DataFrame, by: Sequence[str], *extra: pl.Expr, parts: Sequence[Part] | None = None
     ) -> pl.DataFrame:
-        """Partials of what `read` gave, one row per different value of `by`; only some parts if they are named."""
+        """Return partials of what `read` gave, one row per different value of `by`.
+
+        Only some parts if they are named.
+        """
         parts = self.parts if parts is None else parts
         frame = rows.group_by(by).agg(*(part.fold.alias(part.name) for part in parts), *extra)
         work = {part.name: part.folded for part in parts if part.folded}
@@ -97,7 +101,7 @@ class Aggregates:
         )
 
     def merge(self, partials: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
-        """Partials of partials, one row per different value of `by`."""
+        """Return partials of partials, one row per different value of `by`."""
         frame = partials.group_by(by).agg(*(part.merge.alias(part.name) for part in self.parts), *extra)
         work = {part.name: part.merged for part in self.parts if part.merged}
         return (
@@ -105,13 +109,13 @@ class Aggregates:
         )
 
     def newest(self, partials: pl.DataFrame) -> int:
-        """The greatest `__seq` that partials remember; -1 if they remember none."""
+        """Return the greatest `__seq` that partials remember; -1 if they remember none."""
         names = [part.name for part in self.parts if part.name.endswith(("_first", "_last"))]
         found = [partials[name].struct.field("seq").max() for name in names]
         return max((int(seq) for seq in found if seq is not None), default=-1)  # type: ignore[arg-type]
 
     def results(self, partials: pl.DataFrame, *, start: pl.Expr, end: pl.Expr, stamp: pl.Expr) -> pl.DataFrame:
-        """Final rows in output order: keys, calls, window_start, window_end, `__ts`."""
+        """Return final rows in output order: keys, calls, window_start, window_end, `__ts`."""
         instant = Type.TIMESTAMP.polars
         return partials.select(
             *self.names,
@@ -183,7 +187,10 @@ def _unless_empty(count: Part, value: pl.Expr) -> pl.Expr:
 
 
 def _variance(arg: str, shape: Callable[[pl.Expr], pl.Expr]) -> Split:
-    """Count, mean and M2 (sum of squared distances from the mean); merged by Chan, Golub and LeVeque's formula for many samples."""
+    """Count, mean and M2 (sum of squared distances from the mean).
+
+    Merged by Chan, Golub and LeVeque's formula for many samples.
+    """
     x, count = pl.col(arg).cast(pl.Float64), _count(arg)
     n, mean, m2 = pl.col(count.name), pl.col(f"{arg}_mean"), pl.col(f"{arg}_m2")
     whole = (n * mean).sum() / n.sum().clip(lower_bound=1)
@@ -196,7 +203,7 @@ def _variance(arg: str, shape: Callable[[pl.Expr], pl.Expr]) -> Split:
 
 
 def _extreme(arg: str, function: str) -> Split:
-    """The row that comes first or last by timestamp, arrival, value; NULL before all values."""
+    """Return the row that comes first or last by timestamp, arrival, value; NULL before all values."""
     name = f"{arg}_{function}"
     row = pl.struct(pl.col(TS).alias("ts"), pl.col(SEQ).alias("seq"), pl.col(arg).alias("value"))
     raw = row.sort_by(TS, SEQ, arg, nulls_last=False)

@@ -1,7 +1,8 @@
 """Merged blocks of 2, 4, 8, ... neighbouring panes, so that a window of many panes is made of few blocks.
 
-Blocks are built of panes that are complete, each once, from the blocks of half their length; a window of n panes is then at most 2 log n blocks.
-They follow from the panes and are no state: after a restart they are built again when a window closes.
+Blocks are built of panes that are complete, each once, from the blocks of half their length; a window of n panes is
+then at most 2 log n blocks. They follow from the panes and are no state: after a restart they are built again when a
+window closes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _LEAST_PANES = 8
 
 
 class PaneBlocks:
-    """The rows of windows, over `panes` in the order of the column `pane`, the panes being `length` long and `count` in a window."""
+    """The rows of windows over `panes`, which are `length` long, `count` of them in a window, by the column `pane`."""
 
     def __init__(
         self, panes: SpreadRuns, pane: str, *, length: int, count: int, merge: Callable[[pl.DataFrame], pl.DataFrame]
@@ -29,7 +30,7 @@ class PaneBlocks:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew, the panes having been exchanged."""
+        """Start again after the panes were replaced."""
         self._levels: list[Runs | SpreadRuns] = [
             self._panes,
             *(Runs("blocks", self._pane, None) for _ in range(self._height)),
@@ -51,7 +52,7 @@ class PaneBlocks:
                 self._built[level] = stop
 
     def between(self, start: int, stop: int) -> list[pl.DataFrame]:
-        """Partials that make up the panes from `start` to `stop`, whole panes that `build` has seen complete."""
+        """Return partials that make up the panes from `start` to `stop`, whole panes that `build` has seen complete."""
         found: list[pl.DataFrame] = []
         length = self._length
         for level in range(self._height):

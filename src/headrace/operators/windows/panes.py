@@ -1,7 +1,9 @@
-"""Aggregates over Range and Landmark windows, by panes: a tuple is added once to its pane, a window is made of whole panes.
+"""Aggregates over Range and Landmark windows, by panes.
 
-`PartialAggregate` turns raw pages into partials per pane and group and keeps nothing, so it may run before a shuffle. `PaneAggregate`
-gathers partials and, when a punctuation says that a window is complete, merges the window's panes.
+A tuple is added once to its pane, a window is made of whole panes.
+
+`PartialAggregate` turns raw pages into partials per pane and group and keeps nothing, so it may run before a shuffle.
+`PaneAggregate` gathers partials and, when a punctuation says that a window is complete, merges the window's panes.
 """
 
 from __future__ import annotations
@@ -136,14 +138,14 @@ class _RangeWindows(Operator):
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         bound, (size, slide) = mark.bound, (self._window.size, self._window.slide)
-        promise = Punctuation(END if bound >= END else _next_end(bound, size, slide))
+        bound_after = Punctuation(END if bound >= END else _next_end(bound, size, slide))
         least = self._panes.least()
         if least == END or self._next_close(least) > bound:
-            return (promise,)
+            return (bound_after,)
         result = self._close(bound)
         # The horizon is where the first window that has not closed starts; earlier panes are in no window any more.
         self._blocks.expire(min(_next_end(bound, size, slide) - size, END))
-        return (Page(result), promise)
+        return (Page(result), bound_after)
 
     def state(self) -> State:
         return self._panes.state()
@@ -188,11 +190,11 @@ class _RangeWindows(Operator):
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
 
     def _next_close(self, pane: int) -> int:
-        """The end of the first window that holds a pane and has not closed."""
+        """Return the end of the first window that holds a pane and has not closed."""
         return max(_next_end(pane, self._window.size, self._window.slide), self._panes.horizon + self._window.size)
 
     def _close(self, bound: int) -> pl.DataFrame:
-        """Results of the windows that have not closed and end by `bound`."""
+        """Return results of the windows that have not closed and end by `bound`."""
         size, slide = self._window.size, self._window.slide
         first = self._next_close(self._panes.least())
         newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, bound))
@@ -208,7 +210,7 @@ class _RangeWindows(Operator):
         )
 
     def _spread(self, first: int, last: int, overlap: int) -> pl.DataFrame:
-        """Each pane once for every window that holds it: for each possible distance, the window that starts so many slides before the last one."""
+        """Return each pane once for every window that holds it, with the end of that window."""
         size, slide, end = self._window.size, self._window.slide, pl.col(_WINDOW_END)
         rows = pl.concat(self._panes.between(first - size, last))
         own, inside = pl.col(PANE) // slide * slide + size, (end > pl.col(PANE)) & end.is_between(first, last)
@@ -217,7 +219,7 @@ class _RangeWindows(Operator):
         )
 
     def _merge_each(self, first: int, last: int) -> pl.DataFrame:
-        """Window by window, some at a time."""
+        """Merge window by window, some at a time."""
         self._blocks.build(last)
         done, waiting, height = [], [], 0
         for end in self._occupied(first, last):
@@ -230,7 +232,7 @@ class _RangeWindows(Operator):
         return pl.concat([*done, self._merge_windows(waiting)] if waiting else done)
 
     def _occupied(self, first: int, last: int) -> Iterator[int]:
-        """The ends of windows that hold a pane; a long silence costs nothing."""
+        """Yield the ends of windows that hold a pane; a long silence costs nothing."""
         size, slide = self._window.size, self._window.slide
         panes = np.unique(np.concatenate([rows[PANE].to_numpy() for rows in self._panes.between(first - size, last)]))
         end = first
@@ -268,8 +270,8 @@ class _LandmarkWindows(Operator):
         results = []
         while (least := self._panes.least()) + slide <= bound:
             results.append(self._close(least))
-        promise = Punctuation(END if bound >= END else ahead)
-        return (Page(pl.concat(results)), promise) if results else (promise,)
+        bound_after = Punctuation(END if bound >= END else ahead)
+        return (Page(pl.concat(results)), bound_after) if results else (bound_after,)
 
     def state(self) -> State:
         return {**self._panes.state(), **self._totals.state()}
@@ -308,7 +310,7 @@ class _LandmarkWindows(Operator):
         return results
 
     def _totals_with(self, fresh: pl.DataFrame, end: int) -> pl.DataFrame:
-        """Results of the groups of fresh partials, which have the pane 0, with all that came before."""
+        """Return results of the groups of fresh partials, which have the pane 0, with all that came before."""
         names, earlier = self._aggregates.names, self._totals.between(BEGIN, END)
         if names:
             earlier = [rows.join(fresh, on=names, how="semi", nulls_equal=True) for rows in earlier]
@@ -318,12 +320,12 @@ class _LandmarkWindows(Operator):
 
 
 def pane_length(window: Range | Landmark) -> int:
-    """How long a pane of a window is."""
+    """Return how long a pane of a window is."""
     return math.gcd(window.size, window.slide) if isinstance(window, Range) else window.slide
 
 
 def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pattern]:
-    """The partials that results of windows were made of: for each window one pattern if there is one key, else one for each group."""
+    """Return the partials that results were made of: one pattern a window if there is one key, else one a group."""
     found: list[Pattern] = []
     if any(expr.type is Type.BINARY for _, expr in keys):
         return found
@@ -350,10 +352,10 @@ def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pat
 
 
 def _last_end(bound: int, size: int, slide: int) -> int:
-    """The greatest window end <= bound."""
+    """Return the greatest window end <= bound."""
     return (bound - size) // slide * slide + size
 
 
 def _next_end(bound: int, size: int, slide: int) -> int:
-    """The least window end > bound."""
+    """Return the least window end > bound."""
     return _last_end(bound, size, slide) + slide

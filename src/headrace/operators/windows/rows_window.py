@@ -48,7 +48,7 @@ class RowsAggregate(Spec, frozen=True, tag="rows_aggregate"):
 
 
 class _RowsWindows(Operator):
-    """Keeps the tuples of each partition that a later window holds, and at least the last one, whose number says how many there were."""
+    """Keeps the tuples of each partition that a later window holds, and at least the last one, for its number."""
 
     def __init__(self, window: Rows, aggregates: Aggregates) -> None:
         self._window, self._aggregates = window, aggregates
@@ -92,8 +92,8 @@ class _RowsWindows(Operator):
     def restore(self, state: State) -> None:
         self._kept.restore(state)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        groups = self._aggregates.groups(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._kept.remove(groups)
 
     def held(self) -> int:

@@ -1,7 +1,7 @@
 """Aggregates over Session windows: per group, runs of tuples that are closer than `gap` to the next.
 
-State is fragments: stretches of a session with first and last timestamp and the partial of their tuples. They are merged whenever they meet, and
-a session is complete when a punctuation reaches its last timestamp + gap.
+State is fragments: stretches of a session with first and last timestamp and the partial of their tuples. They are
+merged whenever they meet, and a session is complete when a punctuation reaches its last timestamp + gap.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
 
 
 class _Sessions(Operator):
-    """Fragments lie in the order of their last timestamp: those of complete sessions are at the front, and what is behind the horizon is over."""
+    """Keeps fragments in the order of their last timestamp: those of complete sessions come first."""
 
     def __init__(self, gap: int, aggregates: Aggregates) -> None:
         self._gap, self._aggregates = gap, aggregates
@@ -71,9 +71,10 @@ class _Sessions(Operator):
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         results = self._close(mark.bound) if self._fragments.least() + self._gap <= mark.bound else None
-        # A later result is of an open session or of tuples still to come; either way `gap` after a last timestamp known here.
-        promise = Punctuation(END if mark.bound >= END else min(mark.bound, self._fragments.least()) + self._gap)
-        return (promise,) if results is None else (Page(results), promise)
+        # A later result is of an open session or of tuples still to come; either way `gap` after a last timestamp known
+        # here.
+        bound_after = Punctuation(END if mark.bound >= END else min(mark.bound, self._fragments.least()) + self._gap)
+        return (bound_after,) if results is None else (Page(results), bound_after)
 
     def state(self) -> State:
         return self._fragments.state()
@@ -81,8 +82,8 @@ class _Sessions(Operator):
     def restore(self, state: State) -> None:
         self._fragments.restore(state)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        groups = self._aggregates.groups(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._fragments.remove(groups)
 
     def partial(self) -> pl.DataFrame | None:

@@ -14,7 +14,7 @@ _MANY_VALUES = 50_000_000
 
 
 def slice_values(part: Part, rows: pl.DataFrame, starts: Array, stops: Array) -> pl.Series | None:
-    """The part's value for each rows[start:stop], none of them empty; None if there is no fast way."""
+    """Return the part's value for each rows[start:stop], none of them empty; None if there is no fast way."""
     if part.kind is None:
         return None
     if part.kind == "rows":
@@ -67,7 +67,8 @@ def _differences(running: Array, starts: Array, stops: Array) -> Array:
 
 
 def _reduce(function: np.ufunc, values: Array, starts: Array, stops: Array) -> Array:
-    # reduceat takes the slices between neighbouring indices: every other one is ours, and one value more lets a slice end at the end.
+    # reduceat takes the slices between neighbouring indices: every other one is ours, and one value more lets a slice
+    # end at the end.
     indices = np.stack([starts, stops], axis=1).ravel()
     found: Array = function.reduceat(np.append(values, values[-1:]), indices)[::2]
     return found

@@ -32,13 +32,13 @@ def group_numbers(rows: pl.DataFrame, names: Sequence[str]) -> Array:
 
 
 def firsts(groups: Array) -> Array:
-    """For each row the position of the first row of its group; groups are numbered in order."""
+    """Return for each row the position of the first row of its group; groups are numbered in order."""
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     return np.repeat(starts, np.diff(starts, append=len(groups)))
 
 
 def fold_slices(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array) -> pl.DataFrame:
-    """Partials of rows[start:stop] for each pair, in order; every slice has a row, and there is a slice."""
+    """Return partials of rows[start:stop] for each pair, in order; every slice has a row, and there is a slice."""
     done = {
         part.name: column
         for part in aggregates.parts
@@ -59,12 +59,12 @@ def fold_slices(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops
 def fold_slices_by(
     aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array, names: Sequence[str]
 ) -> pl.DataFrame:
-    """Partials of rows[start:stop] for each pair by `names`, with the number of the pair; every slice has a row, and there is a slice."""
+    """Return partials of rows[start:stop] for each pair by `names`, with the number of the pair; no slice is empty."""
     return pl.concat([aggregates.fold(laid, [STRETCH, *names]) for laid in _laid_out(rows, starts, stops)])
 
 
 def _laid_out(rows: pl.DataFrame, starts: Array, stops: Array) -> Iterator[pl.DataFrame]:
-    """The rows of each slice one after the other, with the slice's number, some slices at a time."""
+    """Yield the rows of each slice one after the other, with the slice's number, some slices at a time."""
     lengths = stops - starts
     cuts = np.flatnonzero(np.diff(np.cumsum(lengths) // _BATCH_ROWS)) + 1
     for batch in np.split(np.arange(len(starts)), cuts):
@@ -75,9 +75,10 @@ def _laid_out(rows: pl.DataFrame, starts: Array, stops: Array) -> Iterator[pl.Da
 
 
 def merge_prefixes(aggregates: Aggregates, partials: pl.DataFrame, groups: Array) -> pl.DataFrame:
-    """For each partial the merge of its group's partials up to and with it, in the given order.
+    """Return for each partial the merge of its group's partials up to and with it, in the given order.
 
-    A prefix sum in a logarithmic number of steps: merge neighbours, do the same for the half as many, fill in the others.
+    A prefix sum in a logarithmic number of steps: merge neighbors, do the same for the half as many, fill in the
+    others.
     """
     parts = [part.name for part in aggregates.parts]
     partials = partials.select(parts)

@@ -1,4 +1,4 @@
-"""Aggregates over Sliding windows: with each tuple, in order, the tuples of its group in the last `size` microseconds up to and with it."""
+"""Aggregates over Sliding windows: for each tuple, those of its group in the `size` microseconds up to and with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
-from headrace.operators.arrays import Array
+from headrace.operators.arrays import Array, greatest
 from headrace.operators.operator import Operator, State
 from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
@@ -98,17 +98,17 @@ class _Moving(Operator):
     def restore(self, state: State) -> None:
         self._rows.restore(state)
         self._begins.restore(state)
-        self._next = 1 + max((int(rows[SEQ].max()) for rows in self._rows.between(self._rows.horizon, END)), default=-1)  # type: ignore[arg-type]
+        self._next = 1 + max((greatest(rows[SEQ]) for rows in self._rows.between(self._rows.horizon, END)), default=-1)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        groups = self._aggregates.groups(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._rows.remove(groups) + self._begins.remove(groups)
 
     def held(self) -> int:
         return len(self._rows)
 
     def _begin(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """When the page's groups began, the new ones among them being kept."""
+        """Return when the page's groups began, the new ones among them being kept."""
         names = self._aggregates.names
         slotted = self._begins.assign(rows.select(*names, pl.col(TS).alias(_FIRST)))
         groups = slotted.group_by(*names, SLOT).agg(pl.col(_FIRST).min())
@@ -124,7 +124,7 @@ class _Moving(Operator):
         return groups.select(*names, _FIRST)
 
     def _starts(self, ts: Array, groups: Array) -> Array:
-        """The position of each row's first row in its window, rows being sorted by group and timestamp."""
+        """Return the position of each row's first row in its window, rows being sorted by group and timestamp."""
         since = ts - ts.min()
         span = int(since.max()) + 1
         if (int(groups[-1]) + 1) * span >= 2**62:  # then ranks instead, so that group and time fit in one number
@@ -159,8 +159,8 @@ class _Growing(Operator):
         self._totals.restore(state)
         self._next = 1 + max((self._aggregates.newest(rows) for rows in self._totals.rows()), default=-1)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        groups = self._aggregates.groups(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._totals.remove(groups)
 
     def held(self) -> int:

@@ -1,8 +1,9 @@
 """Aggregates that users write in Python, found by name 'python:module:Class' and run on columns of states.
 
-The class has `zero() -> state`, `add(state, values: list) -> state`, `merge(a, b) -> state` and `finish(state) -> value`. A state is made
-of what MessagePack knows (numbers, strings, bytes, lists, maps; a tuple or a set comes back as a list), because it is kept and sent as such.
-NULL is not among the values; over nothing but NULL the result is that of the zero state.
+The class has `zero() -> state`, `add(state, values: list) -> state`, `merge(a, b) -> state` and `finish(state) ->
+value`. A state is made of what MessagePack knows (numbers, strings, bytes, lists, maps; a tuple or a set comes back as
+a list), because it is kept and sent as such. NULL is not among the values; over nothing but NULL the result is that of
+the zero state.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ class UserAggregate:
     definition: Definition
 
     def fold(self, values: pl.Series) -> pl.Series:
-        """Lists of values to states."""
+        """Turn lists of values into states."""
         zero, add = self.definition.zero, self.definition.add
         return self._states(values, lambda items: add(zero(), items))
 
     def merge(self, states: pl.Series) -> pl.Series:
-        """Lists of states to states."""
+        """Merge lists of states."""
         decode, merge = msgspec.msgpack.decode, self.definition.merge
         return self._states(states, lambda items: reduce(merge, map(decode, items)))
 
     def finish(self, states: pl.Series, dtype: pl.DataType) -> pl.Series:
-        """States to final values."""
+        """Turn states into final values."""
         decode, finish = msgspec.msgpack.decode, self.definition.finish
         values = self._run(finish, map(decode, states.to_list()))
         try:

@@ -82,15 +82,15 @@ class _WhileWindows(Operator):
         self._open.restore(state)
         self._next = 1 + max((self._aggregates.newest(rows) for rows in self._open.rows()), default=-1)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        groups = self._aggregates.groups(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._open.remove(groups)
 
     def held(self) -> int:
         return len(self._open)
 
     def _runs(self, rows: pl.DataFrame, touched: list[int]) -> pl.DataFrame:
-        """Partials of all runs by partition, run and group: those of the page and what was open before, which is in run 0."""
+        """Return partials of all runs by partition, run and group; what was open before is in run 0."""
         run = [*self._part, _RUN]
         columns = [*self._columns, _RUN]
         partials = self._aggregates.fold(rows, [*run, *self._aggregates.names], pl.col(TS).min().alias(_FIRST)).select(

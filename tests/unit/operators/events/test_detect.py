@@ -389,7 +389,7 @@ def test_a_warning_names_what_no_bound_limits() -> None:
         return [text.split(";")[0] for text in growing(event, context)]
 
     assert warned(Sequence(A, B), Context(Mode.RECENT)) == []
-    assert warned(Sequence(A, B), Context(Mode.UNRESTRICTED)) == ["CONTEXT UNRESTRICTED keeps every a for ever"]
+    assert warned(Sequence(A, B), Context(Mode.UNRESTRICTED)) == ["CONTEXT UNRESTRICTED keeps every a forever"]
     assert (
         warned(And(A, Sequence(B, C)), Context(Mode.CHRONICLE))[0] == "CONTEXT CHRONICLE keeps every a until it is used"
     )

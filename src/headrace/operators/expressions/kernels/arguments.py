@@ -30,16 +30,16 @@ class Arguments:
         return [arg.type for arg in self.call.args]
 
     def get(self, position: int, type_: Type) -> pl.Expr:
-        """An argument, widened to a type that its own fits into."""
+        """Return an argument, widened to a type that its own fits into."""
         compiled = self.compiled[position]
         return compiled if self.call.args[position].type is type_ else compiled.cast(type_.polars)
 
     def all(self, type_: Type) -> list[pl.Expr]:
-        """Every argument, widened."""
+        """Return every argument, widened."""
         return [self.get(i, type_) for i in range(len(self))]
 
     def common(self) -> list[pl.Expr]:
-        """Every argument, widened to the type that all fit into."""
+        """Return every argument, widened to the type that all fit into."""
         return self.all(self.common_type())
 
     def common_type(self) -> Type:
@@ -48,7 +48,8 @@ class Arguments:
             found = None if found is None else common_type(found, type_)
         if found is None:
             raise InternalError(
-                f"arguments of {self.call.function!r} have no common type: {', '.join(type_.value for type_ in self.types)}"
+                f"arguments of {self.call.function!r} have no common type: "
+                f"{', '.join(type_.value for type_ in self.types)}"
             )
         return found
 
@@ -56,7 +57,7 @@ class Arguments:
         return not columns(self.call.args[position])
 
     def constant(self, position: int) -> Value:
-        """The value of an argument that must not depend on the tuple."""
+        """Return the value of an argument that must not depend on the tuple."""
         if not self.is_constant(position):
             raise TypeFault(
                 f"argument {position + 1} of {self.call.function} must be a constant",
@@ -73,7 +74,7 @@ class Arguments:
         return None if value is None else int(value)
 
     def null(self) -> pl.Expr:
-        """NULL for every row: a constant argument that decides all is NULL."""
+        """Return NULL for every row, where a constant argument that decides all is NULL."""
         return pl.lit(None, dtype=self.call.type.polars)
 
 
@@ -81,6 +82,6 @@ Kernel: TypeAlias = Callable[[Arguments], pl.Expr]
 
 
 def constant(compiled: pl.Expr) -> Value:
-    """The value of an expression without columns, as `Literal` writes it."""
+    """Return the value of an expression without columns, as `Literal` writes it."""
     value: Value = pl.select(compiled).to_series().to_physical().item()
     return value

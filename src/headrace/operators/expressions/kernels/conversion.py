@@ -1,7 +1,8 @@
 """CAST between types: what cannot be converted becomes NULL.
 
-Numbers print as in Java ('1.0E10'); a TIMESTAMP as a number is seconds since 1970. Text is read with blanks at both ends ignored.
-No conversion looks at more than its own row: guessing a format from the first row would make results depend on how tuples are cut into pages.
+Numbers print as in Java ('1.0E10'); a TIMESTAMP as a number is seconds since 1970. Text is read with blanks at both
+ends ignored. No conversion looks at more than its own row: guessing a format from the first row would make results
+depend on how tuples are cut into pages.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ _FALSE = ["f", "false", "n", "no", "0"]
 _PLAIN = r"^\d{4}-\d{1,2}-\d{1,2} \d{1,2}:\d{1,2}:[0-5]?\d(\.\d{1,9})?$"
 #: Date, optionally time with fraction, optionally zone; like Spark, month and day may be missing.
 _INSTANT = re.compile(
-    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d{2}))?)?)?)?)?",
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[T ](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d{2}))?)?)?)?)?",
     re.ASCII,
 )
 
 
 def convert(x: pl.Expr, source: Type, target: Type) -> pl.Expr:
-    """The column `x` of type `source` as `target`."""
+    """Return the column `x` of type `source` as `target`."""
     if source is target:
         return x
     if source is Type.NULL:

@@ -31,7 +31,7 @@ def _in(args: Arguments) -> pl.Expr:
 
 
 def _first_known(args: Arguments) -> pl.Expr:
-    """The first argument that is not NULL. The library's own coalesce gives one row, not a column, where a constant decides for all rows."""
+    """Return the first argument that is not NULL, as a column even where a constant decides for all rows."""
     parts = args.common()
     found = parts[-1]
     for position in range(len(args) - 2, -1, -1):

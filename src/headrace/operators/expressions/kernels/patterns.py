@@ -10,7 +10,7 @@ from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
 
 
 def like(flags: str) -> Kernel:
-    """The kernel of LIKE with flags of a regular expression."""
+    """Return the kernel of LIKE with flags of a regular expression."""
 
     def kernel(args: Arguments) -> pl.Expr:
         pattern = args.text(1)
@@ -24,13 +24,13 @@ def like(flags: str) -> Kernel:
 
 
 def rlike(args: Arguments) -> pl.Expr:
-    """A match somewhere."""
+    """Return whether a pattern matches somewhere."""
     pattern = _checked(args)
     return args.null() if pattern is None else args.get(0, Type.STRING).str.contains(pattern)
 
 
 def regexp_extract(args: Arguments) -> pl.Expr:
-    """A group of the first match."""
+    """Return a group of the first match."""
     pattern, group = _checked(args), 1 if len(args) == 2 else args.number(2)
     if pattern is None or group is None:
         return args.null()

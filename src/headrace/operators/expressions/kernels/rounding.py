@@ -1,6 +1,7 @@
 """Rounding half away from zero, of the number as it is written.
 
-2.675 is stored as a little less, yet rounds to 2.68: what counts is the shortest decimal text of the number, as in Spark.
+2.675 is stored as a little less, yet rounds to 2.68: the shortest decimal text of the number counts, as in Spark.
+
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _EXACT = Context(prec=1100)
 
 
 def round_half_away(x: pl.Expr, digits: int) -> pl.Expr:
-    """A DOUBLE column rounded to `digits` decimals."""
+    """Return a DOUBLE column rounded to `digits` decimals."""
     if digits <= 0:
         return x.round(0, mode="half_away_from_zero")
     return x.map_batches(lambda values: _rounded(values, digits), return_dtype=pl.Float64(), is_elementwise=True)
