@@ -48,7 +48,7 @@ class Catalog:
         self._sinks: dict[str, Sink] = {}
 
     def get(self, name: str) -> Relation | None:
-        """The stream, side stream, table or query of this name, if there is one."""
+        """Return the stream, side stream, table or query of this name, if there is one."""
         return self._relations.get(name.lower()) or self._side_stream(name) or _clock_stream(name)
 
     def find(self, name: str, *, span: Span | None = None) -> Relation:
@@ -72,11 +72,11 @@ class Catalog:
         return [SHED.name, *of_streams, *of_queries, *(failed_stream(rule.name) for rule in self.rules())]
 
     def aggregate(self, name: str) -> Aggregate | None:
-        """The user-defined aggregate of this name, if there is one."""
+        """Return the user-defined aggregate of this name, if there is one."""
         return self._aggregates.get(name.lower())
 
     def rule(self, name: str, *, span: Span | None = None) -> Rule:
-        """The rule of this name."""
+        """Return the rule of this name."""
         found = self._rules.get(name.lower())
         if found is None:
             known = [rule.name for rule in self.rules()]
@@ -91,7 +91,7 @@ class Catalog:
         return name.lower() in self._rules
 
     def sink(self, name: str) -> Sink | None:
-        """The named sink, if there is one."""
+        """Return the named sink, if there is one."""
         return self._sinks.get(name.lower())
 
     def add(self, definition: Definition, *, span: Span | None = None) -> None:
@@ -187,7 +187,7 @@ class Catalog:
         return f"first DROP {'RULE' if self.has_rule(reader) else 'QUERY'} {reader}"
 
     def readers(self, name: str) -> list[str]:
-        """The queries and rules that name this stream, table or query directly."""
+        """Return the queries and rules that name this stream, table or query directly."""
         key = name.lower()
         sides = {key, bad_stream(key), late_stream(key)}
         queries = [
@@ -201,7 +201,7 @@ class Catalog:
         return queries + [name for name in rules if name.lower() != key]
 
     def sources(self, name: str) -> set[str]:
-        """All that a relation depends on, in lower case and itself included: what queries read, and the events of rules that raise an event."""
+        """Return all names that a relation depends on, also through rules that raise events; itself too, in lower case."""
         reached: set[str] = set()
         pending = [name.lower()]
         while pending:
@@ -216,7 +216,7 @@ class Catalog:
         return reached
 
     def callers(self, name: str) -> list[str]:
-        """The queries that call this aggregate."""
+        """Return the queries that call this aggregate."""
         return [query.name for query in self.queries() if name.lower() in references(query.text).functions]
 
     def streams(self) -> list[Stream]:
@@ -235,7 +235,7 @@ class Catalog:
         return list(self._rules.values())
 
     def names(self) -> list[str]:
-        """The names of all streams, tables and queries, as written."""
+        """Return the names of all streams, tables and queries, as written."""
         return [relation.name for relation in self._relations.values()]
 
     def __contains__(self, name: str) -> bool:
@@ -251,7 +251,7 @@ class Catalog:
         return [relation for relation in self._relations.values() if isinstance(relation, kind)]
 
     def _reached(self, query: Query) -> set[str]:
-        """The names that a query reads, directly or through other queries."""
+        """Return the names that a query reads, directly or through other queries."""
         reached: set[str] = set()
         pending = [query]
         while pending:
@@ -263,7 +263,7 @@ class Catalog:
         return reached
 
     def _taken(self, definition: Definition) -> Definition | None:
-        """What has the name of a definition already."""
+        """Return the definition that already has the name of this one."""
         key = definition.name.lower()
         match definition:
             case Aggregate():
@@ -315,7 +315,7 @@ class Catalog:
 
 
 def _clock_stream(name: str) -> Stream | None:
-    """The stream that AT '...' means."""
+    """Return the stream that AT '...' stands for."""
     times = times_named(name)
     if times is None:
         return None
@@ -323,7 +323,7 @@ def _clock_stream(name: str) -> Stream | None:
 
 
 def _promise(definition: Relation | Aggregate) -> object:
-    """What readers of a definition rely on."""
+    """Return what readers of a definition rely on."""
     if isinstance(definition, Aggregate):
         return definition.arg, definition.result
     return isinstance(definition, Table), definition.schema

@@ -24,7 +24,7 @@ from headrace.model.types import Type
 
 
 def define_stream(statement: CreateStream, schema: Schema) -> Stream:
-    """The stream that a statement declares; `schema` is its own, or what the source says if it declares none."""
+    """Define the stream of a statement; `schema` is the declared one, or that of the source if none is declared."""
     column = None
     if statement.time_column is not None:
         name = statement.time_column
@@ -53,17 +53,17 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
 
 
 def define_table(statement: CreateTable, schema: Schema) -> Table:
-    """The table that a statement declares."""
+    """Define the table of a statement."""
     return Table(statement.name.text, schema, define_connector(statement.connector))
 
 
 def define_aggregate(statement: CreateAggregate) -> Aggregate:
-    """The aggregate that a statement declares."""
+    """Define the aggregate of a statement."""
     return Aggregate(statement.name.text, statement.arg, statement.result, statement.target)
 
 
 def define_query(statement: CreateQuery, schema: Schema) -> Query:
-    """The query that a statement declares; without INTO its results go to the console."""
+    """Define the query of a statement; without INTO its results go to the console."""
     sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
     return Query(
         statement.name.text, statement.select_text, schema, sinks, {**statement.options, **_switched(statement.switch)}
@@ -71,7 +71,7 @@ def define_query(statement: CreateQuery, schema: Schema) -> Query:
 
 
 def _switched(clause: SwitchClause | None) -> dict[str, Option]:
-    """What turns a query on and off, as options by which it is known again."""
+    """Return what starts and stops a query, as options that are stored with it."""
     if clause is None:
         return {}
     found = {
@@ -83,18 +83,18 @@ def _switched(clause: SwitchClause | None) -> dict[str, Option]:
 
 
 def define_view(statement: CreateView, schema: Schema) -> Query:
-    """The view that a statement declares: a query without sinks, which runs only where others read it."""
+    """Define the view of a statement: a query without sinks, which runs only where others read it."""
     return Query(statement.name.text, statement.select_text, schema, ())
 
 
 def define_event(statement: CreateEvent, schema: Schema) -> Query:
-    """The event that a statement declares: a view, known as an event."""
+    """Define the event of a statement: a view that is marked as an event."""
     text = statement.body.event_text if isinstance(statement.body, Detection) else statement.body.select_text
     return Query(statement.name.text, text, schema, (), {"event": True})
 
 
 def define_connector(clause: ConnectorClause) -> Connector:
-    """The connector that a FROM or INTO clause names; a path of FILES means the same wherever a later session is started."""
+    """Define the connector of a FROM or INTO clause; a path of FILES becomes absolute for later sessions."""
     options = dict(clause.options)
     if clause.kind == "FILES" and isinstance(path := options.get("path"), str):
         options["path"] = os.path.abspath(path)

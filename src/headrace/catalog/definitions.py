@@ -67,17 +67,17 @@ class Query(Struct, frozen=True, tag="query"):
 
     @property
     def is_event(self) -> bool:
-        """Whether it was created as an event: a view whose tuples are occurrences; its text is a SELECT or begins with DETECT."""
+        """Return whether it was created as an event; its text is a SELECT or begins with DETECT."""
         return bool(self.options.get("event"))
 
     @property
     def watched(self) -> tuple[str, ...]:
-        """What turns it on and off by a first tuple."""
+        """Return the streams whose first tuple starts or stops it."""
         return tuple(str(self.options[name]) for name in (START_ON, STOP_ON) if name in self.options)
 
     @property
     def qos(self) -> Qos:
-        """What it promised when it was created."""
+        """Return the promises it was created with."""
         return qos_of(self.options)
 
 
@@ -113,12 +113,12 @@ class Rule(Struct, frozen=True, tag="rule"):
 
     @property
     def turns(self) -> tuple[str, ...]:
-        """The queries that it starts or stops."""
+        """Return the queries that it starts or stops."""
         return tuple(action.query for action in self.reaction.actions if isinstance(action, SwitchQuery))
 
     @property
     def raises(self) -> tuple[str, ...]:
-        """The events that it raises."""
+        """Return the events that it raises."""
         return tuple(action.event for action in self.reaction.actions if isinstance(action, RaiseEvent))
 
 

@@ -43,7 +43,7 @@ class Journal:
             ) from error
 
     def read(self) -> list[Entry]:
-        """All entries, oldest first."""
+        """Return all entries, oldest first."""
         lines = self._lines.read_all()
         try:
             return [_DECODER.decode(line) for line in lines]

@@ -48,7 +48,7 @@ def references(text: str) -> References:
 
 
 def _trees(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The tree and those that hang on its FROM items: further items of a union, expressions of windows."""
+    """Return the tree and those that hang on its FROM items: further items of a union, expressions of windows."""
     yield tree
     for item in tree.find_all(exp.Table, exp.Subquery):
         for further in unions_of(item):

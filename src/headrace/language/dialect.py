@@ -118,7 +118,7 @@ class Headrace(Dialect):
             return found
 
         def _parse_by(self, read: Callable[..., exp.Expr]) -> exp.Expr:
-            """The name and the parenthesis are read already; the closing one is left."""
+            """Parse a call with `read`; its name and opening parenthesis are read already, the closing one is left."""
             start, depth = self._index - 2, 1
             while self._curr:
                 depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
@@ -289,7 +289,7 @@ def _plain(message: str, token: Token | None) -> str:
 
 
 def _open_quote(text: str) -> Span:
-    """Where the last quote stands that nothing closes."""
+    """Find the last quote or comment that is not closed."""
     position, opened, closing = 0, 0, ""
     while position < len(text):
         rest = text[position:]

@@ -21,7 +21,7 @@ _DEPTH = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, T
 
 
 def span_of(token: Token) -> Span:
-    """Where a token stands; sqlglot's ends are inclusive."""
+    """Return the span of a token; sqlglot's ends are inclusive."""
     return Span(token.start, token.end + 1)
 
 
@@ -53,14 +53,14 @@ class Reader:
         return self.position >= len(self.tokens)
 
     def word(self, ahead: int = 0) -> str:
-        """The coming word in upper case; empty at the end, and for quoted names and strings."""
+        """Return the next word in upper case; empty at the end, and for quoted names and strings."""
         index = self.position + ahead
         if index >= len(self.tokens) or self.tokens[index].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             return ""
         return self.tokens[index].text.upper()
 
     def ahead(self, count: int) -> Token | None:
-        """The token after `count` others."""
+        """Return the token after `count` others."""
         index = self.position + count
         return self.tokens[index] if index < len(self.tokens) else None
 
@@ -77,7 +77,7 @@ class Reader:
         return self.tokens[self.position - 1]
 
     def here(self) -> Span:
-        """Where the coming token stands, or the end of the text."""
+        """Return the span of the next token, or the end of the text."""
         if self.token is not None:
             return span_of(self.token)
         end = span_of(self.tokens[-1]).end if self.tokens else self._end
@@ -88,7 +88,7 @@ class Reader:
         raise SyntaxFault(f"{message}, but {found}", span=self.here(), hint=hint)
 
     def name(self, what: str = "a name") -> Name:
-        """An identifier, quoted or not; keywords may be names."""
+        """Read an identifier, quoted or not; keywords may be names."""
         token = self.token
         if (
             token is None
@@ -100,7 +100,7 @@ class Reader:
         return Name(token.text, span_of(token))
 
     def dotted(self, what: str = "a name") -> Name:
-        """A name that may be a side stream's, such as bids.late."""
+        """Read a name that may be that of a side stream, such as bids.late."""
         name = self.name(what)
         while self.accept("."):
             part = self.name()
@@ -122,7 +122,7 @@ class Reader:
         return int(token.text)
 
     def type(self) -> Type:
-        """A type name such as BIGINT or VARCHAR(20); the length has no effect."""
+        """Read a type name such as BIGINT or VARCHAR(20); the length has no effect."""
         name = self.name("a type")
         type_ = TYPE_NAMES.get(" ".join(name.text.upper().split()))
         if type_ is None:
@@ -133,7 +133,7 @@ class Reader:
         return type_
 
     def duration(self) -> int:
-        """`5 MINUTES`, `1 HOUR 30 MINUTES`, `'500 ms'` or SQL's `INTERVAL '5' MINUTE` as microseconds."""
+        """Read `5 MINUTES`, `1 HOUR 30 MINUTES`, `'500 ms'` or SQL's `INTERVAL '5' MINUTE` as microseconds."""
         self.accept("INTERVAL")
         start = self.position
         token = self.token
@@ -160,7 +160,7 @@ class Reader:
         return result
 
     def option(self) -> Option | None:
-        """A string, number, boolean or bare word; None if none comes next."""
+        """Read a string, number, boolean or bare word; None if none comes next."""
         token = self.token
         sign = -1 if self.accept("-") else 1
         if self.token is not None and self.token.token_type == TokenType.NUMBER:
@@ -175,7 +175,7 @@ class Reader:
         return {"TRUE": True, "FALSE": False}.get(token.text.upper(), token.text)
 
     def until(self, *words: str) -> Sequence[Token]:
-        """The tokens up to the first of these words that stands outside parentheses and brackets, or up to the end."""
+        """Read the tokens up to the first of these words outside parentheses and brackets, or up to the end."""
         start, depth = self.position, 0
         while not self.done and (depth > 0 or self.word() not in words):
             depth = max(0, depth + _DEPTH.get(self.tokens[self.position].token_type, 0))

@@ -64,5 +64,5 @@ class Reaction(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Which of two goes first in a micro-batch."""
+        """Return the order in which actions run in a micro-batch."""
         return self.deferred, self.priority

@@ -25,7 +25,7 @@ class Page:
         return self.rows.height
 
     def encode(self) -> bytes:
-        """As an Arrow IPC stream."""
+        """Write the page as an Arrow IPC stream."""
         buffer = io.BytesIO()
         self.rows.write_ipc_stream(buffer, compat_level=pl.CompatLevel.newest())
         return buffer.getvalue()
@@ -35,7 +35,7 @@ class Page:
         return Page(pl.read_ipc_stream(io.BytesIO(data)))
 
     def visible(self) -> pl.DataFrame:
-        """The rows without hidden columns."""
+        """Return the rows without hidden columns."""
         return self.rows.drop(HIDDEN, strict=False)
 
 

@@ -36,7 +36,7 @@ class Strictness(Enum):
 
     @property
     def weight(self) -> float:
-        """How much it counts beside others."""
+        """Return how much the promise counts beside others."""
         return {Strictness.MUST: 1.0, Strictness.BEST_EFFORT: 0.5, Strictness.DONT_CARE: 0.01}[self]
 
 
@@ -46,7 +46,7 @@ class Curve(Struct, frozen=True):
     points: tuple[tuple[int, float], ...]
 
     def at(self, elapsed: int) -> float:
-        """The value at a time."""
+        """Return the value at a time."""
         place = bisect_right([instant for instant, _ in self.points], elapsed)
         if place == 0:
             return self.points[0][1]
@@ -95,7 +95,7 @@ class Qos(Struct, frozen=True, omit_defaults=True):
 
 
 def qos_of(options: Mapping[str, Option]) -> Qos:
-    """What the options of a WITH clause promise; ValueError says what is wrong with one."""
+    """Read the promises among the options of a WITH clause; ValueError says what is wrong with one."""
     shed = options.get("shed")
     priority = options.get("priority")
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int) or priority < 0):
@@ -127,7 +127,7 @@ def parse_rate(text: str) -> float:
 
 
 def format_qos(qos: Qos) -> list[tuple[str, str]]:
-    """Each promise by name, as it would be written."""
+    """Write each promise as in a WITH clause, by name."""
     found = []
     for name, promise, write in (
         ("latency", qos.latency, _write_latency),

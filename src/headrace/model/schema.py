@@ -54,5 +54,5 @@ class Schema(Struct, frozen=True):
         return next((field for field in self.fields if field.name == name), None)
 
     def polars(self) -> dict[str, pl.DataType]:
-        """Visible columns as a polars schema."""
+        """Return the visible columns as a Polars schema."""
         return {field.name: field.type.polars for field in self.fields}

@@ -28,7 +28,7 @@ class Schedule(Struct, frozen=True):
     daily: bool = False
 
     def first(self, now: int) -> tuple[int, int] | None:
-        """The begin and end of the stint that a query which is created now begins with.
+        """Return the begin and end of the first stint of a query that is created now.
 
         By dates the one that they name, be it past, since old tuples may be read; by times of day one that is on, else the next.
         """
@@ -39,7 +39,7 @@ class Schedule(Struct, frozen=True):
         return self.following(now) if self.end is None else self.following(BEGIN, come=now)
 
     def following(self, after: int, come: int = BEGIN) -> tuple[int, int] | None:
-        """The begin and end of the next stint that starts by itself; None if none does.
+        """Return the begin and end of the next stint that the schedule starts; None if there is none.
 
         It does not begin before `after`, and is not over where tuples have `come` to.
         """
@@ -54,7 +54,7 @@ class Schedule(Struct, frozen=True):
         return None if begin < after else (begin, self.stop_after(begin))
 
     def stop_after(self, begin: int) -> int:
-        """When a stint that begins then stops by itself; END if never."""
+        """Return when a stint that begins at this time stops by the schedule; END if never."""
         if self.end is None:
             return END
         if self.every is None:

@@ -35,7 +35,7 @@ Suppression: TypeAlias = Repeats | Standing
 
 
 def format_suppression(rule: Suppression) -> str:
-    """As in the text of a query."""
+    """Write a suppressor as in the text of a query."""
     match rule:
         case Repeats(limit=limit, span=span):
             return f"RSUPPRESS({limit}){'' if span is None else f' [RANGE {format_duration(span)}]'}"

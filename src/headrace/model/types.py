@@ -24,7 +24,7 @@ class Type(enum.Enum):
 
     @property
     def polars(self) -> pl.DataType:
-        """The column type that carries values of this type."""
+        """Return the column type that carries values of this type."""
         return _POLARS[self]
 
     @property
@@ -71,7 +71,7 @@ def type_of(dtype: pl.DataType) -> Type | None:
 
 
 def common_type(left: Type, right: Type) -> Type | None:
-    """The type both fit into (of CASE branches, UNION columns, comparisons), or None."""
+    """Return the type that both fit into (CASE branches, UNION columns, comparisons), or None."""
     if left is right or right is Type.NULL:
         return left
     if left is Type.NULL:

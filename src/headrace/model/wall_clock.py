@@ -24,7 +24,7 @@ class Times:
     days: frozenset[int] | None = None
 
     def between(self, after: int, upto: int) -> Iterator[int]:
-        """The instants after the first and up to the second, ascending, in microseconds."""
+        """Return the instants after the first and up to the second, ascending, in microseconds."""
         for day in range(after // DAY, upto // DAY + 1):
             if not self._is_day(day):
                 continue
@@ -34,7 +34,7 @@ class Times:
                     yield instant
 
     def last(self, after: int, upto: int) -> int | None:
-        """The last of `between`."""
+        """Return the last of the instants of `between`; None if there are none."""
         for day in range(upto // DAY, max(after // DAY, upto // DAY - _FAR) - 1, -1):
             if not self._is_day(day):
                 continue
@@ -77,12 +77,12 @@ def parse_times(text: str) -> Times:
 
 
 def clock_name(text: str) -> str:
-    """The name of the stream that has a tuple at each of these times."""
+    """Return the name of the stream that has a tuple at each of these times."""
     return f"{_HEAD}{' '.join(text.split())}'"
 
 
 def times_named(name: str) -> str | None:
-    """The times in such a name; None if it is another."""
+    """Return the times in such a name; None if the name is another one."""
     return name[len(_HEAD) : -1] if name.lower().startswith(_HEAD) and name.endswith("'") else None
 
 

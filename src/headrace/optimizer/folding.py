@@ -17,7 +17,7 @@ def fold(expr: Expr) -> Expr:
 
 
 def is_null(expr: Expr) -> bool:
-    """Whether the expression is a NULL constant, of whatever type."""
+    """Return whether the expression is a NULL constant, of whatever type."""
     return isinstance(expr, Literal) and expr.value is None
 
 
@@ -142,5 +142,5 @@ def _fold_cast(cast: Cast) -> Expr:
 
 
 def _retype(expr: Expr, type_: Type) -> Expr:
-    """A part that takes the place of the whole may be narrower: of CASE WHEN TRUE THEN an INT, ELSE a BIGINT."""
+    """Cast a part that replaces the whole and may be narrower, as in CASE WHEN TRUE THEN an INT, ELSE a BIGINT."""
     return expr if expr.type is type_ else _fold_cast(Cast(expr, type_))

@@ -22,7 +22,7 @@ _CHEAPEST = (
 
 
 def narrow(node: Node, names: tuple[str, ...]) -> Node:
-    """The node with just these columns; the node itself if it has no others."""
+    """Keep only these columns; return the node itself if it has no others."""
     if node.schema.names == names:
         return node
     return Project(
@@ -31,12 +31,12 @@ def narrow(node: Node, names: tuple[str, ...]) -> Node:
 
 
 def pick(schema: Schema, needed: frozenset[str]) -> tuple[str, ...]:
-    """The needed columns in order; the cheapest one if none is, for a page should not be all hidden."""
+    """Return the needed columns in order; the cheapest one if none is needed, because a page needs a visible column."""
     return tuple(name for name in schema.names if name in needed) or (min(schema, key=_cost).name,)
 
 
 def is_narrowed_scan(node: Node) -> bool:
-    """Whether the node is a stream of which only some columns are read."""
+    """Return whether the node is a stream of which only some columns are read."""
     return (
         isinstance(node, Project)
         and isinstance(node.input, Scan)
@@ -45,7 +45,7 @@ def is_narrowed_scan(node: Node) -> bool:
 
 
 def is_base(node: Node) -> bool:
-    """Whether tuples come straight from a registered stream, so that their arrival breaks ties, not their content."""
+    """Return whether tuples come straight from a stream, so that arrival breaks ties, not content."""
     while isinstance(node, Filter | Project | Impute):
         node = node.input
     return isinstance(node, Scan)

@@ -52,5 +52,5 @@ def optimize(plan: Node) -> tuple[Step, ...]:
 
 
 def best(plan: Node) -> Node:
-    """The plan to run."""
+    """Return the plan to run."""
     return optimize(plan)[-1].plan

@@ -284,7 +284,7 @@ Node: TypeAlias = (
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
-    """The direct inputs of a node."""
+    """Return the direct inputs of a node."""
     match node:
         case Scan():
             return ()

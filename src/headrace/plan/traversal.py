@@ -18,12 +18,12 @@ Rebuild = Callable[[tuple[Node, ...]], Node]
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, each before its inputs."""
+    """Return the node and all below it, each before its inputs."""
     return (part for _, part in outline(node))
 
 
 def outline(node: Node, depth: int = 0) -> Iterator[tuple[int, Node]]:
-    """The node and all below it, each before its inputs and with its depth."""
+    """Return the node and all below it, each before its inputs and with its depth."""
     yield depth, node
     for child in inputs(node):
         yield from outline(child, depth + 1)
@@ -44,7 +44,7 @@ def descend(node: Node, context: C, visit: Callable[[Node, C], tuple[tuple[C, ..
 
 
 def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
-    """The same node on other inputs; the node itself if they are its own."""
+    """Return the node on other inputs; the node itself if they are its own."""
     if all(old is fresh for old, fresh in zip(inputs(node), new, strict=True)):
         return node
     match node:
@@ -72,7 +72,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
 
 
 def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
-    """The same node with every expression of its own, those of its window too, passed through `change`."""
+    """Return the node with all its expressions, also those of its window, passed through `change`."""
 
     def optional(expr: Expr | None) -> Expr | None:
         return None if expr is None else change(expr)
@@ -114,7 +114,7 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
 
 
 def window_expressions(window: Window) -> tuple[Expr, ...]:
-    """The expressions by which a window looks at a tuple."""
+    """Return the expressions by which a window looks at a tuple."""
     match window:
         case Rows(by=by):
             return by

@@ -218,7 +218,7 @@ class _Expression:
         return Primitive(alias.text, len(self.parts) - 1)
 
     def _temporal(self) -> Event:
-        """AT '*:00:00': the clock, as a stream without a definition."""
+        """Read AT '*:00:00': the clock, a stream without a definition."""
         reader = self.reader
         start = reader.here().start
         reader.position += 1
@@ -275,7 +275,7 @@ def _word_hint(word: str) -> str | None:
 
 
 def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:
-    """The mode with how much is kept of what waits, the parts as written, and where the columns of BY stand; `parts` None: nobody knows them yet."""
+    """Read a context; return it with the parts as written and the columns of BY. `parts` None: not known yet."""
     if reader.word() not in _MODES:
         reader.fail(
             "expected a mode of the context",
@@ -300,7 +300,7 @@ def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context
 
 
 def part_named(name: Name, parts: Sequence_[EventPart]) -> str:
-    """The part of an expression that is meant by a name, whatever its case."""
+    """Return the part of the event with this name, whatever the case."""
     part = next((each.alias.text for each in parts if each.alias.text.lower() == name.text.lower()), None)
     if part is None:
         known = [each.alias.text for each in parts]

@@ -18,7 +18,7 @@ HINT = "IMPUTE(speed USING table ON id = table.id DEFAULT 0), or IMPUTE(speed US
 def read_impute(
     tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]
 ) -> exp.Expr:
-    """A call of IMPUTE from its name to its closing parenthesis; `parse` reads expressions separated by commas."""
+    """Read a call of IMPUTE up to its closing parenthesis; `parse` reads expressions separated by commas."""
     span = Span(tokens[0].start, tokens[-1].end + 1)
     reader = Reader(tokens[2:-1], text, whole="call")
     value = _one(reader, text, parse, "USING", what="the column to impute")

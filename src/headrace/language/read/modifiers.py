@@ -36,7 +36,7 @@ _HINTS = {
 
 
 def read_call(tokens: Sequence[Token], text: str, parse: Parse) -> exp.Expr:
-    """A call of a modifier or suppressor from its name to its closing parenthesis; `parse` reads expressions separated by commas."""
+    """Read a call of a modifier or suppressor to its end; `parse` reads expressions separated by commas."""
     name, span = tokens[0].text.upper(), Span(tokens[0].start, tokens[-1].end + 1)
     reader = Reader(tokens[2:-1], text, end=tokens[-1].start, whole="call")
     clause = _modifier(reader, name, span, parse) if name in MODIFIERS else _suppressor(reader, name, span, parse)

@@ -28,17 +28,17 @@ class Options(NamedTuple):
 
 
 def read_options(reader: Reader) -> Options:
-    """The options of CREATE QUERY ... WITH."""
+    """Read the options of CREATE QUERY ... WITH."""
     return _options(reader, (*OPTIONS, "ordered", "force"), removable=False)
 
 
 def read_promises(reader: Reader) -> Options:
-    """The options of ALTER QUERY ... SET; the word NONE takes a promise back."""
+    """Read the options of ALTER QUERY ... SET; the word NONE removes a promise."""
     return _options(reader, OPTIONS, removable=True)
 
 
 def read_effort(reader: Reader) -> Options:
-    """The options of CREATE RULE ... WITH: how hard an action is tried."""
+    """Read the options of CREATE RULE ... WITH: how often an action is tried, and for how long."""
     return _options(reader, ("timeout", "tries", "cascade", "force"), removable=False)
 
 

@@ -16,7 +16,7 @@ _TIME = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?")
 
 
 def read_turn(reader: Reader, offset: int) -> TurnQuery:
-    """START QUERY name or STOP QUERY name."""
+    """Read START QUERY name or STOP QUERY name."""
     on = reader.accept("START")
     if not on:
         reader.expect("STOP")
@@ -25,7 +25,7 @@ def read_turn(reader: Reader, offset: int) -> TurnQuery:
 
 
 def read_switch(reader: Reader) -> SwitchClause | None:
-    """What stands before WITH or AS; None if nothing does."""
+    """Read START, STOP and EVERY before WITH or AS; None if there are none."""
     if reader.word() not in ("START", "STOP", "EVERY"):
         return None
     began = reader.here()
@@ -77,7 +77,7 @@ def _every(reader: Reader, times: dict[str, tuple[int, bool, Span]], began: Span
 
 
 def _schedule(times: dict[str, tuple[int, bool, Span]], every: int | None) -> Schedule | None:
-    """Times of day come again every day; a stop is after its start, and before the next."""
+    """Make a schedule: times of day repeat every day; a stop is after its start and before the next start."""
     if not times:
         return None
     start, stop = times.get("START"), times.get("STOP")

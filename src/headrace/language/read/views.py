@@ -65,7 +65,7 @@ def _condition(reader: Reader) -> tuple[exp.Expr, str]:
 def _branch(
     reader: Reader, offset: int, name: Name, source: Sequence[Token], condition: exp.Expr, text: str
 ) -> CreateView:
-    """The view of one branch: its tree has positions in the whole statement, its text stands for itself."""
+    """Make the view of one branch; its tree has positions in the whole statement, its text is complete by itself."""
     stream = reader.text[source[0].start : source[-1].end + 1]
     head = f"CREATE VIEW {reader.text[name.span.start : name.span.end]} AS "
     whole = f"{head}SELECT * FROM {stream} WHERE {text}"

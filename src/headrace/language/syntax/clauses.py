@@ -122,36 +122,36 @@ WindowClause: TypeAlias = (
 
 
 def window_of(item: exp.Expr) -> WindowClause | None:
-    """The window written after a table or sub-query of FROM."""
+    """Return the window written after a table or sub-query of FROM."""
     clause: WindowClause | None = item.meta.get("window")
     return clause
 
 
 def following_of(join: exp.Expr) -> FollowingClause | None:
-    """What is written after the condition of a JOIN whose second item follows the first."""
+    """Return the FOLLOWING clause after the condition of a JOIN."""
     clause: FollowingClause | None = join.meta.get("following")
     return clause
 
 
 def impute_of(call: exp.Expr) -> ImputeClause | None:
-    """What a call of IMPUTE says."""
+    """Return the clause of a call of IMPUTE."""
     clause: ImputeClause | None = call.meta.get("impute")
     return clause
 
 
 def manner_of(join: exp.Expr) -> MannerClause | None:
-    """What is written before JOIN about how the join speaks."""
+    """Return THRIFTY or IMPATIENT before a JOIN."""
     clause: MannerClause | None = join.meta.get("manner")
     return clause
 
 
 def pace_of(union: exp.Expr) -> PaceClause | None:
-    """The pace of a UNION, written after its last part; of a union in FROM it hangs on the first item."""
+    """Return the pace of a UNION, written after its last part; of a union in FROM it hangs on the first item."""
     clause: PaceClause | None = union.meta.get("pace")
     return clause
 
 
 def unions_of(item: exp.Expr) -> tuple[exp.Expr, ...]:
-    """The further items of `FROM item UNION b UNION c`."""
+    """Return the further items of `FROM item UNION b UNION c`."""
     further: tuple[exp.Expr, ...] = item.meta.get("unions", ())
     return further

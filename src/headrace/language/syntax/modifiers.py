@@ -45,12 +45,12 @@ class SuppressClause:
 
 
 def modifier_of(node: exp.Expr) -> ModifierClause | None:
-    """What a call of a modifier says."""
+    """Return the clause of a call of a modifier."""
     clause: ModifierClause | None = node.meta.get("modifier")
     return clause
 
 
 def suppress_of(node: exp.Expr) -> SuppressClause | None:
-    """What a call of a suppressor says."""
+    """Return the clause of a call of a suppressor."""
     clause: SuppressClause | None = node.meta.get("suppress")
     return clause

@@ -175,7 +175,7 @@ class Context(Struct, frozen=True):
 
 
 def operands(event: Event) -> tuple[Event, ...]:
-    """The direct parts of an event; those of three as start, middle, end."""
+    """Return the direct parts of an event; those of three as start, middle, end."""
     match event:
         case Primitive():
             return ()
@@ -194,7 +194,7 @@ def operands(event: Event) -> tuple[Event, ...]:
 
 
 def primitives(event: Event) -> Iterator[Primitive]:
-    """All primitive events of an expression, from left to right."""
+    """Return all primitive events of an expression, from left to right."""
     if isinstance(event, Primitive):
         yield event
     for operand in operands(event):
@@ -202,7 +202,7 @@ def primitives(event: Event) -> Iterator[Primitive]:
 
 
 def constituents(event: Event) -> Iterator[Primitive]:
-    """The primitive events whose tuples an occurrence consists of; those that only prevent or end a detection are none of them."""
+    """Return the primitive events whose tuples an occurrence consists of, not those that only prevent or end it."""
     match event:
         case Primitive():
             yield event
@@ -220,7 +220,7 @@ def constituents(event: Event) -> Iterator[Primitive]:
 
 
 def always(event: Event) -> Iterator[Primitive]:
-    """The primitive events of which every occurrence has a tuple."""
+    """Return the primitive events of which every occurrence has a tuple."""
     match event:
         case Or():
             return
@@ -242,7 +242,7 @@ def always(event: Event) -> Iterator[Primitive]:
 
 
 def reaches(event: Event, span: int | None) -> tuple[int | None, ...]:
-    """How long each operand of an event may last if the event may last `span`; None: as long as it likes.
+    """Return how long each operand may last if the event may last `span`; None means without limit.
 
     What an occurrence consists of lies inside it. What only prevents or ends it does not, and PLUS forgets what it follows.
     """
@@ -262,12 +262,12 @@ def reaches(event: Event, span: int | None) -> tuple[int | None, ...]:
 
 
 def reach(event: Event) -> int | None:
-    """How long an occurrence may last as the outermost WITHIN says; None: as long as it likes."""
+    """Return how long an occurrence may last by the outermost WITHIN; None means without limit."""
     return event.span if isinstance(event, Within) else None
 
 
 def spans(event: Event, span: int | None = None) -> Iterator[tuple[Primitive, int | None]]:
-    """All primitive events from left to right, each with how long it may last."""
+    """Return all primitive events from left to right, each with how long it may last."""
     if isinstance(event, Primitive):
         yield event, span
     for operand, reach in zip(operands(event), reaches(event, span), strict=True):
@@ -275,7 +275,7 @@ def spans(event: Event, span: int | None = None) -> Iterator[tuple[Primitive, in
 
 
 def waiting(event: Event, span: int | None = None) -> Iterator[Event]:
-    """The operands that wait for others without a bound on how long."""
+    """Return the operands that wait for others without a limit on how long."""
     if span is None:
         yield from _kept(event)
     for operand, reach in zip(operands(event), reaches(event, span), strict=True):
@@ -283,7 +283,7 @@ def waiting(event: Event, span: int | None = None) -> Iterator[Event]:
 
 
 def _kept(event: Event) -> tuple[Event, ...]:
-    """The operands of which occurrences wait for those of other operands."""
+    """Return the operands of which occurrences wait for those of other operands."""
     match event:
         case Primitive() | Within() | Or() | Plus() | Times() | Absent():
             return ()

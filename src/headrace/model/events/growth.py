@@ -8,12 +8,12 @@ from headrace.model.events.event import Context, Event, Mode, Primitive, constit
 
 
 def growing(event: Event, context: Context) -> tuple[str, ...]:
-    """Phrases that name what is kept without a bound, in the order of the expression; none if WITHIN, KEEP or AGE bound all of it."""
+    """Describe what is kept without a limit, in the order of the expression; WITHIN, KEEP and AGE are limits."""
     return tuple(dict.fromkeys((*_open_starts(event, context), *_values(event, context))))
 
 
 def _open_starts(event: Event, context: Context) -> Iterator[str]:
-    """In some modes what waits is used up by an end, but nothing says that one comes; in UNRESTRICTED it never is."""
+    """Describe starts that may wait forever: no end has to come, and in UNRESTRICTED an end does not use them up."""
     match context.mode:
         case Mode.RECENT | Mode.PROXIMAL:
             return
@@ -29,7 +29,7 @@ def _open_starts(event: Event, context: Context) -> Iterator[str]:
 
 
 def _values(event: Event, context: Context) -> Iterator[str]:
-    """With BY one is kept of each value, and nothing says how many values there are."""
+    """Describe parts with BY, which keep a tuple for each value; the number of values has no limit."""
     bounded = {part.name for part, span in spans(event) if span is not None}
     for each in context.retentions:
         if each.by and each.age is None and each.part not in bounded:

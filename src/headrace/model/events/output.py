@@ -44,7 +44,7 @@ Output: TypeAlias = Pick | Count | Started | Ended
 
 
 def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Output]) -> Schema:
-    """The visible columns of detections."""
+    """Return the visible columns of detections."""
     ports = {part.name: part.port for part in primitives(event)}
 
     def type_of(output: Output) -> Type:
@@ -62,7 +62,7 @@ def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Out
 
 
 def key_columns(event: Event, keys: Sequence[Sequence[Expr]], outputs: Sequence[Output]) -> dict[str, int]:
-    """The visible columns that tell which history an occurrence belongs to, each with the place of its key; `keys` are those of each port."""
+    """Return the visible columns that identify the history of an occurrence, with the places of their keys in `keys`."""
     ports = {part.name: part.port for part in always(event)}
     shown = [output for output in outputs if isinstance(output, Pick) and output.part in ports]
     return {

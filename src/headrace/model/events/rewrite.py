@@ -22,7 +22,7 @@ def rebuild(event: Event, change: Callable[[Event], Event]) -> Event:
 
 
 def own_names(expr: Expr) -> Expr:
-    """An expression over the columns of one part, without the part's name."""
+    """Return an expression over the columns of one part, without the part's name."""
     return transform(
         expr, lambda each: Column(each.name.partition(".")[2], each.type) if isinstance(each, Column) else each
     )

@@ -58,7 +58,7 @@ FALSE = Literal(False, Type.BOOLEAN)
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct parts of an expression."""
+    """Return the direct parts of an expression."""
     match expr:
         case Column() | Literal():
             return ()
@@ -72,14 +72,14 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all its parts."""
+    """Return the expression and all its parts."""
     yield expr
     for child in children(expr):
         yield from walk(child)
 
 
 def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The same expression with its direct parts changed."""
+    """Return the same expression with its direct parts changed."""
     match expr:
         case Column() | Literal():
             return expr
@@ -101,7 +101,7 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def columns(expr: Expr) -> frozenset[str]:
-    """The names of all columns that the expression reads."""
+    """Return the names of all columns that the expression reads."""
     return frozenset(part.name for part in walk(expr) if isinstance(part, Column))
 
 
@@ -111,14 +111,14 @@ def substitute(expr: Expr, by: Mapping[str, Expr]) -> Expr:
 
 
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
-    """The terms of a conjunction: a AND (b AND c) gives a, b, c."""
+    """Return the terms of a conjunction: a AND (b AND c) gives a, b, c."""
     if isinstance(expr, Call) and expr.function == "and":
         return tuple(term for arg in expr.args for term in conjuncts(arg))
     return (expr,)
 
 
 def conjunction(terms: tuple[Expr, ...]) -> Expr | None:
-    """All terms as one expression; None if there are none."""
+    """Return all terms as one expression; None if there are none."""
     if not terms:
         return None
     result = terms[0]

@@ -45,7 +45,7 @@ def format_columns(columns: Iterable[tuple[str, Expr]]) -> str:
 
 
 def _write(expr: Expr) -> tuple[str, int]:
-    """The text and how tightly its outermost operator binds."""
+    """Return the text and how tightly its outermost operator binds."""
     match expr:
         case Column(name=name):
             return format_name(name), _ATOM

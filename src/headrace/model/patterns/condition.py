@@ -34,7 +34,7 @@ _TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def pattern_of(condition: Expr) -> Pattern | Expr:
-    """The pattern of exactly the tuples for which a condition is true, or the part of it that cannot be said so."""
+    """Return the pattern of the tuples for which a condition is true, or the part that no pattern can express."""
     terms: list[tuple[Column, Match]] = []
     for part in conjuncts(condition):
         term = term_of(part)
@@ -45,7 +45,7 @@ def pattern_of(condition: Expr) -> Pattern | Expr:
 
 
 def term_of(part: Expr) -> tuple[Column, Match] | None:
-    """The column of a comparison and the values for which it is true."""
+    """Return the column of a comparison and the values for which it is true."""
     match part:
         case Call(op, (left, Literal() as right)) if op in _TURNED:
             return _compared(op, left, right)
@@ -96,7 +96,7 @@ def _among(expr: Expr, choices: list[Expr]) -> tuple[Column, Match] | None:
 
 
 def _either(left: tuple[Column, Match] | None, right: tuple[Column, Match] | None) -> tuple[Column, Match] | None:
-    """One of several values of one column."""
+    """Return the match for one of several values of a column."""
     if (
         left is None
         or right is None
@@ -109,7 +109,7 @@ def _either(left: tuple[Column, Match] | None, right: tuple[Column, Match] | Non
 
 
 def _column(expr: Expr) -> Column | None:
-    """A column, or the timestamp as SQL sees it."""
+    """Return a column, or the timestamp as SQL sees it."""
     match expr:
         case Column():
             return expr

@@ -51,37 +51,37 @@ PRESENT = Between()
 
 
 def less(value: Value) -> Match:
-    """Values below this one."""
+    """Match the values below this one."""
     return Between(high=value, open_high=True)
 
 
 def at_most(value: Value) -> Match:
-    """Values up to this one."""
+    """Match the values up to this one."""
     return Between(high=value)
 
 
 def more(value: Value) -> Match:
-    """Values above this one."""
+    """Match the values above this one."""
     return Between(low=value, open_low=True)
 
 
 def at_least(value: Value) -> Match:
-    """Values from this one on."""
+    """Match the values from this one on."""
     return Between(low=value)
 
 
 def equal(value: Value) -> Match:
-    """This value."""
+    """Match this value."""
     return OneOf((value,))
 
 
 def unequal(*values: Value) -> Match:
-    """Neither NULL nor any of these."""
+    """Match all values but NULL and these."""
     return Between(but=values)
 
 
 def contains(matcher: Match, value: Value, type_: Type) -> bool:
-    """Whether a value, which is not NULL, matches."""
+    """Return whether a value, which is not NULL, matches."""
     match matcher:
         case IsNull():
             return False
@@ -94,7 +94,7 @@ def contains(matcher: Match, value: Value, type_: Type) -> bool:
 
 
 def covers_match(e: Match, f: Match, type_: Type) -> bool:
-    """Whether every value that matches `f` matches `e`."""
+    """Return whether every value that matches `f` matches `e`."""
     if is_empty_match(f, type_):
         return True
     match e, f:
@@ -117,7 +117,7 @@ def covers_match(e: Match, f: Match, type_: Type) -> bool:
 
 
 def intersect_matches(e: Match, f: Match, type_: Type) -> Match:
-    """The values that match both."""
+    """Return the values that match both."""
     match e, f:
         case IsNull(), IsNull():
             return e
@@ -134,7 +134,7 @@ def intersect_matches(e: Match, f: Match, type_: Type) -> Match:
 
 
 def is_empty_match(matcher: Match, type_: Type) -> bool:
-    """Whether no value, nor NULL, matches."""
+    """Return whether no value, nor NULL, matches."""
     match matcher:
         case IsNull():
             return False
@@ -153,7 +153,7 @@ def is_empty_match(matcher: Match, type_: Type) -> bool:
 
 
 def as_held(matcher: Match, type_: Type) -> Match:
-    """With values as a column of this type holds them: whole numbers, or floats of 32 bits."""
+    """Round the values to those that a column of this type can hold: whole numbers, or floats of 32 bits."""
     if any(isinstance(value, float) and not math.isfinite(value) for value in _values(matcher)):
         raise NotSupported("a condition of feedback cannot compare with NaN or infinity")
     match matcher:
@@ -174,7 +174,7 @@ def as_held(matcher: Match, type_: Type) -> Match:
 
 
 def shifted(matcher: Match, by: int) -> Match:
-    """The x + by for all numbers x that match."""
+    """Return the match for x + by of all numbers x that match."""
     match matcher:
         case IsNull():
             return matcher
@@ -187,7 +187,7 @@ def shifted(matcher: Match, by: int) -> Match:
 
 
 def turned(matcher: Match, around: int) -> Match:
-    """The around - x for all numbers x that match."""
+    """Return the match for around - x of all numbers x that match."""
     match matcher:
         case IsNull():
             return matcher
@@ -200,7 +200,7 @@ def turned(matcher: Match, around: int) -> Match:
 
 
 def whole_range(matcher: Match) -> tuple[int | None, int | None] | None:
-    """The first and last whole number that match (None: there is no first or last); None if the match has holes."""
+    """Return the first and last whole number that match, None for no limit; None alone if the match has holes."""
     match matcher:
         case Between(low, high, open_low, open_high, ()):
             first = None if low is None else int(low) + open_low
@@ -217,7 +217,7 @@ _End: TypeAlias = tuple[float | str, int]
 
 
 def _ends(matcher: Between, type_: Type) -> tuple[_End | None, _End | None]:
-    """The lower and upper end; of whole numbers the first and the last that match, for others an end that does not match lies further in."""
+    """Return both ends: of whole numbers the first and last that match; for others an open end lies further in."""
     low, high = matcher.low, matcher.high
     if type_ is Type.BOOLEAN:
         low, high = (False if low is None else low), (True if high is None else high)
@@ -234,7 +234,7 @@ def _ends(matcher: Between, type_: Type) -> tuple[_End | None, _End | None]:
 
 
 def _listed(matcher: Between, type_: Type) -> Sequence[Value] | None:
-    """The values that match, if they can be listed: few whole numbers, or a single value."""
+    """Return the values that match, if they can be listed: few whole numbers, or a single value."""
     low, high = _ends(matcher, type_)
     if low is None or high is None:
         return None
@@ -250,7 +250,7 @@ def _listed(matcher: Between, type_: Type) -> Sequence[Value] | None:
 
 
 def _listed_within(e: Match, f: Between, type_: Type) -> bool:
-    """Ends that stick out may be excluded one by one."""
+    """Return whether all values of `f` match `e`, one by one; values at the ends may be excluded."""
     found = _listed(f, type_)
     return found is not None and all(contains(e, value, type_) for value in found)
 
@@ -283,7 +283,7 @@ def _values(matcher: Match) -> tuple[Value | None, ...]:
 
 
 def _exact(value: Value, type_: Type) -> Iterator[Value]:
-    """The value, if a column of the type can hold it."""
+    """Return the value, if a column of the type can hold it."""
     if type_ in _DISCRETE and isinstance(value, float):
         if value.is_integer():
             yield int(value)

@@ -44,7 +44,7 @@ class Pattern(Struct, frozen=True):
         return format_pattern(self)
 
     def get(self, name: str) -> Match | None:
-        """What is asked of a column; None if it may be anything."""
+        """Return the match of a column; None if it may have any value."""
         return next((term.match for term in self.terms if term.column.name == name), None)
 
     @property
@@ -58,7 +58,7 @@ EVERYTHING = Pattern()
 
 
 def pattern(*terms: tuple[Column, Match]) -> Pattern:
-    """The tuples that match all of these; several terms of a column are intersected."""
+    """Return the pattern of the tuples that match all terms; several terms of a column are intersected."""
     found: dict[str, Term] = {}
     for column, match in terms:
         before = found.get(column.name)
@@ -70,7 +70,7 @@ def pattern(*terms: tuple[Column, Match]) -> Pattern:
 
 
 def matches(wanted: Pattern, rows: pl.DataFrame) -> pl.Series:
-    """Which rows match, never NULL."""
+    """Return which rows match, never NULL."""
     if not wanted.terms:
         return pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True)
     return rows.select(_compiled(wanted).alias("matches")).to_series()
@@ -78,7 +78,7 @@ def matches(wanted: Pattern, rows: pl.DataFrame) -> pl.Series:
 
 @lru_cache(16_384)
 def covers(e: Pattern, f: Pattern) -> bool:
-    """Whether every tuple that matches `f` matches `e`; False if that cannot be told."""
+    """Return whether every tuple that matches `f` matches `e`; False if that cannot be told."""
     if is_empty(f):
         return True
     for term in e.terms:
@@ -89,44 +89,44 @@ def covers(e: Pattern, f: Pattern) -> bool:
 
 
 def intersect(e: Pattern, f: Pattern) -> Pattern:
-    """The tuples that match both."""
+    """Return the tuples that match both."""
     return pattern(*((term.column, term.match) for term in (*e.terms, *f.terms)))
 
 
 @lru_cache(4096)
 def is_empty(wanted: Pattern) -> bool:
-    """Whether no tuple can match."""
+    """Return whether no tuple can match."""
     return any(is_empty_match(term.match, term.column.type) for term in wanted.terms)
 
 
 def without(wanted: Pattern, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows that do not match; the very same frame if none does."""
+    """Return the rows that do not match; the very same frame if none does."""
     found = matches(wanted, rows)
     return rows.filter(~found) if found.any() else rows
 
 
 def rename(wanted: Pattern, names: Mapping[str, str]) -> Pattern:
-    """The same of columns with other names; those that `names` lacks keep theirs."""
+    """Return the pattern over other column names; columns that `names` lacks keep theirs."""
     return pattern(*((Column(names.get(t.column.name, t.column.name), t.column.type), t.match) for t in wanted.terms))
 
 
 def restrict(wanted: Pattern, names: frozenset[str]) -> Pattern:
-    """The terms of these columns only: a larger set of tuples."""
+    """Keep only the terms of these columns, which gives a larger set of tuples."""
     return Pattern(tuple(term for term in wanted.terms if term.column.name in names))
 
 
 def to_expr(wanted: Pattern) -> Expr:
-    """A condition that is true for the tuples that match and false, never NULL, for others."""
+    """Return a condition that is true for the tuples that match and false, never NULL, for all others."""
     return conjunction(tuple(part for term in wanted.terms for part in _conditions(term))) or TRUE
 
 
 def keep_expr(wanted: Pattern) -> Expr:
-    """A condition that is true for the tuples that do not match: what a source that heeds an assumption still gives."""
+    """Return a condition that is true for the tuples that do not match, which a source must still deliver."""
     return Call("not", (to_expr(wanted),), Type.BOOLEAN)
 
 
 def format_pattern(wanted: Pattern) -> str:
-    """As users read it: `segment <> 3, at < TIMESTAMP '...'`."""
+    """Write a pattern for users: `segment <> 3, at < TIMESTAMP '...'`."""
     return ", ".join(_format(term) for term in wanted.terms) or "everything"
 
 
@@ -186,7 +186,7 @@ def _conditions(term: Term) -> Iterator[Expr]:
 
 
 def _format(term: Term) -> str:
-    """The conditions of a term without what goes without saying; the timestamp is written as an instant."""
+    """Write the conditions of a term, without those that others imply; the timestamp is written as an instant."""
     column = Column("timestamp", Type.TIMESTAMP) if term.column.name == TS else term.column
 
     def text(function: str, *values: Value) -> str:

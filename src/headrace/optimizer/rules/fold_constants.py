@@ -35,5 +35,5 @@ def _fold_node(node: Node) -> Node:
 
 
 def _as_condition(predicate: Expr) -> Expr:
-    """A filter and a join let through only what is true, so a term that is never true settles it."""
+    """Simplify a condition, where only TRUE counts: a term that is never true makes it FALSE."""
     return FALSE if any(term == FALSE or is_null(term) for term in conjuncts(predicate)) else predicate

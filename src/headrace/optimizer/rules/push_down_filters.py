@@ -38,7 +38,7 @@ def push_down_filters(plan: Node) -> Node:
 
 
 def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
-    """Which of the terms above (and within) a node go to its inputs, and how the node looks afterwards."""
+    """Decide which terms above and within a node go to its inputs, and how the node is rebuilt."""
     match node:
         case nodes.Scan():
             return (), _keep(node, terms)
@@ -77,7 +77,7 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
 
 
 def _push_into_detect(node: nodes.Detect, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
-    """Terms over keys drop whole histories; with any other, what is filtered early would no longer replace, take or prevent.
+    """Push terms over keys, which drop whole histories; other early filters would change what replaces or prevents.
 
     Masks are decided before tuples are sent to where they meet, unless another part needs the same tuples anyway.
     """
@@ -108,13 +108,13 @@ def _push_into_detect(node: nodes.Detect, terms: Terms) -> tuple[tuple[Terms, ..
 
 
 def _all_masked(node: nodes.Detect, port: int, parts: Iterable[Primitive]) -> bool:
-    """Whether a port is one part's, and no part reads the same input without a mask."""
+    """Return whether a port is one part's, and no part reads the same input without a mask."""
     alike = [part for part in parts if node.parts[part.port] == node.parts[port]]
     return sum(part.port == port for part in alike) == 1 and all(part.mask is not None for part in alike)
 
 
 def _push_into_aggregate(node: nodes.Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
-    """Terms over keys drop whole groups, which no other group notices, unless a window counts tuples of several groups."""
+    """Push terms over keys, which drop whole groups, unless a window counts tuples of several groups."""
     decidable = frozenset(name for name, expr in node.keys if _splits_windows(node.window, expr))
     down, kept = _split(terms, lambda term: columns(term) <= decidable)
     by = dict(node.keys)
@@ -122,7 +122,7 @@ def _push_into_aggregate(node: nodes.Aggregate, terms: Terms) -> tuple[tuple[Ter
 
 
 def _splits_windows(window: Window, key: Expr) -> bool:
-    """Whether tuples that differ in `key` are never in the same window, nor decide on each other's."""
+    """Return whether tuples that differ in `key` are never in the same window, nor decide on each other's."""
     match window:
         case Range() | Sliding() | Session() | Landmark():
             return True
@@ -131,7 +131,7 @@ def _splits_windows(window: Window, key: Expr) -> bool:
 
 
 def _push_into_table_join(node: nodes.TableJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
-    """The input is preserved by a left join, so terms above it may go down, those of the join's own condition not.
+    """Push terms above the join to its input; a left join preserves it, so terms of its own condition stay.
 
     What an inner join need not make, it had better not make: terms that read the table become part of its condition.
     """
@@ -145,7 +145,7 @@ def _push_into_table_join(node: nodes.TableJoin, terms: Terms) -> tuple[tuple[Te
 
 
 def _push_into_join(node: nodes.Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
-    """Terms that read one side go there, if that side can lose the tuples.
+    """Push terms that read one side to it, if that side can lose the tuples.
 
     A term above the join may go to a side whose every tuple comes out by itself or paired (the preserved side, or either side of an
     inner join). A term of the condition may go to a side that is not preserved: its tuples come out only if the condition holds.
@@ -177,7 +177,7 @@ def _push_into_join(node: nodes.Join, terms: Terms) -> tuple[tuple[Terms, ...], 
 
 
 def _push_into_sequence(node: nodes.SequenceJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
-    """Whatever decides whether two tuples match may go to the side that it reads; what is asked of a finished pair mostly may not.
+    """Push terms that decide on a match to the side they read; terms on finished pairs mostly stay.
 
     Without a left tuple another one would be the newest or the earliest, and without a right tuple a left one would not be used up. But terms over
     keys drop both sides of all pairs of these keys, and a right tuple of 'recent' takes nothing from the others. A result has its right tuple's
@@ -205,7 +205,7 @@ def _push_into_sequence(node: nodes.SequenceJoin, terms: Terms) -> tuple[tuple[T
 
 
 def _equal_columns(node: nodes.SequenceJoin) -> tuple[Mapping[str, Expr], Mapping[str, Expr]]:
-    """The output columns that are the same on both sides of every pair, as columns of the left and of the right input."""
+    """Return the output columns equal on both sides of every pair, as columns of the left and the right input."""
     renamed = {field.name: name for name, field in zip(node.right_names, node.right.schema, strict=True)}
     left: dict[str, Expr] = {}
     right: dict[str, Expr] = {}

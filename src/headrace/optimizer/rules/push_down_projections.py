@@ -34,7 +34,7 @@ def push_down_projections(plan: Node) -> Node:
 
 
 def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
-    """What a node needs of its inputs, and how it is rebuilt: with the needed columns at least, in their order."""
+    """Decide what a node needs of its inputs, and how it is rebuilt with the needed columns, in their order."""
     match node:
         case nodes.Scan(schema=schema):
             return (), lambda _: narrow(node, pick(schema, needed))
@@ -93,7 +93,7 @@ def _narrow_aggregate(node: nodes.Aggregate, needed: Names) -> tuple[tuple[Names
 
 
 def _narrow_suppress(node: nodes.Suppress, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
-    """What is read of the newest or the oldest tuple, and what decides."""
+    """Keep what is read of the newest or the oldest tuple, and what the suppressor tests."""
     names = node.input.schema.names
     older = {old: name for old, name in zip(node.old_names, names, strict=False) if old in needed}
     decides = (*node.by, *((node.rule.action,) if isinstance(node.rule, Standing) else ()))
@@ -121,7 +121,7 @@ def _narrow_join(node: nodes.Join, needed: Names) -> tuple[tuple[Names, ...], Re
 
 
 def _narrow_sequence(node: nodes.SequenceJoin, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
-    """Which of several left tuples is taken depends on their order; which right tuple takes it, in 'chronicle' only."""
+    """Keep what orders left tuples, which decides which one is taken; in 'chronicle' also what orders right tuples."""
     above = _reads(needed, (), node.residual)
     right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
     left = _whole_unless_base(
@@ -136,7 +136,7 @@ def _narrow_sequence(node: nodes.SequenceJoin, needed: Names) -> tuple[tuple[Nam
 
 
 def _narrow_detect(node: nodes.Detect, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
-    """What a detection tells, tests and divides by, and what tells when its parts began; its inputs are in order."""
+    """Keep what a detection returns, tests and divides by, and the starts of its parts; its inputs are ordered."""
     outputs = tuple(output for output in node.outputs if output.name in needed) or node.outputs[-1:]
     masks = (part.mask for part in primitives(node.event) if part.mask is not None)
     read = _reads(
@@ -178,7 +178,7 @@ def _by(extent: Extent | None) -> tuple[Expr, ...]:
 
 
 def _whole_unless_base(below: Node, read: Names) -> Names:
-    """All columns where the order of simultaneous tuples matters and is given by their content."""
+    """Return all columns where content orders simultaneous tuples and that order matters."""
     return read if is_base(below) else read.union(below.schema.names)
 
 

@@ -69,21 +69,21 @@ class Grouping:
         return Column(self._keys[expr], expr.type)
 
     def output(self, node: exp.Expr) -> Expr:
-        """An expression of SELECT over keys and aggregates."""
+        """Bind an expression of SELECT over keys and aggregates."""
         return self._rewrite(self._binder(self._column).bind(node))
 
     def star(self, node: exp.Expr, expr: Expr) -> Expr:
-        """A column of * over keys."""
+        """Bind a column of * over keys."""
         for column in columns(expr):
             self._places[column] = place(node)
         return self._rewrite(expr)
 
     def condition(self, node: exp.Expr) -> Expr:
-        """The condition of HAVING, which may name outputs of SELECT."""
+        """Bind the condition of HAVING, which may name outputs of SELECT."""
         return self._rewrite(self._binder(self._column_or_alias).predicate(node))
 
     def several(self) -> Expr:
-        """The condition that a window has a first tuple and another that is its last."""
+        """Return the condition that a window has a first tuple and another that is its last."""
         counted = self._known("count", None, Type.BIGINT)
         return Call(">", (Column(counted.name, Type.BIGINT), Literal(1, Type.BIGINT)), Type.BOOLEAN)
 
@@ -132,7 +132,7 @@ class Grouping:
         return self._binder(self._column).bind(aliased)
 
     def _modify(self, node: exp.Expr) -> Expr | None:
-        """A modifier is computed from the first and the last tuple of a window, which of consecutive tuples has two."""
+        """Compute a modifier from the first and the last tuple of a window; a window of consecutive tuples has two."""
         clause = modifier_of(node.this if isinstance(node, exp.Window) else node)
         if clause is not None:
             args = [self._inner.bind(arg) for arg in clause.args]
@@ -258,7 +258,7 @@ _END = {"old": "first", "new": "last"}
 
 
 def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -> bool:
-    """Whether a SELECT groups or aggregates."""
+    """Return whether a SELECT groups or aggregates."""
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
     return any(
@@ -287,7 +287,7 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
 
 
 def _key_name(expr: Expr) -> str:
-    """A name that does not depend on aliases, so that equal groupings are equal plans."""
+    """Make a name that does not depend on aliases, so that equal groupings are equal plans."""
     match expr:
         case Column(name=name):
             return name
@@ -300,7 +300,7 @@ def _key_name(expr: Expr) -> str:
 
 
 def _fitted(arg: Expr, own: Aggregate, call: exp.Expr) -> Expr:
-    """The argument of a user's aggregate in the type it declares."""
+    """Return the argument of a user's aggregate in the type it declares."""
     if common_type(arg.type, own.arg) is None:
         raise TypeFault(
             f"{own.name} takes {own.arg.value}, not {arg.type.value}",

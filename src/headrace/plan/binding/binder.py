@@ -64,7 +64,7 @@ Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
 def bind(
     select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool | str = False
 ) -> Node:
-    """The plan of a SELECT. Errors have spans into `text`, the statement that `select` was parsed from.
+    """Bind a SELECT to a plan. Errors have spans into `text`, the statement that `select` was parsed from.
 
     `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered` asks for an Order on top,
     'merge' for one that merges.
@@ -82,7 +82,7 @@ def bind(
 
 
 def _by_time(tree: exp.Expr) -> bool:
-    """Whether the outermost query ends with ORDER BY rowtime."""
+    """Return whether the outermost query ends with ORDER BY rowtime."""
     order = tree.args.get("order")
     if order is None:
         return False
@@ -140,7 +140,7 @@ def _bind_union(tree: exp.Union, env: Environment) -> Node:
 
 
 def _parts(tree: exp.Union) -> list[exp.Expr]:
-    """The queries that one UNION after the other puts together."""
+    """Return the queries that one UNION after the other puts together."""
     inner = tree.this
     chained = (
         isinstance(inner, exp.Union)
@@ -151,7 +151,7 @@ def _parts(tree: exp.Union) -> list[exp.Expr]:
 
 
 def _names_of(tree: exp.Expr) -> tuple[str, ...]:
-    """What a part of a UNION is called: as what it selects from."""
+    """Return the name of a part of a UNION: that of the item it selects from."""
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
     if (
@@ -264,7 +264,7 @@ def _distinct_span(source: Source) -> int:
 
 
 def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> Node:
-    """Tuples that follow each other are windows of two; so WHERE comes before, and the first tuple of a partition gives nothing."""
+    """Plan DIFF and its kin: consecutive tuples are windows of two, so the first of a partition has no result."""
     source = bind_from(select, env, aggregated=False)
     if len(source.streams) == 1 and source.clauses:
         hint = "leave the window out, or write WDIFF, WRDIFF or WSLOPE, which compare its first and last tuple"
@@ -330,7 +330,7 @@ def _window(source: Source, env: Environment) -> Window:
 
 
 def _projected(node: Node, columns: tuple[tuple[str, Expr], ...]) -> Node:
-    """A projection, unless it would change nothing."""
+    """Project the columns, unless that would change nothing."""
     same = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
     return node if columns == same else nodes.Project(node, columns)
 

@@ -12,7 +12,7 @@ _TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
 
 
 def coerce(expr: Expr, wanted: Type) -> Expr:
-    """The same value as `wanted`; a constant that cannot be converted raises ValueError."""
+    """Convert a value to the type `wanted`; ValueError for a constant that cannot be converted."""
     if expr.type is wanted:
         return expr
     if isinstance(expr, Literal):
@@ -23,13 +23,13 @@ def coerce(expr: Expr, wanted: Type) -> Expr:
 
 
 def unify(exprs: Sequence[Expr]) -> tuple[Expr, ...] | None:
-    """The expressions brought to their common type; None if they have none."""
+    """Convert expressions to their common type; None if they have none."""
     wanted = unified_type(exprs)
     return None if wanted is None else tuple(coerce(expr, wanted) for expr in exprs)
 
 
 def unified_type(exprs: Sequence[Expr]) -> Type | None:
-    """The common type, where a text constant beside a date, time or interval counts as one of these."""
+    """Return the common type, where a text constant beside a date, time or interval counts as one of these."""
     plain = [expr.type for expr in exprs if not is_text(expr)]
     result: Type | None = Type.NULL
     for type_ in plain:
@@ -46,7 +46,7 @@ def unified_type(exprs: Sequence[Expr]) -> Type | None:
 
 
 def is_text(expr: Expr) -> bool:
-    """Whether this is a text constant."""
+    """Return whether this is a text constant."""
     return isinstance(expr, Literal) and expr.type is Type.STRING and expr.value is not None
 
 

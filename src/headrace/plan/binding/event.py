@@ -42,14 +42,14 @@ EVENT_START = "event_start"
 
 
 def is_complex(query: Query) -> bool:
-    """Whether a name stands for a composition, not for the tuples of a SELECT."""
+    """Return whether a name stands for a composition, not for the tuples of a SELECT."""
     return query.text.startswith("DETECT ")
 
 
 def bind_event(
     detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()
 ) -> Detect:
-    """The plan of an event expression; `queries` gives the plans of named queries, `further` conditions over `part.column`.
+    """Bind an event expression; `queries` gives plans of named queries, `further` are conditions over `part.column`.
 
     Errors have spans into the detection's text.
     """
@@ -95,7 +95,7 @@ def _named(term: Expr) -> set[str]:
 
 
 def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
-    """The event with the conditions on single primitive events at these, so that they are decided before anything waits."""
+    """Move conditions on single primitive events to these, so that they are decided before anything waits."""
 
     def change(part: Event) -> Event:
         return replace(part, mask=conjunction(masks[part.name])) if isinstance(part, Primitive) else part
@@ -104,7 +104,7 @@ def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
 
 
 def _lasting(event: Event, sources: Sequence[Name], catalog: Catalog) -> Event:
-    """The event with complex events that have names as the intervals that they are."""
+    """Mark the parts that are complex events, which last from a start to an end."""
 
     def change(part: Event) -> Event:
         if not isinstance(part, Primitive):
@@ -173,7 +173,7 @@ def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
 
 
 def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, ...]:
-    """All columns of all constituents, when it began, and how many tuples there are of parts that may have several.
+    """Return all columns of all constituents, the start, and counts for parts that may have several tuples.
 
     What tells when it began has its name whatever constituents call their columns, so that other events find it.
     """
@@ -194,7 +194,7 @@ def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, .
 
 
 def repeated(event: Event, mode: Mode) -> set[str]:
-    """The constituents of which an occurrence may have more than one tuple."""
+    """Return the constituents of which an occurrence may have more than one tuple."""
     found: set[str] = set()
     for part in _walk(event):
         if isinstance(part, Times):

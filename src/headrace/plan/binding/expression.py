@@ -52,11 +52,11 @@ class ExpressionBinder:
     modify: Callable[[exp.Expr], Expr | None] | None = None
 
     def predicate(self, node: exp.Expr) -> Expr:
-        """A condition."""
+        """Bind a condition."""
         return _boolean(self.bind(node), node)
 
     def bind(self, node: exp.Expr) -> Expr:
-        """Any expression."""
+        """Bind any expression."""
         operator = _BINARY.get(type(node))
         if operator is not None:
             return self._binary(operator, node)
@@ -104,7 +104,7 @@ class ExpressionBinder:
                 _refuse(node)
 
     def aggregate_name(self, node: exp.Expr) -> str | None:
-        """The name of the aggregate that a node calls: ours, or 'python:module:Class'."""
+        """Return the name of the aggregate that a node calls: ours, or 'python:module:Class'."""
         if not isinstance(node, exp.Anonymous):
             return None
         own = self.catalog.aggregate(node.name)
@@ -252,7 +252,7 @@ class ExpressionBinder:
 
 
 def type_of(node: exp.Expr) -> Type:
-    """The type that a CAST names."""
+    """Return the type that a CAST names."""
     written = node.args.get("kind") or (
         node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name
     )
@@ -263,7 +263,7 @@ def type_of(node: exp.Expr) -> Type:
 
 
 def _terms(node: exp.Expr) -> list[exp.Expr]:
-    """The terms of a chain of AND or of OR, found without recursion because programs write chains of hundreds."""
+    """Return the terms of a chain of AND or OR, without recursion because programs write chains of hundreds."""
     terms: list[exp.Expr] = []
     while isinstance(node, exp.And | exp.Or):
         terms.append(node.expression)
@@ -276,7 +276,7 @@ def _terms(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _combine(operator: str, terms: list[Expr]) -> Expr:
-    """A chain as a tree, left-deep as people expect it, but balanced if that would be too deep to walk."""
+    """Combine terms to a left-deep tree, or a balanced one if that would be too deep to walk."""
     if len(terms) > _CHAIN:
         middle = len(terms) // 2
         return Call(operator, (_combine(operator, terms[:middle]), _combine(operator, terms[middle:])), Type.BOOLEAN)

@@ -332,7 +332,7 @@ def _check_manner(step: _Step, clause: MannerClause) -> None:
 
 
 def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
-    """The items as written, but a stream first; a stored table can only be looked up."""
+    """Return the items as written, but a stream first, because a stored table can only be looked up."""
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
     if first is None:
         hint = "join a stream with it: FROM stream JOIN table ON ..."
@@ -387,7 +387,7 @@ def _merge(kind: nodes.JoinKind, one: Expr, other: Expr) -> Expr:
 
 
 def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
-    """The two sides of an equality, that over `left` first; None if it does not compare the two."""
+    """Return the two sides of an equality, that over `left` first; None if it does not compare the two."""
     if not isinstance(term, Call) or term.function != "=":
         return None
     one, other = term.args
@@ -408,6 +408,6 @@ def _own_names(step: _Step) -> Mapping[str, Expr]:
 
 
 def narrowed(expr: Expr, to: Type) -> Expr:
-    """A key as the type of a table's column; what is too large for it becomes NULL."""
+    """Convert a key to the type of a table's column; values that are too large become NULL."""
     inner = expr.arg if isinstance(expr, Cast) else expr
     return inner if inner.type is to else Cast(inner if inner.type.is_integer else expr, to)

@@ -65,7 +65,7 @@ def read_item(node: exp.Expr, env: Environment) -> Item:
 
 
 def union(parts: Sequence[Node], span: Span | None) -> Node:
-    """All tuples of all parts under the names of the first, columns being matched by position."""
+    """Unite all parts under the column names of the first; columns are matched by position."""
     width = len(parts[0].schema)
     for part in parts[1:]:
         if len(part.schema) != width:
@@ -100,7 +100,7 @@ def union(parts: Sequence[Node], span: Span | None) -> Node:
 
 
 def _project(node: Node, columns: list[tuple[str, Expr]]) -> Node:
-    """A projection, merged with the one below it."""
+    """Project, merged with a projection below."""
     if isinstance(node, Project):
         below = dict(node.columns)
         return Project(node.input, tuple((name, substitute(expr, below)) for name, expr in columns))

@@ -51,7 +51,7 @@ _UNIFIED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "coalesce", "nullif", 
 
 
 def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
-    """A scalar function applied to bound arguments, by the name the user wrote."""
+    """Apply a scalar function, by the name that the user wrote, to bound arguments."""
     name = written.lower()
     special = _SPECIAL.get(name)
     if special is not None and (result := special(tuple(args))) is not None:
@@ -65,7 +65,7 @@ def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
 
 
 def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: str | None = None) -> Expr:
-    """A function of FUNCTIONS applied to bound arguments, converted where that loses nothing."""
+    """Apply a function of FUNCTIONS to bound arguments, converted where that loses nothing."""
     shown = written or function
     entry = FUNCTIONS.get(function)
     if entry is None:
@@ -90,7 +90,7 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
 
 
 def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
-    """EXTRACT(unit FROM arg) and date_part('unit', arg)."""
+    """Apply EXTRACT(unit FROM arg) or date_part('unit', arg)."""
     name = str(unit.value).lower() if isinstance(unit, Literal) else ""
     name = ALIASES.get(name, name)
     if name not in _PARTS:
@@ -103,7 +103,7 @@ def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
 
 
 def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[Expr, ...]:
-    """Arguments of one common type where the function wants that, and dates, times and texts turned into what fits."""
+    """Convert arguments to one common type where the function needs that, and dates, times and texts to what fits."""
     try:
         if function in _UNIFIED:
             return unify(args) or args
@@ -171,7 +171,7 @@ def _refuse(name: str, span: Span | None) -> None:
 
 
 def _cast_hint(function: str, args: Sequence[Expr]) -> str | None:
-    """For operators, whose description would not help."""
+    """Return a hint for operators, whose description would not help."""
     if function[0].isalpha() and function not in ("in", "coalesce", "nullif", "greatest", "least"):
         return None
     other = next((arg.type for arg in args if arg.type is not Type.STRING), Type.STRING)

@@ -34,7 +34,7 @@ class Imputing:
         self._binder = ExpressionBinder(scope, catalog, "in IMPUTE")
 
     def bind(self, clause: ImputeClause) -> Expr:
-        """What the call stands for: a new column, or the default where that is NULL."""
+        """Bind a call to its new column, or to the default where that column is NULL."""
         value = self._binder.bind(clause.value)
         if value.type is Type.NULL:
             raise TypeFault(
@@ -104,7 +104,7 @@ class Imputing:
         )
 
     def _column(self, clause: ImputeClause, table: Table) -> Field:
-        """The column that has the values: the one that is named, or that of the same name."""
+        """Return the column that holds the values: the one that is named, or the one of the same name."""
         written = clause.column or (clause.value.name if isinstance(clause.value, exp.Column) else "")
         names = table.schema.names
         if not written:
@@ -120,7 +120,7 @@ class Imputing:
         return found
 
     def _keys(self, clause: ImputeClause, table: Table) -> list[tuple[Expr, str]]:
-        """Pairs of an expression over the tuple and a column of the table."""
+        """Return pairs of an expression over the tuple and a column of the table."""
         own = relation_of((table.name,), table.schema, [_OWN + name for name in table.schema.names], is_table=True)
         binder = ExpressionBinder(Scope((*self._scope.relations, own), self._scope.merged), self._catalog, "in IMPUTE")
         ours = frozenset(self.node.schema.names)
@@ -150,7 +150,7 @@ class Imputing:
         return keys
 
     def _shared(self, clause: ImputeClause, table: Table, value: Field) -> list[tuple[Expr, str]]:
-        """The columns that the tuple and the table have in common, except the one that is imputed."""
+        """Return the columns that the tuple and the table have in common, except the one that is imputed."""
         found: list[tuple[Expr, str]] = []
         for field in table.schema:
             if field.name != value.name and self._scope.has(field.name):

@@ -30,7 +30,7 @@ class Modifiers:
 
 
 def modifiers_of(select: exp.Select) -> Modifiers | None:
-    """The modifiers in SELECT and HAVING; None if there are none."""
+    """Return the modifiers in SELECT and HAVING; None if there are none."""
     found = list(_calls(select))
     if not found:
         return None
@@ -58,7 +58,7 @@ def modifiers_of(select: exp.Select) -> Modifiers | None:
 
 
 def change(clause: ModifierClause, pairs: Sequence[tuple[Expr, Expr]]) -> Expr:
-    """The formula over (old, new) of each argument."""
+    """Return the formula over (old, new) of each argument."""
 
     def calm(expr: Expr) -> Expr:
         if clause.pseudo is None:
@@ -90,7 +90,7 @@ def _check_types(clause: ModifierClause, types: Sequence[Type]) -> None:
 
 
 def profile_of(node: exp.Expr) -> Profile | None:
-    """Which tuple OLD(x) or NEW(x) takes its argument from; None if the node is neither."""
+    """Return which tuple OLD(x) or NEW(x) takes its argument from; None if the node is neither."""
     if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
         return None
     match node.name.upper():
@@ -123,7 +123,7 @@ def refuse_modifier(node: exp.Expr, where: str) -> None:
 
 
 def _calls(select: exp.Select) -> Iterator[tuple[ModifierClause, tuple[exp.Expr, ...]]]:
-    """Each modifier with the expressions of its PARTITION BY."""
+    """Return each modifier with the expressions of its PARTITION BY."""
     having = select.args.get("having")
     for item in (*select.expressions, *([] if having is None else [having.this])):
         for node in item.walk(prune=lambda each: isinstance(each, exp.Query)):

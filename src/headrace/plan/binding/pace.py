@@ -32,7 +32,7 @@ class Part:
 
 
 def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environment) -> Node:
-    """The union at its pace; the columns that are named must be the timestamps of its parts, each once."""
+    """Give a union its pace; the named columns must be the timestamps of its parts, each once."""
     assert isinstance(union, nodes.Union)
     if clause.tolerance <= 0:
         raise NotSupported("WITH PACE needs a tolerance above zero", span=clause.span)
@@ -62,7 +62,7 @@ def paced(union: Node, parts: Sequence[Part], clause: PaceClause, env: Environme
 
 
 def late_of(plan: Node, query: str) -> Node:
-    """What a query of this plan has left out as too late; only columns and conditions may follow its pace."""
+    """Return the plan of the tuples that a query dropped as late; only columns and conditions may follow its pace."""
     match plan:
         case nodes.Pace():
             return replace(plan, late=True)
@@ -76,7 +76,7 @@ def late_of(plan: Node, query: str) -> Node:
 
 
 def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int:
-    """Which part a column is the time of."""
+    """Return the number of the part whose time a column is."""
     qualifier, span = ".".join(part.name for part in column.parts[:-1]), place(column)
     known = [name for part in parts for name in part.names]
     if not qualifier:

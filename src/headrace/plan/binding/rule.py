@@ -49,11 +49,11 @@ class BoundRule:
     depths: tuple[str, ...]  # columns that say how many rules led to a constituent
 
     def expression(self, node: exp.Expr, catalog: Catalog) -> Expr:
-        """An argument of an action."""
+        """Bind an argument of an action."""
         return ExpressionBinder(self.scope, catalog, "in an action").bind(node)
 
     def fitted(self, node: exp.Expr, wanted: Type, catalog: Catalog) -> Expr:
-        """An argument that must be of a type."""
+        """Bind an argument and convert it to a type."""
         found = self.expression(node, catalog)
         numeric = found.type.is_numeric and wanted.is_numeric
         if found.type not in (wanted, Type.NULL) and not numeric and not isinstance(found, Literal):
@@ -69,7 +69,7 @@ class BoundRule:
 
     @property
     def cascade(self) -> Expr:
-        """One more than the most rules that led to a constituent."""
+        """Return the largest number of rules that led to a constituent, plus one."""
         known: list[Expr] = [
             Call("coalesce", (Column(name, Type.INT), Literal(0, Type.INT)), Type.INT) for name in self.depths
         ]
@@ -136,7 +136,7 @@ def _complex(rule: CreateRule, event: Query, catalog: Catalog, queries: Callable
 
 
 def _in_context(detection: Detection, clause: ContextClause) -> Detection:
-    """The event as the rule wants it detected, whatever context it was created with."""
+    """Bind the event in the context of the rule, whatever context it was created with."""
     names = [part_named(name, detection.parts) for name in clause.parts]
     kept = tuple(
         msgspec.structs.replace(each, part=name) for each, name in zip(clause.context.retentions, names, strict=True)
@@ -151,7 +151,7 @@ def _in_context(detection: Detection, clause: ContextClause) -> Detection:
 
 
 def _scope(event: str, detect: Detect) -> Scope:
-    """The columns of the event by its own name, and those of each constituent by the constituent's."""
+    """Return the columns of the event by its own name, and those of each constituent by the constituent's."""
     types = {field.name: field.type for field in detect.schema}
     picked: dict[str, list[tuple[str, Expr]]] = {}
     for output in detect.outputs:
@@ -170,7 +170,7 @@ def _condition(rule: CreateRule, scope: Scope, catalog: Catalog) -> tuple[Expr, 
 
 
 def _divided(detect: Detect, terms: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The conditions that can be tested while pairing, over `part.column`, and those that must wait for the detection.
+    """Divide conditions into those tested while pairing, over `part.column`, and those tested on the detection.
 
     Only where every combination is detected and nothing replaces, uses up or prevents another: else what is filtered early would no longer do so.
     """
@@ -196,6 +196,6 @@ def _filtered(plan: Node, terms: Sequence[Expr]) -> Node:
 
 
 def _raised(name: str, catalog: Catalog) -> bool:
-    """Whether a relation depends on an event that rules raise."""
+    """Return whether a relation depends on an event that rules raise."""
     found = (catalog.get(each) for each in catalog.sources(name))
     return any(isinstance(each, Stream) and each.connector.kind == RAISED for each in found)

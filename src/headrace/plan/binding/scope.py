@@ -41,7 +41,7 @@ class Scope:
     merged: dict[str, Expr] = field(default_factory=dict)
 
     def column(self, node: exp.Column) -> Expr:
-        """What a column reference stands for."""
+        """Return the expression that a column reference stands for."""
         qualifier = ".".join(part.name for part in node.parts[:-1])
         return self._qualified(node, qualifier) if qualifier else self._plain(node)
 
@@ -49,7 +49,7 @@ class Scope:
         return any(relation.find(name) for relation in self.relations)
 
     def star(self, qualifier: exp.Column | None = None) -> list[tuple[str, Expr]]:
-        """The columns of `*` or `item.*`."""
+        """Return the columns of `*` or `item.*`."""
         if qualifier is not None:
             written = ".".join(part.name for part in qualifier.parts[:-1])
             return list(self._relation(written, place(qualifier)).columns)
@@ -137,14 +137,14 @@ class Scope:
 def relation_of(
     names: tuple[str, ...], schema: Schema, renamed: Iterable[str] | None = None, *, is_table: bool = False
 ) -> Relation:
-    """A FROM item whose columns come out of the plan under the names `renamed`."""
+    """Make the relation of a FROM item whose columns come out of the plan under the names `renamed`."""
     outputs = schema.names if renamed is None else tuple(renamed)
     columns = tuple((each.name, Column(output, each.type)) for each, output in zip(schema, outputs, strict=True))
     return Relation(names, columns, is_table)
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """The name, or the first of name_1, name_2, ... that is free whatever the case; takes it."""
+    """Return and take the name, or the first of name_1, name_2, ... that is free whatever the case."""
     result, number = name, 0
     while result.lower() in taken:
         number += 1

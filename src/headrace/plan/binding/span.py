@@ -8,7 +8,7 @@ from headrace.errors import Span
 
 
 def place(node: exp.Expr | None) -> Span | None:
-    """The span from the first to the last token that the node or its parts remember; sqlglot keeps positions of names and literals only."""
+    """Return the span of a node and its parts; sqlglot keeps positions of names and literals only."""
     if node is None:
         return None
     starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]

@@ -31,7 +31,7 @@ Outputs: TypeAlias = Callable[
 
 
 def suppression_of(select: exp.Select) -> SuppressClause | None:
-    """The suppressor in HAVING, by itself or one of several terms; None if there is none."""
+    """Return the suppressor in HAVING, by itself or one of several terms; None if there is none."""
     having = select.args.get("having")
     if having is None:
         return None
@@ -59,7 +59,7 @@ def suppression_of(select: exp.Select) -> SuppressClause | None:
 
 
 def bind_suppression(select: exp.Select, env: Environment, outputs: Outputs) -> Node:
-    """Plan a SELECT with a suppressor: what passes WHERE is suppressed by group, then HAVING's other terms and SELECT see what is let through."""
+    """Plan a SELECT with a suppressor: WHERE, then the suppressor by group, then SELECT and the rest of HAVING."""
     clause = suppression_of(select)
     assert clause is not None
     source = bind_from(select, env, aggregated=False)
@@ -100,7 +100,7 @@ class _Carrying:
         return self._named.predicate(node)
 
     def of(self, expr: Expr, profile: Profile | None = None) -> Expr:
-        """An expression over the input, of the older or newer tuple."""
+        """Return an expression over the input, of the older or newer tuple."""
         if (profile or self._profile) == "new":
             return expr
         found = {part: Column(self._old[part], type_) for part, type_ in _types(expr).items()}
@@ -169,7 +169,7 @@ def _action(clause: SuppressClause, source: Source, env: Environment) -> Expr:
 
 
 def _others(select: exp.Select, clause: SuppressClause) -> list[exp.Expr]:
-    """The terms of HAVING besides the suppressor."""
+    """Return the terms of HAVING besides the suppressor."""
     having = select.args["having"].this
     terms = list(having.flatten()) if isinstance(having, exp.And) else [having]
     return [term for term in terms if suppress_of(term.unnest()) is not clause]

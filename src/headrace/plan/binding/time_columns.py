@@ -16,7 +16,7 @@ from headrace.plan.nodes import Node
 
 
 def time_columns(node: Node, env: Environment) -> frozenset[str]:
-    """The columns that always equal the timestamp of their tuple."""
+    """Return the columns that always equal the timestamp of their tuple."""
     match node:
         case nodes.Scan(name=name):
             stream = env.catalog.get(name)
@@ -46,7 +46,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
 
 
 def _of_query(stand_in: nodes.Scan, env: Environment) -> frozenset[str]:
-    """The time columns of the named query that a scan stands for."""
+    """Return the time columns of the named query that a scan stands for."""
     for query in env.catalog.queries():
         if env.queries(query.name) == stand_in:
             if not isinstance(parse(query.text)[0], Select):  # an event

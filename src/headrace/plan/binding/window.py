@@ -27,7 +27,7 @@ _SUBQUERY = "write the join in a sub-query: FROM (SELECT ...) [{}] AS x"
 
 
 def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
-    """The window over which an aggregate of one stream works."""
+    """Return the window over which an aggregate of one stream works."""
     match clause:
         case RangeClause(size=size, per_tuple=True):
             return Sliding(size)
@@ -54,7 +54,7 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
 
 
 def joined_window(clauses: Sequence[WindowClause]) -> Window:
-    """The window over which an aggregate of a join works: the largest RANGE, sliding if one of them slides."""
+    """Return the window over which an aggregate of a join works: the largest RANGE, sliding if one of them slides."""
     ranges = [clause for clause in clauses if isinstance(clause, RangeClause)]
     if ranges:
         return _largest_range(ranges)
@@ -80,7 +80,7 @@ def _largest_range(ranges: Sequence[RangeClause]) -> Window:
 
 
 def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) -> Extent:
-    """How long a join remembers the tuples of one input."""
+    """Return how long a join keeps the tuples of one input."""
     match clause:
         case RangeClause(slide=slide, span=span) if slide is not None and not aggregated:
             raise NotSupported(
@@ -125,7 +125,7 @@ def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) 
 
 
 def distinct_span(clause: WindowClause) -> int:
-    """How long DISTINCT remembers a row."""
+    """Return how long DISTINCT keeps a row."""
     match clause:
         case RangeClause(size=size):
             return size
@@ -142,5 +142,5 @@ def distinct_span(clause: WindowClause) -> int:
 
 
 def since(start: int) -> Expr:
-    """The condition that a tuple is not earlier than `start`."""
+    """Return the condition that a tuple is not earlier than `start`."""
     return Call(">=", (Column(TS, Type.BIGINT), Literal(start, Type.BIGINT)), Type.BOOLEAN)
