@@ -1,6 +1,7 @@
 """Definitions by name.
 
-Streams, tables, queries and rules share one set of names, aggregates and sinks have their own. Look-up ignores case; the written name is kept.
+Streams, tables, queries and rules share one set of names, aggregates and sinks have their own. Look-up ignores case;
+the written name is kept.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Catalog:
         self.replace(definition, span=span)
 
     def replace(self, definition: Definition, *, span: Span | None = None) -> None:
-        """Take in a definition in place of the one of the same name, if there is one; for those who read it, its columns must stay."""
+        """Take in a definition, in place of one of the same name; its columns must stay if something reads it."""
         key = definition.name.lower()
         other = self._taken(definition)
         if other is not None and isinstance(other, Rule) != isinstance(definition, Rule):
@@ -201,7 +202,10 @@ class Catalog:
         return queries + [name for name in rules if name.lower() != key]
 
     def sources(self, name: str) -> set[str]:
-        """Return all names that a relation depends on, also through rules that raise events; itself too, in lower case."""
+        """Return the names that a relation depends on, also through rules that raise events, in lower case.
+
+        The relation itself is one of them.
+        """
         reached: set[str] = set()
         pending = [name.lower()]
         while pending:

@@ -17,7 +17,7 @@ from headrace.language.syntax.statements import (
     CreateView,
     Detection,
 )
-from headrace.language.syntax.stints import SwitchClause
+from headrace.language.syntax.stints import StintClause
 from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
@@ -66,11 +66,15 @@ def define_query(statement: CreateQuery, schema: Schema) -> Query:
     """Define the query of a statement; without INTO its results go to the console."""
     sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
     return Query(
-        statement.name.text, statement.select_text, schema, sinks, {**statement.options, **_switched(statement.switch)}
+        statement.name.text,
+        statement.select_text,
+        schema,
+        sinks,
+        {**statement.options, **_stint_options(statement.stint)},
     )
 
 
-def _switched(clause: SwitchClause | None) -> dict[str, Option]:
+def _stint_options(clause: StintClause | None) -> dict[str, Option]:
     """Return what starts and stops a query, as options that are stored with it."""
     if clause is None:
         return {}

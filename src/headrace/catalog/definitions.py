@@ -53,7 +53,10 @@ class Table(Struct, frozen=True, tag="table"):
 
 
 class Query(Struct, frozen=True, tag="query"):
-    """A continuous query: its SELECT as text, what it returns, where results go, and options of its WITH clause. Without sinks it is a view."""
+    """A continuous query: its SELECT as text, what it returns, where results go, and options of its WITH clause.
+
+    Without sinks it is a view.
+    """
 
     name: str
     text: str
@@ -98,7 +101,10 @@ class Sink(Struct, frozen=True, tag="sink"):
 
 
 class Rule(Struct, frozen=True, tag="rule"):
-    """What to do when an event is detected. `text` is its statement, `columns` what a detection tells, `warnings` what grows without a bound."""
+    """The actions to run when an event is detected.
+
+    `text` is the statement, `columns` the columns of a detection, `warnings` the state that grows without a limit.
+    """
 
     name: str
     event: str
@@ -124,7 +130,8 @@ class Rule(Struct, frozen=True, tag="rule"):
 
 Definition: TypeAlias = Stream | Table | Query | Aggregate | Sink | Rule
 
-#: Columns of <rule>.failed: calls that were given up, with the detection as JSON and the key that another try should carry.
+#: Columns of <rule>.failed: calls that were given up, with the detection as JSON and the key that another try should
+#: carry.
 FAILED = Schema.of(
     key=Type.STRING,
     action=Type.STRING,
@@ -136,7 +143,8 @@ FAILED = Schema.of(
 #: Kinds of streams that no statement names: events that rules raise, what rules failed to do, and times of the clock.
 RAISED, FAILURES, CLOCK = "RAISED", "FAILURES", "CLOCK"
 
-#: Columns of the side streams that every stream has: <stream>.bad and <stream>.late (the latter: the stream's own columns).
+#: Columns of the side streams that every stream has: <stream>.bad and <stream>.late (the latter: the stream's own
+#: columns).
 BAD = Schema.of(record=Type.STRING, reason=Type.STRING, origin=Type.STRING)
 
 #: What was shed: for each query and arc with a shedder, in each micro-batch in which tuples came there.

@@ -1,7 +1,7 @@
 """The statements that made the catalog, on disk, each with the definition that came of it.
 
-The definition counts when it is read again: a statement may say less (columns learnt from a file that is gone by then, a path that begins elsewhere).
-One JSON text a line.
+The definition counts when it is read again: a statement may say less (columns learnt from a file that is gone by then,
+a path that begins elsewhere). One JSON text a line.
 """
 
 from __future__ import annotations

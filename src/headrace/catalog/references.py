@@ -15,7 +15,10 @@ from headrace.language.syntax.statements import CreateQuery, Detection, Select
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Lower-case names; those of the SELECT's own WITH clause do not count. `is_paced` says that a UNION in it leaves out what lags."""
+    """The relations and functions that a SELECT names, in lower case, without those of its own WITH clause.
+
+    `is_paced`: a UNION in it has WITH PACE.
+    """
 
     relations: frozenset[str]
     functions: frozenset[str]

@@ -72,7 +72,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | statements.CreateEvent()
                 | rules.DeclareEvent()
                 | rules.CreateSink()
-                | rules.SwitchRule()
+                | rules.EnableRule()
                 | statements.Detection()
                 | statements.Split()
                 | statements.Drop()

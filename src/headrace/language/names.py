@@ -13,8 +13,9 @@ TYPE_NAMES: dict[str, Type] = {
     "BIGINT": Type.BIGINT, "LONG": Type.BIGINT,
     "FLOAT": Type.FLOAT, "REAL": Type.FLOAT, "DOUBLE": Type.DOUBLE, "DOUBLE PRECISION": Type.DOUBLE,
     "STRING": Type.STRING, "TEXT": Type.STRING, "VARCHAR": Type.STRING, "CHAR": Type.STRING,
-    "DATE": Type.DATE, "TIMESTAMP": Type.TIMESTAMP, "TIMESTAMPTZ": Type.TIMESTAMP, "TIMESTAMP_NTZ": Type.TIMESTAMP, "TIMESTAMP_LTZ": Type.TIMESTAMP,
-    "TIMESTAMPNTZ": Type.TIMESTAMP, "TIMESTAMPLTZ": Type.TIMESTAMP,
+    "DATE": Type.DATE, "TIMESTAMP": Type.TIMESTAMP, "TIMESTAMPTZ": Type.TIMESTAMP,
+    "TIMESTAMP_NTZ": Type.TIMESTAMP, "TIMESTAMP_LTZ": Type.TIMESTAMP, "TIMESTAMPNTZ": Type.TIMESTAMP,
+    "TIMESTAMPLTZ": Type.TIMESTAMP,
     "INTERVAL": Type.INTERVAL, "BINARY": Type.BINARY, "BYTES": Type.BINARY, "VARBINARY": Type.BINARY,
 }  # fmt: skip
 
@@ -31,7 +32,10 @@ def near(name: str, known: Iterable[str]) -> str | None:
 def did_you_mean(
     name: str, known: Iterable[str], *, elsewhere: Mapping[str, str] | None = None, otherwise: str | None = None
 ) -> str | None:
-    """Return a hint: what `elsewhere` says about a word of another system, else the nearest known name, else `otherwise`."""
+    """Return a hint for an unknown name: that of `elsewhere`, else the nearest known name, else `otherwise`.
+
+    `elsewhere` has hints for the words of other systems.
+    """
     hint = (elsewhere or {}).get(name)
     if hint is not None:
         return hint

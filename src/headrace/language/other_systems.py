@@ -185,7 +185,7 @@ CLAUSES = {
 
 
 def find_phrase(tokens: Sequence[Token]) -> tuple[Token, str] | None:
-    """Find the first phrase of another system among the tokens of a SELECT; return where it starts and the hint for it."""
+    """Return where the first phrase of another system starts among the tokens of a SELECT, and the hint for it."""
     words = [_WORDS.get(token.token_type, token.text.upper()) for token in tokens]
     for token, phrase in zip(tokens, pairwise(words), strict=False):
         if phrase in PHRASES:

@@ -1,4 +1,4 @@
-"""Text to statements."""
+"""Turns text into statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.language.read.create import read_connector, read_create
 from headrace.language.read.events import read_detection
 from headrace.language.read.options import read_options, read_promises
 from headrace.language.read.rules import read_declared, read_enabling, read_rule, read_sink
-from headrace.language.read.stints import read_switch, read_turn
+from headrace.language.read.stints import read_stint, read_turn
 from headrace.language.read.views import read_split
 from headrace.language.reader import Reader
 from headrace.language.syntax import rules, statements
@@ -24,10 +24,10 @@ from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import Statement
 
 _STATEMENTS = (
-    "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE", "DROP", "SHOW", "DESCRIBE",
-    "EXPLAIN",
+    "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
+    "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
 )  # fmt: skip
-_SHOWN: tuple[Literal["STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS"], ...] = (
+_SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
 )  # fmt: skip
 _DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = (
@@ -40,15 +40,17 @@ _DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
 )
 _INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE", "DEMAND")
 _HINT = (
-    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, "
-    "SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, "
+    "CREATE RULE, CREATE SINK, SELECT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, "
+    "DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
 def parse(text: str) -> list[Statement]:
     """Read the statements of a text, which `;` separates.
 
-    An error's span counts from the start of the whole text; the spans inside a statement from the start of the statement's own text.
+    An error's span counts from the start of the whole text; the spans inside a statement from the start of the
+    statement's own text.
     """
     try:
         return [_statement(text[start:end], start) for start, end in _cut(text)]
@@ -137,15 +139,15 @@ def _create(reader: Reader, offset: int) -> Statement:
         return read_create(reader, offset)
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the query's name")
-    switch = read_switch(reader)
+    stint = read_stint(reader)
     options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
-    switch = switch or read_switch(reader)
+    stint = stint or read_stint(reader)
     reader.expect(
         "AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]"
     )
     select, span, sinks = _query(reader)
     return statements.CreateQuery(
-        reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, switch
+        reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, stint
     )
 
 

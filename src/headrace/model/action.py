@@ -11,7 +11,10 @@ from headrace.model.time import SECOND
 
 
 class CallFunction(Struct, frozen=True, tag_field="action", tag="function"):
-    """Call a Python function: 'module:function', or one that the session knows by name. Without `args` it takes the whole detection."""
+    """Call a Python function: 'module:function', or one that the session knows by name.
+
+    Without `args` it takes the whole detection.
+    """
 
     target: str
     args: tuple[Expr, ...] | None = None
@@ -45,7 +48,7 @@ CASCADE = "cascade"
 
 
 class Effort(Struct, frozen=True):
-    """How hard an action is tried: a time limit for each call, how many times, and how long a chain of rules may get."""
+    """How long and how often an action is tried: time limit of a call, number of tries, length of chains of rules."""
 
     timeout: int = 5 * SECOND
     tries: int = 3
@@ -53,7 +56,10 @@ class Effort(Struct, frozen=True):
 
 
 class Reaction(Struct, frozen=True):
-    """How a rule reacts: when among others (priority 1 first, deferred ones last), and what it does. `texts` are its actions as written."""
+    """How a rule reacts: when among others (priority 1 first, deferred ones last), and what it does.
+
+    `texts` are its actions as written.
+    """
 
     actions: tuple[Action, ...] = ()
     texts: tuple[str, ...] = ()

@@ -1,7 +1,11 @@
-"""What a query promises: latency, memory and throughput over time, how strictly each is meant, and what may be lost to keep them.
+"""The promises of a query: latency, memory and throughput, how strict each is, and what may be shed to keep them.
 
-`qos_of` reads the options of a WITH clause: `latency '500 ms' MUST, memory '64 MB' BEST EFFORT, error 0.15, shed SMALLEST speed, priority 2`.
-A value that changes with the time since the query began is written as points, between which it is linear: `'0s: 1 s, 500s: 200 ms'`.
+`qos_of` reads the options of a WITH clause:
+
+    latency '500 ms' MUST, memory '64 MB' BEST EFFORT, error 0.15, shed SMALLEST speed, priority 2
+
+A value that changes over the time since the query began is written as points, linear in between: `'0s: 1 s, 500s: 200
+ms'`.
 """
 
 from __future__ import annotations
@@ -41,7 +45,10 @@ class Strictness(Enum):
 
 
 class Curve(Struct, frozen=True):
-    """A value over the time since the query began (microseconds): linear between points, constant before the first and after the last."""
+    """A value over the time since the query began (microseconds).
+
+    Linear between points, constant before the first and after the last.
+    """
 
     points: tuple[tuple[int, float], ...]
 
@@ -65,7 +72,10 @@ class Curve(Struct, frozen=True):
 
 
 class Promise(Struct, frozen=True):
-    """A value to keep, and how strictly: at most so much latency (microseconds) or memory (bytes), at least so many results a second."""
+    """A limit to keep, and how strictly.
+
+    At most so much latency (microseconds) or memory (bytes), or at least so many results a second.
+    """
 
     curve: Curve
     strictness: Strictness = Strictness.BEST_EFFORT
@@ -76,7 +86,10 @@ class Promise(Struct, frozen=True):
 
 
 class Shedding(Struct, frozen=True):
-    """Which tuples to drop first: any, or by an attribute those that are smallest, largest, nearest to a center or farthest from it."""
+    """Which tuples are dropped first: random ones, or by an attribute.
+
+    By an attribute the smallest, the largest, those nearest to a center or those farthest from it.
+    """
 
     kind: ShedKind = "RANDOM"
     attribute: str | None = None

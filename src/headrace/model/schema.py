@@ -20,7 +20,8 @@ SEQ = "__seq"
 #: Last instant at which all parts of a joined tuple are still in their windows, Int64; only between joins.
 EXPIRY = "__exp"
 HIDDEN = (TS, SEQ, EXPIRY)
-#: For how many tuples of the stream a tuple counts, Float64: a column of plans whose input may be shed, not a hidden one.
+#: For how many tuples of the stream a tuple counts, Float64: a column of plans whose input may be shed, not a hidden
+#: one.
 WEIGHT = "__weight"
 
 

@@ -8,7 +8,10 @@ from headrace.model.time import BEGIN, DAY, END, format_duration, format_instant
 
 
 class Stint(Struct, frozen=True):
-    """One time that a query is on, from a start to a stop; tuples from `begin` and before `end` belong to it, and none of its state is another's."""
+    """One run of a query from a start to a stop.
+
+    Tuples from `begin` and before `end` belong to it. It shares no state with other stints.
+    """
 
     query: str
     number: int
@@ -20,7 +23,10 @@ class Stint(Struct, frozen=True):
 
 
 class Schedule(Struct, frozen=True):
-    """Instants at which a query starts and stops by itself, and after which time they come again (None: never); `daily` if they are times of day."""
+    """The times at which a query starts and stops by itself, and the interval at which they repeat (None: never).
+
+    `daily`: they are times of day.
+    """
 
     begin: int | None = None
     end: int | None = None
@@ -30,7 +36,8 @@ class Schedule(Struct, frozen=True):
     def first(self, now: int) -> tuple[int, int] | None:
         """Return the begin and end of the first stint of a query that is created now.
 
-        By dates the one that they name, be it past, since old tuples may be read; by times of day one that is on, else the next.
+        With dates it is the stint they name, even in the past, because old tuples may be read. With times of day it is
+        the current one, else the next.
         """
         if self.begin is None:
             return BEGIN, self.stop_after(now) if self.daily else self.end or END

@@ -1,4 +1,4 @@
-"""When a repeated tuple is let through: by how often it came, or by how long it has stood."""
+"""When a repeated tuple comes out: after so many repetitions, or after so much time."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from headrace.model.time import format_duration
 
 
 class Repeats(Struct, frozen=True, tag="repeats"):
-    """RSUPPRESS(limit): with each tuple of a group that makes them more than `limit`, none of them older than `span`; after it none counts."""
+    """RSUPPRESS(limit): a tuple comes out when its group has more than `limit` tuples within `span`.
+
+    The count of the group then starts again.
+    """
 
     limit: int
     span: int | None
 
 
 class Standing(Struct, frozen=True, tag="standing"):
-    """TSUPPRESS(time, action): whenever an alarm has stood for `time` since it came, was updated or was let through last.
+    """TSUPPRESS(time, action): an alarm comes out when it has stood for `time`.
 
-    The first tuple of a group is an alarm, and so is each after it was cleaned. Action 'update' puts a tuple in the place of the alarm and starts its
-    time anew, 'clean' ends it; all else says that it still stands, which changes nothing. What happens at the instant itself comes before.
-    An alarm that was neither updated nor cleaned for `span` is forgotten.
+    The time counts from when the alarm came, was updated or came out last. The first tuple of a group is an alarm, and
+    so is the first one after a 'clean'. The action 'update' replaces the alarm and restarts its time, 'clean' ends it,
+    and any other action changes nothing. Tuples at the instant itself are processed first. An alarm that was neither
+    updated nor cleaned for `span` is forgotten.
     """
 
     time: int

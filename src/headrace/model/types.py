@@ -52,7 +52,10 @@ _POLARS: dict[Type, pl.DataType] = {
 
 
 def type_of(dtype: pl.DataType) -> Type | None:
-    """Return the type that holds the values of a column type, also of one that Headrace itself does not use; or None."""
+    """Return the type that holds the values of a column type, also of one that Headrace itself does not use.
+
+    Or None.
+    """
     match dtype:
         case pl.Datetime():
             return Type.TIMESTAMP

@@ -53,7 +53,10 @@ class Times:
 
 
 def parse_times(text: str) -> Times:
-    """Read '[year-month-day ]hour:minute:second'; a part is a number, * or */n. Raises ValueError that says what is wrong."""
+    """Read '[year-month-day ]hour:minute:second'; a part is a number, * or */n.
+
+    Raises ValueError that says what is wrong.
+    """
     date, _, time = text.strip().rpartition(" ")
     clock = time.split(":")
     if len(clock) != 3:

@@ -1,6 +1,7 @@
 """Windows: which tuples of a stream a window operator sees together.
 
-Time windows are aligned: a window of size `size` and slide `slide` is [k*slide, k*slide + size) for whole k, since 1970 UTC.
+Time windows are aligned: a window of size `size` and slide `slide` is [k*slide, k*slide + size) for whole k, since 1970
+UTC.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ class Range(Struct, frozen=True, tag="range"):
 
 
 class Sliding(Struct, frozen=True, tag="sliding"):
-    """[RANGE size SLIDE TUPLE]: with each tuple t, in order, the tuples of its group in [t.ts - size, t.ts] up to and with t.
+    """[RANGE size SLIDE TUPLE]: for each tuple t, in order, the tuples of its group in [t.ts - size, t.ts].
 
-    One result per tuple, stamped t.ts. `size` None is [UNBOUNDED]. window_start is max(t.ts - size, first tuple), window_end is t.ts.
+    The window ends with t itself. One result per tuple, stamped t.ts. `size` None is [UNBOUNDED]. window_start is
+    max(t.ts - size, first tuple), window_end is t.ts.
     """
 
     size: int | None
@@ -35,8 +37,9 @@ class Sliding(Struct, frozen=True, tag="sliding"):
 class Rows(Struct, frozen=True, tag="rows"):
     """[ROWS size SLIDE slide] and [PARTITION BY by ROWS size SLIDE slide]: counts tuples in timestamp order.
 
-    The k-th window of a partition is its tuples k*slide .. k*slide + size - 1; complete windows only. Grouping happens inside the
-    window. Results are stamped with the last tuple's timestamp; window_start and window_end are those of the first and last tuple.
+    The k-th window of a partition is its tuples k*slide .. k*slide + size - 1; complete windows only. Grouping happens
+    inside the window. Results are stamped with the last tuple's timestamp; window_start and window_end are those of the
+    first and last tuple.
     """
 
     size: int
@@ -53,8 +56,8 @@ class Session(Struct, frozen=True, tag="session"):
 class Landmark(Struct, frozen=True, tag="landmark"):
     """[LANDMARK FROM start SLIDE slide]: [start, start + k*slide) for k = 1, 2, ...; earlier tuples do not count.
 
-    A group gives a result for a window if it got a tuple in the window's last slide. `start` None ([UNBOUNDED SLIDE s]) is the beginning
-    of time, with ends at multiples of `slide`; window_start is then NULL.
+    A group gives a result for a window if it got a tuple in the window's last slide. `start` None ([UNBOUNDED SLIDE s])
+    is the beginning of time, with ends at multiples of `slide`; window_start is then NULL.
     """
 
     start: int | None
@@ -62,10 +65,10 @@ class Landmark(Struct, frozen=True, tag="landmark"):
 
 
 class While(Struct, frozen=True, tag="while"):
-    """[WHILE predicate] and [PARTITION BY by WHILE predicate]: maximal runs of consecutive tuples that satisfy the predicate.
+    """[WHILE predicate], [PARTITION BY by WHILE predicate]: the longest runs of consecutive tuples that satisfy it.
 
-    The run's result comes with, and is stamped by, the tuple that ends it, which is not part of it (and neither is a NULL predicate's).
-    window_start is the first tuple's timestamp, window_end the ending tuple's. Grouping happens inside the run.
+    The result comes with, and is stamped by, the tuple that ends the run and is not part of it; a NULL predicate ends a
+    run. window_start is the first tuple's timestamp, window_end the ending tuple's. Grouping happens inside the run.
     """
 
     predicate: Expr
@@ -85,9 +88,10 @@ class AggregateCall(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """How long a join remembers a tuple: for `span` microseconds (None: forever), or while it is among the newest `rows` (of its `by` group).
+    """How long a join keeps a tuple: for a time, or while it is among the newest rows.
 
-    With `span`, tuple t is in the window at time x if t.ts <= x <= t.ts + span. [NOW] is span 0. With `rows`, span is None.
+    With `span` in microseconds (None: forever), tuple t is in the window at time x if t.ts <= x <= t.ts + span; [NOW]
+    is span 0. With `rows`, the newest of its `by` group are kept, and span is None.
     """
 
     span: int | None = None

@@ -1,7 +1,7 @@
 """The values of the simple functions over constants.
 
-Only what every engine computes alike is evaluated; the rest (`UNKNOWN`) is left to the operators: 32-bit floats, NaN and infinity,
-letters beyond ASCII, integers that a DOUBLE cannot hold, instants near the ends of time.
+Only what every engine computes alike is evaluated; the rest (`UNKNOWN`) is left to the operators: 32-bit floats, NaN
+and infinity, letters beyond ASCII, integers that a DOUBLE cannot hold, instants near the ends of time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The closed set of relational nodes: what a query means, as a tree of frozen values.
 
-Every node has `schema`, its visible columns; names are unique. Timestamps travel as the hidden column `__ts`, which expressions may name.
+Every node has `schema`, its visible columns; names are unique. Timestamps travel as the hidden column `__ts`, which
+expressions may name.
 """
 
 from __future__ import annotations
@@ -62,10 +63,11 @@ class Union(Struct, frozen=True, tag="union"):
 
 
 class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
-    """Of all inputs, in the order of arrival, the tuples that are not more than `tolerance` older than the newest before them; or the others, `late`.
+    """The tuples at most `tolerance` older than the newest before them, in order of arrival; or the others, `late`.
 
-    Once an input is late, it may also leave out what is older than `share` of the tolerance, or would be late after two tuples that take `service`
-    each. Inputs are as those of a union. A late tuple has the timestamp of the newest one when it came.
+    Inputs are as those of a union. Once an input is late, it may also drop tuples older than `share` of the tolerance,
+    or that would be late after two tuples that take `service` each. A late tuple has the timestamp of the newest one
+    when it came.
     """
 
     inputs: tuple[Node, ...]
@@ -80,13 +82,18 @@ class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
 
 
 class Join(Struct, frozen=True, tag="join", omit_defaults=True):
-    """Pairs of tuples that are in each other's window, agree on all `keys` (left expression = right expression) and satisfy `residual`.
+    """Pairs of tuples that are in each other's window, agree on all `keys` and satisfy `residual`.
 
-    A result is stamped with the larger timestamp. Output columns: the left's, then the right's renamed by `right_names` (same order as the
-    right schema). `residual` is over output names. An extent of None means that the input is itself a join of the same FROM clause and its
-    tuples carry their own expiry; else a tuple expires at ts + extent.span. A pair joins iff max(ts) <= min(expiry). A row of a preserved side
-    (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its own expiry.
-    A `manner` says what the join tells those before it; it changes no result.
+    A key is a left and a right expression that must be equal. A result is stamped with the larger timestamp. Output
+    columns: the left's, then the right's renamed by `right_names` (same order as the right schema). `residual` is over
+    output names.
+
+    An extent of None means that the input is itself a join of the same FROM clause and its tuples carry their own
+    expiry; else a tuple expires at ts + extent.span. A pair joins iff max(ts) <= min(expiry). A row of a preserved side
+    (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its
+    own expiry.
+
+    A `manner` chooses the feedback that the join sends to its inputs; it changes no result.
     """
 
     left: Node
@@ -108,11 +115,12 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
 
 
 class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
-    """Each right tuple, in order, with one left tuple that precedes it, or with none; a result is stamped as its right tuple.
+    """Each right tuple, in order, with one left tuple that precedes it; stamped as the right tuple.
 
-    A left tuple a and a right tuple b match iff a.ts < b.ts (`inclusive`: a.ts <= b.ts), b.ts <= a.ts + span (None: forever), they agree on all
-    `keys` and satisfy `residual`, in which `__ts` is b's. 'recent' takes the newest a that matches, however often; 'chronicle' the earliest that
-    matches and has not been taken before. Order is by timestamp, ties by arrival in a base stream, else by content.
+    A left tuple a and a right tuple b match iff a.ts < b.ts (`inclusive`: a.ts <= b.ts), b.ts <= a.ts + span (None:
+    forever), they agree on all `keys` and satisfy `residual`, in which `__ts` is b's. 'recent' takes the newest a that
+    matches, any number of times; 'chronicle' the earliest that matches and has not been taken before. A right tuple
+    without a match has no result. Order is by timestamp, ties by arrival in a base stream, else by content.
     """
 
     left: Node
@@ -133,7 +141,10 @@ class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
 
 
 class TableJoin(Struct, frozen=True, tag="table_join"):
-    """Each tuple with the rows of a stored table that agree on all `keys` (tuple expression = table column) and satisfy `residual`."""
+    """Each tuple with the rows of a stored table that agree on all `keys` and satisfy `residual`.
+
+    A key is an expression over the tuple and a column of the table.
+    """
 
     input: Node
     table: str
@@ -152,7 +163,10 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
 
 
 class StoredArchive(Struct, frozen=True, tag="stored"):
-    """The values of a column of a stored table, found by `keys`, columns of the table; of several rows with a value the first counts."""
+    """The values of a column of a stored table, looked up by `keys`, columns of the table.
+
+    Of several rows with a value the first counts.
+    """
 
     table: str
     schema: Schema
@@ -167,7 +181,10 @@ class FunctionArchive(Struct, frozen=True, tag="function"):
 
 
 class Impute(Struct, frozen=True, tag="impute"):
-    """Each tuple with one more column, `name`: the `value`, or where that is NULL what the archive has for `keys`; a NULL key finds nothing."""
+    """Each tuple with one more column, `name`: the `value`, or where that is NULL what the archive has for `keys`.
+
+    A NULL key finds nothing.
+    """
 
     input: Node
     name: str
@@ -197,9 +214,10 @@ class Aggregate(Struct, frozen=True, tag="aggregate"):
 
 
 class Distinct(Struct, frozen=True, tag="distinct"):
-    """A tuple comes out iff no equal one (all visible columns; NULL equals NULL) precedes it by at most `span` microseconds.
+    """Tuples without an equal one (all visible columns; NULL equals NULL) at most `span` microseconds before them.
 
-    In timestamp order, so at equal timestamps one comes out. This is what is new in the set of rows that a window of `span` holds.
+    In timestamp order; of equal tuples at one timestamp one comes out. These are the new rows of the set that a window
+    of `span` holds.
     """
 
     input: Node
@@ -211,9 +229,10 @@ class Distinct(Struct, frozen=True, tag="distinct"):
 
 
 class Suppress(Struct, frozen=True, tag="suppress"):
-    """Of the tuples that agree in `by`, in order, those that the rule lets through: the newest of them, then the oldest under `old_names`.
+    """Of the tuples that agree in `by`, in order, those that the suppressor lets through.
 
-    The last of `old_names` is for the timestamp of the oldest. A result is stamped with the instant at which it is let through.
+    Columns: the newest of them, then the oldest under `old_names`; the last of `old_names` is for the timestamp of the
+    oldest. A result is stamped with the instant at which it comes out.
     """
 
     input: Node
@@ -235,7 +254,8 @@ class Suppress(Struct, frozen=True, tag="suppress"):
 class Order(Struct, frozen=True, tag="order"):
     """The same tuples in timestamp order (ties by arrival for a base stream, else by content).
 
-    `merge` keeps a union's inputs in order and takes the earliest head of them, ties by port, instead of sorting what comes out.
+    `merge` keeps each input of a union in order and takes the earliest head, ties by port, instead of sorting the
+    output.
     """
 
     input: Node
@@ -249,8 +269,9 @@ class Order(Struct, frozen=True, tag="order"):
 class Detect(Struct, frozen=True, tag="detect"):
     """The occurrences of a complex event, stamped with their ends; each primitive event is the input at its port.
 
-    Tuples that differ in `keys` (for each input, over its columns) belong to histories of their own. `conditions` are over `part.column` and are
-    tested while pairing. Inputs are in order by timestamp, ties by arrival in a base stream, else by content.
+    Tuples that differ in `keys` (for each input, over its columns) belong to histories of their own. `conditions` are
+    over `part.column` and are tested while pairing. Inputs are in order by timestamp, ties by arrival in a base stream,
+    else by content.
     """
 
     parts: tuple[Node, ...]

@@ -37,7 +37,8 @@ def transform(node: Node, change: Callable[[Node], Node]) -> Node:
 def descend(node: Node, context: C, visit: Callable[[Node, C], tuple[tuple[C, ...], Rebuild]]) -> Node:
     """Rebuild with something that travels from above to below.
 
-    `visit` sees a node and its context; it answers the contexts of the node's inputs and how to rebuild the node on its new inputs.
+    `visit` sees a node and its context; it answers the contexts of the node's inputs and how to rebuild the node on its
+    new inputs.
     """
     contexts, rebuild = visit(node, context)
     return rebuild(tuple(descend(child, below, visit) for child, below in zip(inputs(node), contexts, strict=True)))

@@ -58,7 +58,7 @@ def create_rule(
     transaction.run(command)
 
 
-def enable_rule(statement: rules.SwitchRule, transaction: Transaction) -> None:
+def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:
     """Enable or disable the actions of a rule; it detects its event either way."""
     catalog = transaction.catalog
     rule = catalog.rule(statement.rule.text, span=statement.rule.span)

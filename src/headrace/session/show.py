@@ -85,7 +85,10 @@ def describe(
     warned = tuple(("warning", warning) for warning in warnings) + _scheduled(found.name, running, seen)
     return Listing(
         ("column", "type"),
-        columns + tuple((f"WITH {name}", value) for name, value in format_qos(promised)) + _switched(found) + warned,
+        columns
+        + tuple((f"WITH {name}", value) for name, value in format_qos(promised))
+        + _stint_options(found)
+        + warned,
     )
 
 
@@ -101,7 +104,7 @@ def _scheduled(name: str, running: Running, seen: Statistics | None) -> tuple[tu
     return (*found, *((f"unread at {names[vertex]}", str(queued)) for vertex, queued in counts.items() if queued))
 
 
-def _switched(found: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
+def _stint_options(found: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
     """When a query is on."""
     options = found.options if isinstance(found, Query) else {}
     return tuple((name.upper(), str(options[name])) for name in (SCHEDULE, START_ON, STOP_ON) if name in options)

@@ -68,7 +68,7 @@ class Statements:
                 create_sink(statement, transaction)
             case rules.CreateRule():
                 self._create_rule(statement, transaction)
-            case rules.SwitchRule():
+            case rules.EnableRule():
                 enable_rule(statement, transaction)
             case statements.CreateQuery():
                 self._create_query(statement, transaction)
@@ -117,8 +117,8 @@ class Statements:
         plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
         query = define_query(statement, plan.schema)
         command = command_for(query, plan, transaction.catalog)
-        if statement.switch is not None:
-            command = with_activation(command, statement.switch, transaction.catalog, self._deployment.now())
+        if statement.stint is not None:
+            command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now())
         check_promises(query.qos, command.streams, statement.option_spans)
         if transaction.define(query, statement, f"query {query.name}"):
             self._admit(command, statement, transaction)

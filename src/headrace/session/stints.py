@@ -15,7 +15,7 @@ from headrace.graph.place import place
 from headrace.graph.stints import for_stint, has_exchange
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.names import Name
-from headrace.language.syntax.stints import SwitchClause
+from headrace.language.syntax.stints import StintClause
 from headrace.model.expressions.expression import Literal
 from headrace.model.stint import Schedule, Stint
 from headrace.model.types import Type
@@ -23,7 +23,7 @@ from headrace.plan.nodes import Node, Project, Scan
 from headrace.session.compile import graph_of, plan_query, streams_read
 
 
-def with_activation(command: AddQuery, clause: SwitchClause, catalog: Catalog, now: int) -> AddQuery:
+def with_activation(command: AddQuery, clause: StintClause, catalog: Catalog, now: int) -> AddQuery:
     """Return the command that adds a query which starts and stops by itself: with its first stint, or off until something starts it."""
     watched = {word: name for word, name in (("START", clause.start_on), ("STOP", clause.stop_on)) if name is not None}
     plans = {word: _watch(name, catalog) for word, name in watched.items()}

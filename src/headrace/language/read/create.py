@@ -13,7 +13,10 @@ from headrace.model.python_target import PythonTarget
 from headrace.model.schema import HIDDEN, Field, Schema
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
-_STREAM = "CREATE STREAM name (column TYPE, ...) [TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL | TIMESTAMP LATENT] FROM KIND (options)"
+_STREAM = (
+    "CREATE STREAM name (column TYPE, ...) "
+    "[TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL | TIMESTAMP LATENT] FROM KIND (options)"
+)
 
 
 def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | CreateAggregate:

@@ -53,8 +53,8 @@ _OPERATORS = (
 )
 _MODES = tuple(mode.value for mode in Mode)
 _HINT = (
-    "an event is a SEQUENCE b, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), TIMES (3, a), APERIODIC (a, b, c), PERIODIC (a, '30 s', c), "
-    "a PLUS '5 s' or AT '*:00:00'"
+    "an event is a SEQUENCE b, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), TIMES (3, a), APERIODIC (a, b, c), "
+    "PERIODIC (a, '30 s', c), a PLUS '5 s' or AT '*:00:00'"
 )
 
 

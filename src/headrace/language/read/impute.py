@@ -1,4 +1,4 @@
-"""What stands in the parentheses of IMPUTE."""
+"""Reads the arguments of IMPUTE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the parentheses of stream modifiers and suppressors."""
+"""Reads the arguments of modifiers and suppressors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Reads the options of a query: `(latency '500 ms' MUST, error 0.15, shed SMALLEST speed, ordered)`.
 
-Values are kept as written. How strictly one is meant is kept under `name.class`, by what to shed under `shed.attribute` and `shed.center`.
+Values are kept as written. The class of a promise, such as MUST, is kept under `name.class`, the column to shed by
+under `shed.attribute` and `shed.center`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def read_effort(reader: Reader) -> Options:
 
 
 def result_order(options: Mapping[str, Option]) -> bool | str:
-    """Return whether results come in timestamp order; 'merge' if unions merge their inputs instead of sorting the results."""
+    """Return whether results come in timestamp order.
+
+    'merge' if unions merge their inputs instead of sorting the results.
+    """
     chosen = options.get("ordered", False)
     if isinstance(chosen, bool):
         return chosen

@@ -1,4 +1,4 @@
-"""WITH PACE after a UNION: by which timestamps, how far a tuple may lag, and what share of that is worth the work."""
+"""Reads WITH PACE after a UNION: the timestamps, the tolerance, and when tuples are dropped early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ HINT = "WITH PACE ON MAX(a.at, b.at) 1 MINUTE [CUT 0.5] [SERVICE 1 SECOND], or W
 def read_pace(
     tokens: Sequence[Token], text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]]
 ) -> tuple[PaceClause, int]:
-    """Read the clause that begins with WITH PACE; returns it and the number of its tokens. `parse` reads expressions separated by commas."""
+    """Read the clause that begins with WITH PACE; return it and the number of its tokens.
+
+    `parse` reads expressions separated by commas.
+    """
     reader = Reader(tokens, text)
     first = reader.expect("WITH")
     reader.expect("PACE")

@@ -1,4 +1,4 @@
-"""Reads rules: `CREATE RULE name ON event CONTEXT RECENT (a BY x) PRIORITY 1 WHEN a.x > 3 DO CALL notify, RAISE EVENT alarm(x)`."""
+"""Reads rules: `CREATE RULE name ON event CONTEXT RECENT (a BY x) WHEN a.x > 3 DO CALL notify`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from headrace.language.syntax.rules import (
     CreateRule,
     CreateSink,
     DeclareEvent,
+    EnableRule,
     InsertClause,
     RaiseClause,
-    SwitchRule,
     TurnClause,
     WebhookClause,
 )
 from headrace.model.python_target import PythonTarget
 
-_RULE = "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] DO CALL function(columns)"
+_RULE = (
+    "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] "
+    "DO CALL function(columns)"
+)
 _ACTIONS = ("INSERT", "CALL", "START", "STOP", "RAISE")
 _HINT = (
-    "an action is INSERT INTO sink, CALL function(columns), CALL PYTHON 'module:function', CALL webhook('http://...'), START QUERY q, STOP QUERY q "
-    "or RAISE EVENT e(columns)"
+    "an action is INSERT INTO sink, CALL function(columns), CALL PYTHON 'module:function', CALL webhook('http://...'), "
+    "START QUERY q, STOP QUERY q or RAISE EVENT e(columns)"
 )
 _CLAUSES = ("CONTEXT", "PRIORITY", "IMMEDIATE", "DEFERRED", "WHEN", "DO")
 
@@ -78,17 +81,30 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
         if not reader.accept(","):
             break
     return CreateRule(
-        reader.text, offset, name, event, context, priority, deferred, condition, condition_span, tuple(actions), tuple(texts), or_replace,
-        if_not_exists, options, spans,
-    )  # fmt: skip
+        text=reader.text,
+        offset=offset,
+        name=name,
+        event=event,
+        context=context,
+        priority=priority,
+        deferred=deferred,
+        condition=condition,
+        condition_span=condition_span,
+        actions=tuple(actions),
+        action_texts=tuple(texts),
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        options=options,
+        option_spans=spans,
+    )
 
 
-def read_enabling(reader: Reader, offset: int) -> SwitchRule:
+def read_enabling(reader: Reader, offset: int) -> EnableRule:
     """Read ENABLE RULE name or DISABLE RULE name."""
     on = reader.word() == "ENABLE"
     reader.position += 1
     reader.expect("RULE", hint="ENABLE RULE name, DISABLE RULE name")
-    return SwitchRule(reader.text, offset, reader.name("the rule's name"), on)
+    return EnableRule(reader.text, offset, reader.name("the rule's name"), on)
 
 
 def read_sink(reader: Reader, offset: int, or_replace: bool) -> CreateSink:

@@ -1,4 +1,4 @@
-"""Reads what turns a query on and off: `START '22:00' STOP ON accident EVERY 1 DAY` in CREATE QUERY, and START QUERY, STOP QUERY."""
+"""Reads when a query runs: `START '22:00' STOP ON accident EVERY 1 DAY`, START QUERY and STOP QUERY."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import re
 from headrace.errors import Span, SyntaxFault
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import Name
-from headrace.language.syntax.stints import SwitchClause, TurnQuery
+from headrace.language.syntax.stints import StintClause, TurnQuery
 from headrace.model.stint import Schedule
 from headrace.model.time import DAY, HOUR, MINUTE, SECOND, parse_instant
 
-_HINT = "START '22:00' STOP '06:00', START '2026-01-31 10:00' STOP '2026-01-31 22:00' EVERY 7 DAYS, or START ON event STOP ON event"
+_HINT = (
+    "START '22:00' STOP '06:00', START '2026-01-31 10:00' STOP '2026-01-31 22:00' EVERY 7 DAYS, "
+    "or START ON event STOP ON event"
+)
 _TIME = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)(?::([0-5]\d))?")
 
 
@@ -24,7 +27,7 @@ def read_turn(reader: Reader, offset: int) -> TurnQuery:
     return TurnQuery(reader.text, offset, on, reader.name("the query's name"))
 
 
-def read_switch(reader: Reader) -> SwitchClause | None:
+def read_stint(reader: Reader) -> StintClause | None:
     """Read START, STOP and EVERY before WITH or AS; None if there are none."""
     if reader.word() not in ("START", "STOP", "EVERY"):
         return None
@@ -42,7 +45,7 @@ def read_switch(reader: Reader) -> SwitchClause | None:
             f"unexpected {reader.word()}: START stands before STOP, each at most once", span=reader.here(), hint=_HINT
         )
     every = _every(reader, times, began) if reader.accept("EVERY") else None
-    return SwitchClause(_schedule(times, every), events.get("START"), events.get("STOP"))
+    return StintClause(_schedule(times, every), events.get("START"), events.get("STOP"))
 
 
 def _source(reader: Reader) -> Name:

@@ -1,4 +1,4 @@
-"""Reads CREATE VIEW and SPLIT: names for SELECTs that run only where a query reads them."""
+"""Reads SPLIT, which makes a view for each branch of a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what stands between the brackets after a FROM item."""
+"""Reads the window between brackets after a FROM item."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from headrace.model.time import parse_instant
 Expressions = Callable[[Sequence[Token], str], list[exp.Expr]]
 
 _WINDOWS = ("RANGE", "ROWS", "SESSION", "LANDMARK", "NOW", "UNBOUNDED", "WHILE", "PARTITION")
-_HINT = "write [RANGE 5 MINUTES], [ROWS 100], [SESSION 30 SECONDS], [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE], [NOW], [UNBOUNDED] or [WHILE x > 0]"
+_HINT = (
+    "write [RANGE 5 MINUTES], [ROWS 100], [SESSION 30 SECONDS], [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE], [NOW], "
+    "[UNBOUNDED] or [WHILE x > 0]"
+)
 
 
 def read_window(tokens: Sequence[Token], text: str, expressions: Expressions) -> WindowClause:

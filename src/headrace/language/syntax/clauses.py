@@ -85,7 +85,7 @@ class FollowingClause:
 
 @dataclass(frozen=True, slots=True)
 class MannerClause:
-    """THRIFTY or IMPATIENT before JOIN: what the join tells those before it."""
+    """THRIFTY or IMPATIENT before JOIN: which feedback the join sends to its inputs."""
 
     manner: Literal["thrifty", "impatient"]
     span: Span
@@ -93,7 +93,10 @@ class MannerClause:
 
 @dataclass(frozen=True, slots=True)
 class PaceClause:
-    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] [SERVICE duration] after a UNION; `columns` is empty for rowtime alone."""
+    """WITH PACE ON MAX(a.at, b.at) | rowtime tolerance [CUT share] [SERVICE duration] after a UNION.
+
+    `columns` is empty for rowtime alone.
+    """
 
     columns: tuple[exp.Column, ...]
     tolerance: int
@@ -104,7 +107,10 @@ class PaceClause:
 
 @dataclass(frozen=True, slots=True)
 class ImputeClause:
-    """IMPUTE(value USING table[.column] [ON conditions] [DEFAULT default]), or USING 'python:module:function' ON keys."""
+    """IMPUTE(value USING table[.column] [ON conditions] [DEFAULT default]).
+
+    Or USING 'python:module:function' ON keys.
+    """
 
     value: exp.Expr
     table: exp.Table | None

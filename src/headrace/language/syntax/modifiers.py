@@ -16,7 +16,10 @@ Profile: TypeAlias = Literal["old", "new"]
 
 @dataclass(frozen=True, slots=True)
 class ModifierClause:
-    """DIFF(x [PSEUDO p] [OLD | NEW]) and its kin; those that begin with w compare the ends of a window, the others consecutive tuples."""
+    """DIFF(x [PSEUDO p] [OLD | NEW]) and the other modifiers.
+
+    Kinds that begin with w compare the first and last tuple of a window, the others consecutive tuples.
+    """
 
     kind: Kind
     args: tuple[exp.Expr, ...]

@@ -1,4 +1,4 @@
-"""The statements about rules, as the parser reads them; positions count as in `syntax`."""
+"""The statements about rules, as the parser reads them; positions count as in `statements`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class InsertClause:
 
 @dataclass(frozen=True, slots=True)
 class CallClause:
-    """CALL name [(arguments)], CALL PYTHON 'module:function' [(arguments)]; without arguments the function takes the whole detection."""
+    """CALL name [(arguments)], CALL PYTHON 'module:function' [(arguments)].
+
+    Without arguments the function takes the whole detection.
+    """
 
     target: Name
     is_python: bool
@@ -60,7 +63,10 @@ ActionClause: TypeAlias = InsertClause | CallClause | WebhookClause | TurnClause
 
 @dataclass(frozen=True, slots=True)
 class ContextClause:
-    """CONTEXT mode [POINT] [(constituent BY column KEEP n FOR duration, ...)]: the parts it names, and the columns of BY as `part.column`."""
+    """CONTEXT mode [POINT] [(constituent BY column KEEP n FOR duration, ...)].
+
+    `parts` are the constituents it names, `by` the columns of BY as `part.column`.
+    """
 
     context: Context
     parts: tuple[Name, ...]
@@ -70,7 +76,10 @@ class ContextClause:
 
 @dataclass(frozen=True, slots=True)
 class CreateRule:
-    """CREATE [OR REPLACE] RULE [IF NOT EXISTS] name [WITH (options)] ON event [CONTEXT ...] [PRIORITY n] [IMMEDIATE | DEFERRED] [WHEN ...] DO ..."""
+    """CREATE [OR REPLACE] RULE [IF NOT EXISTS] name [WITH (options)] ON event [CONTEXT ...] ... DO actions.
+
+    Before DO: [PRIORITY n] [IMMEDIATE | DEFERRED] [WHEN condition].
+    """
 
     text: str
     offset: int
@@ -90,7 +99,7 @@ class CreateRule:
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchRule:
+class EnableRule:
     """ENABLE RULE name, DISABLE RULE name."""
 
     text: str

@@ -1,6 +1,7 @@
 """The statements of the language, as the parser reads them.
 
-Positions (`Span`) count from the start of the statement's own `text`; `offset` says where that text starts in what was given to `parse`.
+Positions (`Span`) count from the start of the statement's own `text`; `offset` says where that text starts in what was
+given to `parse`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,26 @@ from sqlglot import exp
 
 from headrace.errors import Span
 from headrace.language.syntax.names import ConnectorClause, Name
-from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, SwitchRule
-from headrace.language.syntax.stints import SwitchClause, TurnQuery
+from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, EnableRule
+from headrace.language.syntax.stints import StintClause, TurnQuery
 from headrace.model.events.event import Context, Event
 from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+
+#: The lists that SHOW can print.
+Shown: TypeAlias = Literal[
+    "STREAMS",
+    "TABLES",
+    "QUERIES",
+    "EVENTS",
+    "RULES",
+    "AGGREGATES",
+    "STATISTICS",
+    "FEEDBACK",
+    "SHEDDING",
+    "DECISIONS",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,7 @@ class CreateAggregate:
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
-    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [START ... STOP ...] [WITH (options)] AS SELECT ... [INTO sinks]."""
+    """CREATE [OR REPLACE] QUERY [IF NOT EXISTS] name [START ... STOP ...] [WITH (options)] AS SELECT [INTO sinks]."""
 
     text: str
     offset: int
@@ -77,7 +92,7 @@ class CreateQuery:
     or_replace: bool
     if_not_exists: bool
     option_spans: dict[str, Span] = field(default_factory=dict)
-    switch: SwitchClause | None = None
+    stint: StintClause | None = None
 
     @property
     def select_text(self) -> str:
@@ -103,7 +118,10 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """SPLIT stream INTO a WHEN condition, ..., rest ELSE: one view a branch. Their trees and names have positions in this text, not in their own."""
+    """SPLIT stream INTO a WHEN condition, ..., rest ELSE: one view for each branch.
+
+    The trees and names of the views have positions in this text, not in their own.
+    """
 
     text: str
     offset: int
@@ -187,7 +205,7 @@ class Alter:
 
 @dataclass(frozen=True, slots=True)
 class AlterPromises:
-    """ALTER QUERY query SET (latency '200 ms' MUST, ...): other promises stay; the value NONE takes one back."""
+    """ALTER QUERY query SET (latency '200 ms' MUST, ...): changes these promises; the value NONE removes one."""
 
     text: str
     offset: int
@@ -198,7 +216,7 @@ class AlterPromises:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration]: what its readers tell a running query."""
+    """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration]: feedback from the readers of a running query."""
 
     text: str
     offset: int
@@ -215,18 +233,7 @@ class Show:
 
     text: str
     offset: int
-    what: Literal[
-        "STREAMS",
-        "TABLES",
-        "QUERIES",
-        "EVENTS",
-        "RULES",
-        "AGGREGATES",
-        "STATISTICS",
-        "FEEDBACK",
-        "SHEDDING",
-        "DECISIONS",
-    ]
+    what: Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +266,7 @@ Statement: TypeAlias = (
     | CreateEvent
     | DeclareEvent
     | CreateRule
-    | SwitchRule
+    | EnableRule
     | CreateSink
     | Detection
     | Split

@@ -1,4 +1,4 @@
-"""What turns a query on and off, as the parser reads it."""
+"""When a query runs, as the parser reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace.model.stint import Schedule
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchClause:
+class StintClause:
     """START '22:00' | START ON event, STOP '06:00' | STOP ON event, EVERY span, before the AS of CREATE QUERY."""
 
     schedule: Schedule | None = None

@@ -1,8 +1,8 @@
 """Complex events: what happened, composed of tuples of several inputs by event operators.
 
-An occurrence is an interval: it starts with its first constituent and ends with its last, at which it is detected. Every operator looks at one
-instant at a time: what ends a detection is taken before what starts one, so a sequence is strict whatever the order of arrival. The meaning of each
-operator in each mode is in docs/events.md.
+An occurrence is an interval: it starts with its first constituent and ends with its last, at which it is detected.
+Every operator looks at one instant at a time: what ends a detection is taken before what starts one, so a sequence is
+strict whatever the order of arrival. The meaning of each operator in each mode is in docs/events.md.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from headrace.model.expressions.expression import Expr
 
 
 class Primitive(Struct, frozen=True, tag_field="op", tag="primitive"):
-    """Each tuple of a port for which the mask holds; expressions call its columns `name.column`; `name` is unique and without a dot.
+    """The tuples of a port for which the mask holds; expressions call its columns `name.column`.
 
-    It is the instant of the tuple's timestamp, unless a column says when it began: so a complex event that has a name keeps its interval.
+    `name` is unique and has no dot. A primitive event is the instant of the tuple's timestamp. If `start` names a
+    column, it is the interval from that time on: a named complex event keeps its interval so.
     """
 
     name: str
@@ -119,7 +120,10 @@ class Plus(Struct, frozen=True, tag_field="op", tag="plus"):
 
 
 class Within(Struct, frozen=True, tag_field="op", tag="within"):
-    """The event, if no more than `span` lies between the beginning of its first constituent and its end; holds for all that it is made of."""
+    """The event, if at most `span` lies between the start of its first constituent and its end.
+
+    The limit holds for all its parts too.
+    """
 
     event: Event
     span: int
@@ -155,7 +159,10 @@ class Mode(Enum):
 
 
 class Retention(Struct, frozen=True):
-    """How much is kept of what waits of one primitive event: the newest `keep` that agree in the columns `by`, none older than `age`."""
+    """How many waiting tuples of one primitive event are kept.
+
+    The newest `keep` that agree in the columns `by`, none older than `age`.
+    """
 
     part: str
     by: tuple[str, ...] = ()
@@ -244,7 +251,8 @@ def always(event: Event) -> Iterator[Primitive]:
 def reaches(event: Event, span: int | None) -> tuple[int | None, ...]:
     """Return how long each operand may last if the event may last `span`; None means without limit.
 
-    What an occurrence consists of lies inside it. What only prevents or ends it does not, and PLUS forgets what it follows.
+    What an occurrence consists of lies inside it. What only prevents or ends it does not, and PLUS forgets what it
+    follows.
     """
     match event:
         case Within(span=own):

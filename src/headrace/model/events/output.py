@@ -62,7 +62,7 @@ def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Out
 
 
 def key_columns(event: Event, keys: Sequence[Sequence[Expr]], outputs: Sequence[Output]) -> dict[str, int]:
-    """Return the visible columns that identify the history of an occurrence, with the places of their keys in `keys`."""
+    """Return the visible columns that identify the history of an occurrence, with the places of their keys."""
     ports = {part.name: part.port for part in always(event)}
     shown = [output for output in outputs if isinstance(output, Pick) and output.part in ports]
     return {

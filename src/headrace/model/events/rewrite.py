@@ -18,7 +18,8 @@ def rebuild(event: Event, change: Callable[[Event], Event]) -> Event:
 
     if isinstance(event, Primitive):
         return change(event)
-    return change(type(event)(*(rebuilt(getattr(event, name)) for name in event.__struct_fields__)))  # type: ignore[arg-type]
+    fields = (rebuilt(getattr(event, name)) for name in event.__struct_fields__)
+    return change(type(event)(*fields))  # type: ignore[arg-type]
 
 
 def own_names(expr: Expr) -> Expr:

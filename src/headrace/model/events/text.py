@@ -50,10 +50,12 @@ def format_event(event: Event) -> str:
             return f"TIMES ({count}, {format_event(inner)})"
         case Aperiodic() | AperiodicStar():
             star = "*" if isinstance(event, AperiodicStar) else ""
-            return f"APERIODIC{star} ({format_event(event.start)}, {format_event(event.middle)}, {format_event(event.end)})"
+            parts = ", ".join(map(format_event, (event.start, event.middle, event.end)))
+            return f"APERIODIC{star} ({parts})"
         case Periodic() | PeriodicStar():
             star = "*" if isinstance(event, PeriodicStar) else ""
-            return f"PERIODIC{star} ({format_event(event.start)}, '{format_duration(event.span)}', {format_event(event.end)})"
+            start, end = format_event(event.start), format_event(event.end)
+            return f"PERIODIC{star} ({start}, '{format_duration(event.span)}', {end})"
         case Plus(event=inner, span=span):
             return f"{_inner(inner)} PLUS '{format_duration(span)}'"
         case Within(event=inner, span=span):

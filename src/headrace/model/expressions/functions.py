@@ -1,13 +1,13 @@
 """The scalar and aggregate functions that expressions may name, and what they mean.
 
-This table is the single list: the binder types calls by it, `operators.expressions.evaluate` has one column kernel for each
-name, `testing.oracle.oracle` one plain Python function for each name, and a test compares the three.
+This table is the single list: the binder types calls by it, `operators.expressions.evaluate` has one column kernel for
+each name, `testing.oracle.oracle` one plain Python function for each name, and a test compares the three.
 
-Meaning, where SQL systems differ (we follow Spark SQL without ANSI mode):
-NULL in gives NULL out unless said otherwise. `and`, `or`, `not` are three-valued. Integer `+ - *` and `neg`, `abs`
-give BIGINT (wrapping); with any FLOAT or DOUBLE they give DOUBLE. `/` gives DOUBLE; `/`, `div` and `%` by zero give NULL. `div`
-truncates towards zero and `%` takes the sign of the dividend. `round` rounds half away from zero. A comparison of INT, BIGINT and DOUBLE is
-numeric; TIMESTAMP and DATE compare as instants. String positions count from 1; characters, not bytes.
+Meaning, where SQL systems differ (we follow Spark SQL without ANSI mode): NULL in gives NULL out unless said otherwise.
+`and`, `or`, `not` are three-valued. Integer `+ - *` and `neg`, `abs` give BIGINT (wrapping); with any FLOAT or DOUBLE
+they give DOUBLE. `/` gives DOUBLE; `/`, `div` and `%` by zero give NULL. `div` truncates towards zero and `%` takes the
+sign of the dividend. `round` rounds half away from zero. A comparison of INT, BIGINT and DOUBLE is numeric; TIMESTAMP
+and DATE compare as instants. String positions count from 1; characters, not bytes.
 """
 
 from __future__ import annotations
@@ -221,7 +221,8 @@ def _same(types: Sequence[Type]) -> Type | None:
     return types[0]
 
 
-#: Aggregates skip NULL except `first` and `last`; over nothing but NULL they give NULL, counts 0. `count` takes 0 or 1 argument.
+#: Aggregates skip NULL except `first` and `last`; over nothing but NULL they give NULL, counts 0. `count` takes 0 or 1
+#: argument.
 AGGREGATES: dict[str, Function] = {
     "count": Function(0, 1, _fixed(_I, "any"), "number of rows, or of values that are not NULL"),
     "sum": Function(1, 1, _numeric_sum, "BIGINT of integers, else DOUBLE"),

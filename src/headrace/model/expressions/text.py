@@ -15,7 +15,8 @@ _OR, _AND, _NOT, _COMPARE, _CONCAT, _SUM, _PRODUCT, _SIGN, _ATOM = range(1, 10)
 #: Infix operators: how tightly they bind and, where it is not their own name, how they are written.
 _INFIX: dict[str, tuple[int, str]] = {
     "or": (_OR, "OR"), "and": (_AND, "AND"),
-    "=": (_COMPARE, "="), "<>": (_COMPARE, "<>"), "<": (_COMPARE, "<"), "<=": (_COMPARE, "<="), ">": (_COMPARE, ">"), ">=": (_COMPARE, ">="),
+    "=": (_COMPARE, "="), "<>": (_COMPARE, "<>"), "<": (_COMPARE, "<"), "<=": (_COMPARE, "<="),
+    ">": (_COMPARE, ">"), ">=": (_COMPARE, ">="),
     "<=>": (_COMPARE, "<=>"), "like": (_COMPARE, "LIKE"), "ilike": (_COMPARE, "ILIKE"), "rlike": (_COMPARE, "RLIKE"),
     "||": (_CONCAT, "||"), "+": (_SUM, "+"), "-": (_SUM, "-"), "*": (_PRODUCT, "*"), "/": (_PRODUCT, "/"),
     "%": (_PRODUCT, "%"), "div": (_PRODUCT, "DIV"),

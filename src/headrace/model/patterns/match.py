@@ -1,6 +1,7 @@
 """Matches: which values of one attribute are meant.
 
-The three kinds are closed under intersection: a range without some values, a set of values, NULL. A comparison never matches NULL.
+The three kinds are closed under intersection: a range without some values, a set of values, NULL. A comparison never
+matches NULL.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _LARGEST_FLOAT = float(struct.unpack("<f", b"\xff\xff\x7f\x7f")[0])
 
 
 class Between(Struct, frozen=True, tag="between"):
-    """Values from `low` to `high` (None: no limit), which belong to it unless open, but not these; without limits: not NULL."""
+    """Values from `low` to `high`, except those of `but`; None is no limit.
+
+    The ends belong to the range unless they are open. Without limits: all values but NULL.
+    """
 
     low: Value | None = None
     high: Value | None = None

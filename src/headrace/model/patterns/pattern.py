@@ -1,6 +1,7 @@
-"""Patterns: which tuples of a stream are meant, one match for each constrained attribute; the timestamp `__ts` is an attribute too.
+"""Patterns: which tuples of a stream are meant, one match for each constrained attribute.
 
-A tuple matches if all its attributes do; an attribute without a term may be anything, NULL too.
+The timestamp `__ts` is an attribute too. A tuple matches if all its attributes do; an attribute without a term may be
+anything, NULL too.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Term(Struct, frozen=True):
 
 
 class Pattern(Struct, frozen=True):
-    """The tuples that match all terms; each column is in one of them, and they are ordered by its name. Without terms: every tuple."""
+    """The tuples that match all terms, one for each column, ordered by its name; without terms all tuples."""
 
     terms: tuple[Term, ...] = ()
 

@@ -147,9 +147,10 @@ def _push_into_table_join(node: nodes.TableJoin, terms: Terms) -> tuple[tuple[Te
 def _push_into_join(node: nodes.Join, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Push terms that read one side to it, if that side can lose the tuples.
 
-    A term above the join may go to a side whose every tuple comes out by itself or paired (the preserved side, or either side of an
-    inner join). A term of the condition may go to a side that is not preserved: its tuples come out only if the condition holds.
-    The timestamp above is that of the pair, so what reads it stays. A window of the last n rows must see all rows.
+    A term above the join may go to a side whose every tuple comes out by itself or paired (the preserved side, or
+    either side of an inner join). A term of the condition may go to a side that is not preserved: its tuples come out
+    only if the condition holds. The timestamp above is that of the pair, so what reads it stays. A window of the last n
+    rows must see all rows.
     """
     right_by: Mapping[str, Expr] = {
         name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)
@@ -179,9 +180,9 @@ def _push_into_join(node: nodes.Join, terms: Terms) -> tuple[tuple[Terms, ...], 
 def _push_into_sequence(node: nodes.SequenceJoin, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Push terms that decide on a match to the side they read; terms on finished pairs mostly stay.
 
-    Without a left tuple another one would be the newest or the earliest, and without a right tuple a left one would not be used up. But terms over
-    keys drop both sides of all pairs of these keys, and a right tuple of 'recent' takes nothing from the others. A result has its right tuple's
-    timestamp.
+    Without a left tuple another one would be the newest or the earliest, and without a right tuple a left one would not
+    be used up. But terms over keys drop both sides of all pairs of these keys, and a right tuple of 'recent' takes
+    nothing from the others. A result has its right tuple's timestamp.
     """
     right_by: Mapping[str, Expr] = {
         name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)

@@ -28,7 +28,8 @@ def push_down_projections(plan: Node) -> Node:
                 Scan s (a, b, c)                  Project a, b
                                                     Scan s (a, b, c)
 
-    Whatever compares whole tuples keeps them whole: Distinct, and whatever orders the tuples of a derived stream, whose ties are broken by content.
+    Whatever compares whole tuples keeps them whole: Distinct, and whatever orders the tuples of a derived stream, whose
+    ties are broken by content.
     """
     return descend(plan, frozenset(plan.schema.names), _narrow)
 

@@ -13,7 +13,10 @@ from headrace.plan.nodes import Node
 
 
 def prepare_for_shedding(plan: Node, qos: Qos) -> Node:
-    """Make aggregates correct for random shedding, or keep the column by which tuples are shed; the plan itself if none may be."""
+    """Make aggregates correct for random shedding, or keep the column by which tuples are shed.
+
+    Return the plan itself if the query allows no error.
+    """
     if not qos.error:
         return plan
     if qos.shed is None or qos.shed.attribute is None:

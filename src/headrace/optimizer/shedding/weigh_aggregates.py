@@ -1,16 +1,16 @@
 """Correct aggregates for tuples that were shed at random: every tuple carries the number of tuples it stands for.
 
 A scan gives each tuple the weight 1. A shedder that drops the share p multiplies the weights of the remaining tuples by
-1 / (1 - p). Counts and sums over weights then have the expected value that they would have without shedding (Horvitz and
-Thompson). Before and after:
+1 / (1 - p). Counts and sums over weights then have the expected value that they would have without shedding (Horvitz
+and Thompson). Before and after:
 
     Aggregate count(*) AS n                Project n := CAST(round(w) AS BIGINT)
       Scan t (k)                             Aggregate sum(__weight) AS w
                                                Scan t (k, __weight)
 
 Weights pass through operators that treat each tuple by itself, and are multiplied where tuples are paired. Some results
-depend on the number of tuples in a way that weights cannot correct (ROWS, sessions, outer joins, DISTINCT, events): these
-stay as they are. So do min, max and other aggregates that are not sums.
+depend on the number of tuples in a way that weights cannot correct (ROWS, sessions, outer joins, DISTINCT, events):
+these stay as they are. So do min, max and other aggregates that are not sums.
 """
 
 from __future__ import annotations

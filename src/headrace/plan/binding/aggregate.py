@@ -1,7 +1,8 @@
 """GROUP BY, aggregates and HAVING.
 
-Expressions of a grouped SELECT are bound in two steps. First over the input, aggregates becoming columns with names that no text can spell
-(`$0`, `$1`, ...). Then every part that equals a key becomes the key's column; a column of the input that is left belongs to no group.
+Expressions of a grouped SELECT are bound in two steps. First over the input, aggregates becoming columns with names
+that no text can spell (`$0`, `$1`, ...). Then every part that equals a key becomes the key's column; a column of the
+input that is left belongs to no group.
 """
 
 from __future__ import annotations

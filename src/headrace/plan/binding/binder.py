@@ -66,8 +66,8 @@ def bind(
 ) -> Node:
     """Bind a SELECT to a plan. Errors have spans into `text`, the statement that `select` was parsed from.
 
-    `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered` asks for an Order on top,
-    'merge' for one that merges.
+    `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered`
+    asks for an Order on top, 'merge' for one that merges.
     """
     resolver = queries if callable(queries) else (queries or {}).get
     env = Environment(catalog, resolver, {}, (), _bind_nested)
@@ -299,7 +299,8 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
         conditions.insert(0, grouping.several())
     node = source.node
     if source.where is not None and isinstance(window, Rows | While):
-        # These windows count tuples, so WHERE must not thin them out before: it decides a group inside the window instead.
+        # These windows count tuples, so WHERE must not thin them out before: it decides a group inside the window
+        # instead.
         passed = Call("coalesce", (source.where, FALSE), Type.BOOLEAN)
         conditions.insert(0, grouping.hidden_key("passed", passed))
     elif source.where is not None:

@@ -13,7 +13,10 @@ from headrace.plan.nodes import Node
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The catalog, the plans of named queries, the relations of WITH, the named queries being bound, and how to bind a nested query."""
+    """What the binder needs: catalog, plans of named queries, relations of WITH, and how to bind a nested query.
+
+    `path` has the named queries that are being bound.
+    """
 
     catalog: Catalog
     queries: Callable[[str], Node | None]

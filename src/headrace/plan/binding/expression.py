@@ -41,7 +41,10 @@ Collect = Callable[[str, exp.Expr], Expr]
 
 @dataclass(frozen=True, slots=True)
 class ExpressionBinder:
-    """Binds expressions over the columns of a scope; `column`, `collect` and `modify` let a SELECT see more than its input."""
+    """Binds expressions over the columns of a scope.
+
+    `column`, `collect` and `modify` let a SELECT see more than its input.
+    """
 
     scope: Scope
     catalog: Catalog

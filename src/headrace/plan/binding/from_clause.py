@@ -46,7 +46,7 @@ WINDOW_HINT = "write a window after it, such as [RANGE 5 MINUTES]; [UNBOUNDED] k
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What SELECT works on: the joined input, its names, what is left of WHERE, and the items that are not stored tables."""
+    """The input of SELECT: the joined plan, its names, the rest of WHERE, and the items that are not stored tables."""
 
     node: Node
     scope: Scope

@@ -15,22 +15,23 @@ from headrace.plan.binding.coerce import coerce, is_text, unify
 ALIASES = {
     "char_length": "length", "character_length": "length", "len": "length", "ceiling": "ceil", "power": "pow",
     "ifnull": "coalesce", "nvl": "coalesce",
-    "substr": "substring", "concat": "||", "mod": "%", "log": "ln", "ucase": "upper", "lcase": "lower", "signum": "sign", "negative": "neg",
-    "startswith": "starts_with", "endswith": "ends_with", "locate": "position", "charindex": "position", "dayofmonth": "day", "weekofyear": "week",
+    "substr": "substring", "concat": "||", "mod": "%", "log": "ln", "ucase": "upper", "lcase": "lower",
+    "signum": "sign", "negative": "neg", "startswith": "starts_with", "endswith": "ends_with", "locate": "position",
+    "charindex": "position", "dayofmonth": "day", "weekofyear": "week",
     "regexp_like": "rlike", "regexp": "rlike", "isnull": "is_null", "date_diff": "datediff", "dateadd": "date_add",
     "dow": "dayofweek", "doy": "dayofyear",
     "days": "day", "unix_timestamp": "unix_seconds", "to_unix_timestamp": "unix_seconds", "epoch": "unix_seconds",
     "years": "year", "months": "month", "hours": "hour", "minutes": "minute", "seconds": "second",
-    "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance", "first_value": "first", "last_value": "last",
-    "any_value": "first",
+    "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",
+    "first_value": "first", "last_value": "last", "any_value": "first",
 }  # fmt: skip
 
 _CLOCK = ("now", "current_timestamp", "current_date", "current_time", "getdate", "localtimestamp", "curdate")
 _CHANCE = ("rand", "random", "randn", "uuid", "shuffle")
 #: Arguments that the kernels need as constants.
 _CONSTANT = {
-    "round": (1,), "like": (1,), "ilike": (1,), "rlike": (1,), "regexp_extract": (1, 2), "lpad": (1, 2), "rpad": (1, 2), "split_part": (1, 2),
-    "date_trunc": (0,), "position": (0,),
+    "round": (1,), "like": (1,), "ilike": (1,), "rlike": (1,), "regexp_extract": (1, 2), "lpad": (1, 2), "rpad": (1, 2),
+    "split_part": (1, 2), "date_trunc": (0,), "position": (0,),
 }  # fmt: skip
 _TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 _PARTS = (

@@ -158,7 +158,8 @@ class Imputing:
                 apply("=", (mine, Column(field.name, field.type)), clause.span)  # do they compare?
                 found.append((mine if mine.type is field.type else narrowed(mine, field.type), field.name))
         if not found:
-            hint = f"write for example ON id = {table.name}.{next((name for name in table.schema.names if name != value.name), 'id')}"
+            other = next((name for name in table.schema.names if name != value.name), "id")
+            hint = f"write for example ON id = {table.name}.{other}"
             raise NameFault(
                 f"{table.name} has no column of the same name to look up by", span=clause.archive, hint=hint
             )

@@ -1,6 +1,10 @@
-"""Stream modifiers: how a value changed from one tuple to the next, or from the first to the last of a window.
+"""Stream modifiers as expressions over two tuples, an old and a new one.
 
-With old and new values o and n and a pseudo value p: DIFF is n - o, RDIFF is (n - o + p) / (n + p), SLOPE is (n1 - o1 + p) / (n2 - o2 + p).
+With old and new values o and n and a pseudo value p:
+
+    DIFF   n - o
+    RDIFF  (n - o + p) / (n + p)
+    SLOPE  (n1 - o1 + p) / (n2 - o2 + p)
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ _WHERE_HINT = "use it in SELECT or HAVING; to go on with it, put that into a sub
 
 @dataclass(frozen=True, slots=True)
 class Modifiers:
-    """What the modifiers of a SELECT have in common: what they compare, within what, and which tuple other columns come from."""
+    """What the modifiers of a SELECT have in common: kind, partition, and the tuple that other columns come from."""
 
     of_window: bool
     partition: tuple[exp.Expr, ...]

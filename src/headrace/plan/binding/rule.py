@@ -1,4 +1,4 @@
-"""A rule to a plan: the event in the rule's context, and the rule's condition behind it, or in it where that gives the same."""
+"""Binds rules: the event in the rule's context, with the condition after it, or inside it where that is the same."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from headrace.plan.nodes import Detect, Filter, Node, Scan
 
 @dataclass(frozen=True, slots=True)
 class BoundRule:
-    """The plan of a rule's detections, what its expressions may name, its context, and what of its state nothing bounds."""
+    """The plan of a rule's detections, the scope of its expressions, its context, and the state without a limit."""
 
     plan: Node
     scope: Scope
@@ -172,7 +172,8 @@ def _condition(rule: CreateRule, scope: Scope, catalog: Catalog) -> tuple[Expr, 
 def _divided(detect: Detect, terms: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """Divide conditions into those tested while pairing, over `part.column`, and those tested on the detection.
 
-    Only where every combination is detected and nothing replaces, uses up or prevents another: else what is filtered early would no longer do so.
+    Only where every combination is detected and nothing replaces, uses up or prevents another: else what is filtered
+    early would no longer do so.
     """
     if detect.context.mode is not Mode.UNRESTRICTED or detect.context.retentions:
         return (), tuple(terms)
