@@ -82,7 +82,7 @@ def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
 
             plan = bind(statement.select, statement.text, catalog)
             catalog.add(define_query(statement, plan.schema))
-            stints = [histories] if statement.switch is None else stints_of(histories)
+            stints = [histories] if statement.stint is None else stints_of(histories)
             answers[statement.name.text] = multiset([row.values for stint in stints for row in answer(plan, stint)])
     return answers
 
