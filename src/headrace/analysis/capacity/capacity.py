@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PathOperator:
     """An operator of a path: tuples a second it can serve, outputs per tuple, and the sizes of both (any unit)."""
 
     name: str
@@ -21,20 +21,20 @@ class Stage:
 class Path:
     """Stages from the leaf to the root, or to where several paths go on with the same tuples."""
 
-    stages: tuple[Stage, ...]
+    operators: tuple[PathOperator, ...]
     branches: tuple[Path, ...] = ()
 
-    def run(self) -> tuple[Stage, ...]:
-        """All stages, each once, depth first."""
-        return self.stages + tuple(stage for branch in self.branches for stage in branch.run())
+    def run(self) -> tuple[PathOperator, ...]:
+        """All operators, each once, depth first."""
+        return self.operators + tuple(operator for branch in self.branches for operator in branch.run())
 
 
 def path_cost(path: Path) -> float:
     """Processor seconds for one tuple that enters, all that comes of it included: 1 / C^P."""
     reach, cost = 1.0, 0.0
-    for stage in path.stages:
-        cost += reach / stage.capacity  # (6.2)
-        reach *= stage.selectivity
+    for operator in path.operators:
+        cost += reach / operator.capacity  # (6.2)
+        reach *= operator.selectivity
     return cost + reach * sum(path_cost(branch) for branch in path.branches)  # (6.4, E-14)
 
 
@@ -46,18 +46,18 @@ def path_capacity(path: Path) -> float:
 
 def path_selectivity(path: Path) -> float:
     """Return the results of a path for each tuple that enters."""
-    share = math.prod(stage.selectivity for stage in path.stages)
+    share = math.prod(operator.selectivity for operator in path.operators)
     return share * sum(map(path_selectivity, path.branches)) if path.branches else share
 
 
-def operator_release(stage: Stage, *, consumers: int = 1) -> float:
+def operator_release(operator: PathOperator, *, consumers: int = 1) -> float:
     """Bytes a second that an operator frees while it runs; a result is stored once for each consumer."""
-    return stage.capacity * (stage.size_in - consumers * stage.size_out * stage.selectivity)  # (6.1)
+    return operator.capacity * (operator.size_in - consumers * operator.size_out * operator.selectivity)  # (6.1)
 
 
 def path_release(path: Path) -> float:
     """Bytes a second that a whole path frees: its results leave the system."""
-    return path_capacity(path) * path.stages[0].size_in  # (6.5)
+    return path_capacity(path) * path.operators[0].size_in  # (6.5)
 
 
 def segment_release(segment: Path, *, last: bool = False) -> float:
@@ -66,14 +66,14 @@ def segment_release(segment: Path, *, last: bool = False) -> float:
     Schedulers cut paths into segments without it. It is here because the published segments are stated in these values.
     """
     left = 0.0 if last else _output_size(segment)
-    return path_capacity(segment) * (segment.stages[0].size_in - left)  # (6.6), (6.7)
+    return path_capacity(segment) * (segment.operators[0].size_in - left)  # (6.6), (6.7)
 
 
 def _output_size(segment: Path) -> float:
     """Bytes that leave a segment for each tuple that enters it."""
     share = 1.0
-    for stage in segment.stages:
-        share *= stage.selectivity
+    for operator in segment.operators:
+        share *= operator.selectivity
     if segment.branches:
         return share * sum(_output_size(branch) for branch in segment.branches)
-    return share * segment.stages[-1].size_out
+    return share * segment.operators[-1].size_out

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from headrace.analysis.capacity.capacity import Path, Stage, path_cost
+from headrace.analysis.capacity.capacity import Path, PathOperator, path_cost
 from headrace.analysis.capacity.sharing import PathTrie
 
 
-def load(paths: Sequence[tuple[Sequence[str], float]], stages: Mapping[str, Stage]) -> float:
+def load(paths: Sequence[tuple[Sequence[str], float]], operators: Mapping[str, PathOperator]) -> float:
     """Phi of paths (labels from the leaf upward) with the mean rates of their streams; more than 1 means congestion under any scheduler."""
-    naive = sum(rate * _cost(labels, stages) for labels, rate in paths)  # (7.5)
-    return naive - _counted_twice(paths, stages)  # (7.8)
+    naive = sum(rate * _cost(labels, operators) for labels, rate in paths)  # (7.5)
+    return naive - _counted_twice(paths, operators)  # (7.8)
 
 
 def excess(phi: float) -> float:
@@ -20,7 +20,7 @@ def excess(phi: float) -> float:
     return max(0.0, phi - 1.0)  # (7.6)
 
 
-def _counted_twice(paths: Sequence[tuple[Sequence[str], float]], stages: Mapping[str, Stage]) -> float:
+def _counted_twice(paths: Sequence[tuple[Sequence[str], float]], operators: Mapping[str, PathOperator]) -> float:
     trie = PathTrie()
     rates: dict[str, float] = {}
     for labels, rate in paths:
@@ -28,11 +28,11 @@ def _counted_twice(paths: Sequence[tuple[Sequence[str], float]], stages: Mapping
         rates[labels[0]] = rate
     total = 0.0
     for shared in trie.shared():
-        reach = math.prod(stages[label].selectivity for label in shared.prefix)
+        reach = math.prod(operators[label].selectivity for label in shared.prefix)
         into = rates[(*shared.prefix, *shared.labels)[0]] * reach
-        total += (shared.paths - 1) * into * _cost(shared.labels, stages)  # (7.7)
+        total += (shared.paths - 1) * into * _cost(shared.labels, operators)  # (7.7)
     return total
 
 
-def _cost(labels: Sequence[str], stages: Mapping[str, Stage]) -> float:
-    return path_cost(Path(tuple(stages[label] for label in labels)))
+def _cost(labels: Sequence[str], operators: Mapping[str, PathOperator]) -> float:
+    return path_cost(Path(tuple(operators[label] for label in labels)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.analysis.capacity.capacity import Path, Stage, operator_release
+from headrace.analysis.capacity.capacity import Path, PathOperator, operator_release
 
 Segment: TypeAlias = tuple[str, ...]
 
@@ -18,7 +18,7 @@ Segment: TypeAlias = tuple[str, ...]
 class _Node:
     """An operator with what one source tuple costs and frees there."""
 
-    stage: Stage
+    operator: PathOperator
     children: tuple[_Node, ...]
     time: float
     gain: float
@@ -43,11 +43,11 @@ def greedy_segments(path: Path) -> list[Segment]:
     segments: list[list[str]] = []
     before = 0.0
     for node in _layers(_tree(path)):
-        release = operator_release(node.stage, consumers=len(node.children))
+        release = operator_release(node.operator, consumers=len(node.children))
         if segments and release >= before:
-            segments[-1].append(node.stage.name)
+            segments[-1].append(node.operator.name)
         else:
-            segments.append([node.stage.name])
+            segments.append([node.operator.name])
         before = release
     return [tuple(segment) for segment in segments]
 
@@ -67,18 +67,18 @@ def simplified_segments(path: Path) -> list[Segment]:
     """The first memory-optimal segment, and all the rest as one."""
     tree = _tree(path)
     first = _block(tree).names
-    rest = tuple(node.stage.name for node in _layers(tree) if node.stage.name not in first)
+    rest = tuple(node.operator.name for node in _layers(tree) if node.operator.name not in first)
     return [first, rest] if rest else [first]
 
 
-def bottom_up(path: Path) -> list[Stage]:
+def bottom_up(path: Path) -> list[PathOperator]:
     """The order of execution: layer by layer from the leaf, in a layer the fastest operator first."""
-    return [node.stage for node in _layers(_tree(path))]
+    return [node.operator for node in _layers(_tree(path))]
 
 
 def segment_rate(path: Path, segment: Segment) -> float:
     """Bytes a second that a segment of a path frees: what its operators free together, over the time that they take."""
-    nodes = [node for node in _layers(_tree(path)) if node.stage.name in segment]
+    nodes = [node for node in _layers(_tree(path)) if node.operator.name in segment]
     return sum(node.gain for node in nodes) / sum(node.time for node in nodes)
 
 
@@ -93,17 +93,17 @@ def prune(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def _tree(path: Path, reach: float = 1.0) -> _Node:
-    stage, rest = path.stages[0], path.stages[1:]
-    after = reach * stage.selectivity
+    operator, rest = path.operators[0], path.operators[1:]
+    after = reach * operator.selectivity
     followers = (Path(rest, path.branches),) if rest else path.branches
     children = tuple(_tree(follower, after) for follower in followers)
-    gain = reach * (stage.size_in - len(children) * stage.selectivity * stage.size_out)
-    return _Node(stage, children, reach / stage.capacity, gain)
+    gain = reach * (operator.size_in - len(children) * operator.selectivity * operator.size_out)
+    return _Node(operator, children, reach / operator.capacity, gain)
 
 
 def _block(node: _Node) -> _Block:
     """Absorb the best child block while that does not slow the release down; equal to trying all orders, and cheaper."""
-    names: Segment = (node.stage.name,)
+    names: Segment = (node.operator.name,)
     time, gain = node.time, node.gain
     rest = [_block(child) for child in node.children]
     while rest:
@@ -119,6 +119,6 @@ def _block(node: _Node) -> _Block:
 def _layers(tree: _Node) -> list[_Node]:
     order, layer = [], [tree]
     while layer:
-        order += sorted(layer, key=lambda node: -node.stage.capacity)
+        order += sorted(layer, key=lambda node: -node.operator.capacity)
         layer = [child for node in order[-len(layer) :] for child in node.children]
     return order

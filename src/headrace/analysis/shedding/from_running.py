@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.analysis.capacity.capacity import Stage
+from headrace.analysis.capacity.capacity import PathOperator
 from headrace.analysis.capacity.load import load
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.from_graph import model
@@ -50,7 +50,7 @@ def shed_options(
     said = {query.query: query.qos.error or 0.0 for query in running.queries} if bears is None else bears
     errors = {query.query: 0.0 if query.query in by_hand else said.get(query.query, 0.0) for query in running.queries}
     fixed = {arc: one.share for arc, one in shedders_in(running).items() if one.query in by_hand}
-    stages, arcs = _stages(whole, facts, fixed, speed)
+    operators, arcs = _operators(whole, facts, fixed, speed)
     streams = {vertex.id: vertex.spec.stream for vertex in whole if isinstance(vertex.spec, Scan)}
     found: list[QueryPath] = []
     for query in running.queries:
@@ -59,8 +59,8 @@ def shed_options(
         found += [QueryPath(query.query, way, facts.rates.get(streams[way[0]], 0.0), error) for way in ways]
     may = sheddable(whole)
     barred = frozenset(label for label, arc in arcs.items() if arc not in may or arc in fixed) | streams.keys()
-    needs = load([(path.labels, path.rate) for path in found], stages) if found else 0.0
-    return ShedOptions(needs, choose_places(found, stages, test=test / speed, barred=barred), arcs)
+    needs = load([(path.labels, path.rate) for path in found], operators) if found else 0.0
+    return ShedOptions(needs, choose_places(found, operators, test=test / speed, barred=barred), arcs)
 
 
 def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Running) -> tuple[ShedAt, ...]:
@@ -83,29 +83,29 @@ def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Runni
     return tuple(found)
 
 
-def _stages(
+def _operators(
     whole: Graph, facts: Facts, fixed: Mapping[Arc, float], speed: float
-) -> tuple[dict[str, Stage], dict[str, Arc]]:
+) -> tuple[dict[str, PathOperator], dict[str, Arc]]:
     """What each arc's reader does with a tuple that comes by it, by label: that of a scan is its vertex."""
     stations = {station.name: station for station in model(whole, facts).network.stations}
-    stages: dict[str, Stage] = {}
+    operators: dict[str, PathOperator] = {}
     arcs: dict[str, Arc] = {}
     for vertex in whole:
         if isinstance(vertex.spec, Output):
             arcs[label_of(vertex.id, 0)] = (vertex.id, 0)
-            stages[label_of(vertex.id, 0)] = Stage(vertex.id, math.inf)
+            operators[label_of(vertex.id, 0)] = PathOperator(vertex.id, math.inf)
             continue
         station = stations[vertex.id]
         capacity = speed / station.service.mean if station.service.mean else math.inf
         if isinstance(vertex.spec, Scan):
-            stages[vertex.id] = Stage(vertex.id, capacity, station.feeds[0].selectivity)
+            operators[vertex.id] = PathOperator(vertex.id, capacity, station.feeds[0].selectivity)
             continue
         for port, feed in enumerate(station.feeds):
             label, kept = label_of(vertex.id, port), 1.0 - fixed.get((vertex.id, port), 0.0)
             arcs[label] = (vertex.id, port)
             # what is dropped on the arc costs nothing and leads to nothing
-            stages[label] = Stage(label, capacity / kept if kept else math.inf, feed.selectivity * kept)
-    return stages, arcs
+            operators[label] = PathOperator(label, capacity / kept if kept else math.inf, feed.selectivity * kept)
+    return operators, arcs
 
 
 def label_of(reader: VertexId, port: int) -> str:

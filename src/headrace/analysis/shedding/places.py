@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.analysis.capacity.capacity import Stage
+from headrace.analysis.capacity.capacity import PathOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,16 @@ class _Segment:
 
 
 def places_of(
-    paths: Sequence[QueryPath], stages: Mapping[str, Stage], *, test: float = 0.0, barred: frozenset[str] = frozenset()
+    paths: Sequence[QueryPath],
+    operators: Mapping[str, PathOperator],
+    *,
+    test: float = 0.0,
+    barred: frozenset[str] = frozenset(),
 ) -> dict[str, Place]:
     """All places by label, with their weights; `barred` ones, and those that several streams lead to, are none."""
     found: dict[str, Place] = {}
     twice: set[str] = set()
-    for node in _walk(_trees(paths, stages, test)):
+    for node in _walk(_trees(paths, operators, test)):
         if node.label in found:
             twice.add(node.label)
         found[node.label] = node.place
@@ -79,19 +83,23 @@ def places_of(
 
 
 def choose_places(
-    paths: Sequence[QueryPath], stages: Mapping[str, Stage], *, test: float = 0.0, barred: frozenset[str] = frozenset()
+    paths: Sequence[QueryPath],
+    operators: Mapping[str, PathOperator],
+    *,
+    test: float = 0.0,
+    barred: frozenset[str] = frozenset(),
 ) -> tuple[Place, ...]:
     """The places to shed at, each with the share that may be dropped there: along a path they add up to no more than its query bears."""
-    allowed = places_of(paths, stages, test=test, barred=barred)
+    allowed = places_of(paths, operators, test=test, barred=barred)
     chosen: list[Place] = []
-    for tree in _trees(paths, stages, test):
+    for tree in _trees(paths, operators, test):
         segment = _segment(tree, allowed)
         _merge(segment)
         chosen += _left(segment)
     return tuple(chosen)
 
 
-def _trees(paths: Sequence[QueryPath], stages: Mapping[str, Stage], test: float) -> list[_Node]:
+def _trees(paths: Sequence[QueryPath], operators: Mapping[str, PathOperator], test: float) -> list[_Node]:
     """The paths as trees, one for each leaf."""
     roots: dict[str, _Node] = {}
     for path in paths:
@@ -101,18 +109,20 @@ def _trees(paths: Sequence[QueryPath], stages: Mapping[str, Stage], test: float)
             node.paths.append(path)
             level = node.children
     for root in roots.values():
-        _measure(root, stages, test, root.paths[0].rate, ())
+        _measure(root, operators, test, root.paths[0].rate, ())
     return list(roots.values())
 
 
-def _measure(node: _Node, stages: Mapping[str, Stage], test: float, rate: float, above: tuple[str, ...]) -> float:
+def _measure(
+    node: _Node, operators: Mapping[str, PathOperator], test: float, rate: float, above: tuple[str, ...]
+) -> float:
     """Find what comes to a node and what a tuple costs from there on, each operator behind it counted once."""
-    stage = stages[node.label]
+    operator = operators[node.label]
     behind = sum(
-        _measure(child, stages, test, rate * stage.selectivity, (*above, node.label))
+        _measure(child, operators, test, rate * operator.selectivity, (*above, node.label))
         for child in node.children.values()
     )
-    cost = 1 / stage.capacity + stage.selectivity * behind
+    cost = 1 / operator.capacity + operator.selectivity * behind
     node.place = Place(node.label, rate, cost, test, min(path.error for path in node.paths), len(node.paths), above)
     return cost
 

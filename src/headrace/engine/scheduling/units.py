@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.analysis.capacity.capacity import (
     Path,
-    Stage,
+    PathOperator,
     operator_release,
     path_capacity,
     path_release,
@@ -139,16 +139,18 @@ class _Stages:
         inputs = {vertex.id: vertex.inputs for vertex in part.graph}
         self.leaves = [name for name in self.order if any(origin not in part.vertices for origin in inputs[name])]
 
-    def stage(self, name: VertexId) -> Stage:
+    def stage(self, name: VertexId) -> PathOperator:
         cost = self._costs[name]
         # an operator that lets nothing pass for a while still leads somewhere
-        return Stage(name, 1e9 / max(cost.service_ns, 1.0), max(cost.selectivity, 1e-9), cost.size_in, cost.size_out)
+        return PathOperator(
+            name, 1e9 / max(cost.service_ns, 1.0), max(cost.selectivity, 1e-9), cost.size_in, cost.size_out
+        )
 
     def path(self, name: VertexId) -> Path:
         """Return the path from a vertex on; a tree where several vertices read the same output."""
         rest = tuple(self.path(reader) for reader in self.readers[name])
         if len(rest) == 1:
-            return Path((self.stage(name), *rest[0].stages), rest[0].branches)
+            return Path((self.stage(name), *rest[0].operators), rest[0].branches)
         return Path((self.stage(name),), rest)
 
 

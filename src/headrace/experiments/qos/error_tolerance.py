@@ -18,7 +18,7 @@ from headrace.control.policies.strategy import Keep, Past, UseStrategy, judge
 from headrace.control.promise_checks import promise_checks
 from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
 from headrace.experiments.judging import claim
-from headrace.experiments.qos.shedding import stages_of
+from headrace.experiments.qos.shedding import operators_of
 from headrace.experiments.qos.three_streams import QUERY, Watched, feed, network, watch
 from headrace.model.qos import Curve, Promise, Qos, Strictness
 from headrace.model.time import SECOND
@@ -105,7 +105,7 @@ def places(plan: Network, tolerance: float) -> list[Place]:
         return []
     ways = {"s1": ("A", "C", "E", "F", "G", "H"), "s2": ("B", "C", "E", "F", "G", "H"), "s3": ("D", "E", "F", "G", "H")}
     paths = [QueryPath(QUERY, way, plan.streams[stream], tolerance) for stream, way in ways.items()]
-    return sorted(choose_places(paths, stages_of(plan)), key=lambda place: -place.weight)
+    return sorted(choose_places(paths, operators_of(plan)), key=lambda place: -place.weight)
 
 
 def _findings(seen: Mapping[float, Watched]) -> Iterator[Finding]:

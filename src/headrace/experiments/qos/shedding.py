@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from headrace.analysis.capacity.capacity import Stage
+from headrace.analysis.capacity.capacity import PathOperator
 from headrace.analysis.capacity.load import load
 from headrace.analysis.forecast.network import Network, flow
 from headrace.analysis.shedding.allocation import shares
@@ -101,7 +101,7 @@ def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: i
     promises = {query: GROUPS[group_of(place)][0] for place, query in enumerate(network.queries)}
     dispatch = DISPATCHES[name]
     processor = Processor(network, arrivals, SCHEDULERS[name], dispatch, seed=seed, promises=promises)
-    ran, plan, stages = Ran(processor.seen), ActiveSheds(), stages_of(network)
+    ran, plan, operators = Ran(processor.seen), ActiveSheds(), operators_of(network)
     window, end = GROUPS[0][0], max(float(times[-1]) for times in arrivals.values())
     moment, before = EVERY, (0.0, 0.0)
     while moment < end:
@@ -113,9 +113,9 @@ def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: i
             stream: _came(times, moment - window, moment) / min(window, moment) for stream, times in arrivals.items()
         }
         paths = paths_of(network, rates)
-        phi = load([(path.labels, path.rate) for path in paths], stages)
+        phi = load([(path.labels, path.rate) for path in paths], operators)
         if sheds:
-            plan = decide(plan, phi, choose_places(paths, stages, test=TEST), limit=max(0.1, 1 - overhead - RESERVE))
+            plan = decide(plan, phi, choose_places(paths, operators, test=TEST), limit=max(0.1, 1 - overhead - RESERVE))
             processor.shed(shares(plan.sheds))
         ran.loads.append((moment, phi))
         ran.shed.append((moment, sum(shed.freed for shed in plan.sheds)))
@@ -124,11 +124,11 @@ def simulate(network: Network, arrivals: Mapping[str, Times], name: str, seed: i
     return ran
 
 
-def stages_of(network: Network) -> dict[str, Stage]:
+def operators_of(network: Network) -> dict[str, PathOperator]:
     """Return the stations as operators of paths; a join gets the mean selectivity of its sides."""
     tuples = flow(network)
     return {
-        station.name: Stage(
+        station.name: PathOperator(
             station.name, 1 / station.service.mean, tuples.out[station.name] / tuples.rate(station.name)
         )
         for station in network.stations

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.analysis.capacity.capacity import Path, Stage, path_cost
+from headrace.analysis.capacity.capacity import Path, PathOperator, path_cost
 from headrace.analysis.capacity.load import excess, load
 from headrace.analysis.capacity.sharing import PathTrie, Shared
 
 CAPACITIES = {"A": 10000, "B": 8000, "C": 6000, "D": 5000, "E": 5000, "F": 4000, "G": 4000, "H": 4000}
 SELECTIVITIES = {"A": 0.8, "B": 0.5, "C": 0.9, "D": 0.6, "E": 0.7}
-STAGES = {name: Stage(name, capacity, SELECTIVITIES.get(name, 1.0)) for name, capacity in CAPACITIES.items()}
+STAGES = {name: PathOperator(name, capacity, SELECTIVITIES.get(name, 1.0)) for name, capacity in CAPACITIES.items()}
 
 
 def test_7_load_of_three_queries_that_share_segments() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.analysis.capacity.capacity import Stage
+from headrace.analysis.capacity.capacity import PathOperator
 from headrace.analysis.capacity.load import excess, load
 from headrace.analysis.shedding.allocation import allocate, shares
 from headrace.analysis.shedding.decision import MARGIN, ActiveSheds, decide
@@ -17,7 +17,7 @@ from headrace.analysis.shedding.places import QueryPath, choose_places, places_o
 
 CAPACITY = {"A": 10_000, "B": 8000, "C": 6000, "D": 5000, "E": 5000, "F": 4000, "G": 4000, "H": 4000}
 SELECTIVITY = {"A": 0.8, "B": 0.5, "C": 0.9, "D": 0.6, "E": 0.7}
-STAGES = {name: Stage(name, capacity, SELECTIVITY.get(name, 1.0)) for name, capacity in CAPACITY.items()}
+STAGES = {name: PathOperator(name, capacity, SELECTIVITY.get(name, 1.0)) for name, capacity in CAPACITY.items()}
 PATHS = (
     QueryPath("Q1", tuple("ABDF"), 2000, 0.15),
     QueryPath("Q2", tuple("ABCEH"), 2000, 0.25),
@@ -26,8 +26,8 @@ PATHS = (
 TEST = 1e-6
 
 
-def phi(paths: tuple[QueryPath, ...], stages: dict[str, Stage]) -> float:
-    return load([(path.labels, path.rate) for path in paths], stages)
+def phi(paths: tuple[QueryPath, ...], operators: dict[str, PathOperator]) -> float:
+    return load([(path.labels, path.rate) for path in paths], operators)
 
 
 def test_7_5_worked_example_load() -> None:
@@ -75,13 +75,13 @@ shares_of_one = st.floats(0.05, 1.0)
 
 
 @st.composite
-def chains(draw: st.DrawFn) -> tuple[dict[str, Stage], tuple[str, ...]]:
+def chains(draw: st.DrawFn) -> tuple[dict[str, PathOperator], tuple[str, ...]]:
     names = tuple("abcdef"[: draw(st.integers(1, 6))])
-    return {name: Stage(name, draw(st.floats(100, 1e5)), draw(shares_of_one)) for name in names}, names
+    return {name: PathOperator(name, draw(st.floats(100, 1e5)), draw(shares_of_one)) for name in names}, names
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[tuple[QueryPath, ...], dict[str, Stage]]:
+def clusters(draw: st.DrawFn) -> tuple[tuple[QueryPath, ...], dict[str, PathOperator]]:
     """Paths of one stream that share beginnings; labels are prefixes, so that equal beginnings are the same operators."""
     rate = draw(st.floats(10, 5000))
     ways = draw(st.lists(st.text("xy", min_size=1, max_size=4), min_size=1, max_size=5, unique=True))
@@ -89,69 +89,73 @@ def clusters(draw: st.DrawFn) -> tuple[tuple[QueryPath, ...], dict[str, Stage]]:
     for number, way in enumerate(ways):
         labels = ("s", *(way[: end + 1] for end in range(len(way))), f"out{number}")
         paths.append(QueryPath(f"q{number}", labels, rate, draw(st.floats(0, 0.9))))
-    stages = {
-        label: Stage(label, draw(st.floats(100, 1e5)), draw(shares_of_one)) for path in paths for label in path.labels
+    operators = {
+        label: PathOperator(label, draw(st.floats(100, 1e5)), draw(shares_of_one))
+        for path in paths
+        for label in path.labels
     }
-    return tuple(paths), stages
+    return tuple(paths), operators
 
 
 @settings(deadline=None, max_examples=60)
 @given(chains(), st.floats(1, 1e4), st.floats(0.01, 1))
 def test_the_leaf_wins_if_a_shedder_costs_nothing(
-    chain: tuple[dict[str, Stage], tuple[str, ...]], rate: float, error: float
+    chain: tuple[dict[str, PathOperator], tuple[str, ...]], rate: float, error: float
 ) -> None:
-    stages, names = chain
-    found = places_of((QueryPath("q", names, rate, error),), stages)
+    operators, names = chain
+    found = places_of((QueryPath("q", names, rate, error),), operators)
     assert max(place.weight for place in found.values()) == pytest.approx(found["a"].weight)
 
 
 @settings(deadline=None, max_examples=60)
 @given(chains(), st.floats(1, 1e4), st.floats(1, 1e4), st.floats(0.01, 1), st.floats(0, 1e-4))
 def test_the_order_of_places_on_a_path_does_not_depend_on_the_rate(
-    chain: tuple[dict[str, Stage], tuple[str, ...]], rate: float, other: float, error: float, test: float
+    chain: tuple[dict[str, PathOperator], tuple[str, ...]], rate: float, other: float, error: float, test: float
 ) -> None:
-    stages, names = chain
-    one = places_of((QueryPath("q", names, rate, error),), stages, test=test)
-    two = places_of((QueryPath("q", names, other, error),), stages, test=test)
+    operators, names = chain
+    one = places_of((QueryPath("q", names, rate, error),), operators, test=test)
+    two = places_of((QueryPath("q", names, other, error),), operators, test=test)
     for name in names:
         assert two[name].weight == pytest.approx(one[name].weight * other / rate, abs=1e-9)
 
 
 def test_a_later_place_wins_if_the_test_costs_more_than_is_freed_before_it() -> None:
-    stages = {"a": Stage("a", 1e6, 0.01), "b": Stage("b", 100.0)}
-    found = places_of((QueryPath("q", ("a", "b"), 1000, 0.1),), stages, test=2e-5)
+    operators = {"a": PathOperator("a", 1e6, 0.01), "b": PathOperator("b", 100.0)}
+    found = places_of((QueryPath("q", ("a", "b"), 1000, 0.1),), operators, test=2e-5)
     assert found["a"].weight < 0 < found["b"].weight
-    assert [place.label for place in choose_places((QueryPath("q", ("a", "b"), 1000, 0.1),), stages, test=2e-5)] == [
+    assert [place.label for place in choose_places((QueryPath("q", ("a", "b"), 1000, 0.1),), operators, test=2e-5)] == [
         "b"
     ]
 
 
 def test_no_place_where_every_shedder_costs_more_than_it_frees() -> None:
     path = QueryPath("q", ("a",), 1000, 0.1)
-    stages = {"a": Stage("a", 1e6)}
-    assert choose_places((path,), stages, test=1e-5) == ()
-    assert all(place.weight <= 0 for place in places_of((path,), stages, test=1e-5).values())
+    operators = {"a": PathOperator("a", 1e6)}
+    assert choose_places((path,), operators, test=1e-5) == ()
+    assert all(place.weight <= 0 for place in places_of((path,), operators, test=1e-5).values())
 
 
 @settings(deadline=None, max_examples=100)
 @given(clusters())
-def test_phi_is_the_sum_over_distinct_operators(cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]]) -> None:
-    paths, stages = cluster
+def test_phi_is_the_sum_over_distinct_operators(cluster: tuple[tuple[QueryPath, ...], dict[str, PathOperator]]) -> None:
+    paths, operators = cluster
     rates = {"s": paths[0].rate}
     for path in paths:
         for before, after in pairwise(path.labels):
-            rates[after] = rates[before] * stages[before].selectivity
-    assert phi(paths, stages) == pytest.approx(sum(rate / stages[label].capacity for label, rate in rates.items()))
+            rates[after] = rates[before] * operators[before].selectivity
+    assert phi(paths, operators) == pytest.approx(
+        sum(rate / operators[label].capacity for label, rate in rates.items())
+    )
 
 
 @settings(deadline=None, max_examples=150)
 @given(clusters(), st.floats(0, 1e-5), st.floats(0.01, 3))
 def test_no_query_loses_more_than_it_bears(
-    cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]], test: float, missing: float
+    cluster: tuple[tuple[QueryPath, ...], dict[str, PathOperator]], test: float, missing: float
 ) -> None:
-    paths, stages = cluster
+    paths, operators = cluster
     barred = frozenset({"s"})
-    places = choose_places(paths, stages, test=test, barred=barred)
+    places = choose_places(paths, operators, test=test, barred=barred)
     found = allocate(missing, places)
     for path in paths:
         kept = 1.0
@@ -165,7 +169,7 @@ def test_no_query_loses_more_than_it_bears(
 @settings(deadline=None, max_examples=100)
 @given(clusters(), st.floats(0.001, 3))
 def test_what_is_freed_and_what_is_short_are_what_is_missing(
-    cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]], missing: float
+    cluster: tuple[tuple[QueryPath, ...], dict[str, PathOperator]], missing: float
 ) -> None:
     places = choose_places(*cluster)
     found = allocate(missing, places)
@@ -177,7 +181,7 @@ def test_what_is_freed_and_what_is_short_are_what_is_missing(
 @settings(deadline=None, max_examples=60)
 @given(clusters(), st.floats(0.01, 1), st.randoms(use_true_random=False))
 def test_the_greedy_choice_costs_no_more_than_any_other_order(
-    cluster: tuple[tuple[QueryPath, ...], dict[str, Stage]], missing: float, random: Random
+    cluster: tuple[tuple[QueryPath, ...], dict[str, PathOperator]], missing: float, random: Random
 ) -> None:
     """With free tests what is freed is proportional to the error, so a fractional knapsack is solved exactly."""
     places = list(choose_places(*cluster))

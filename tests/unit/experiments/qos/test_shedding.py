@@ -10,10 +10,10 @@ from headrace.experiments.qos.shedding import (
     Ran,
     group_of,
     lost,
+    operators_of,
     paths_of,
     simulate,
     smoothed,
-    stages_of,
     worst,
 )
 from headrace.experiments.qos.workload import utilisation, workload
@@ -24,7 +24,7 @@ def test_the_load_of_all_paths_is_the_utilisation() -> None:
     network = workload(1, load=1.1)
     paths = paths_of(network, network.streams)
     # of a join only the mean selectivity of both sides is used
-    assert load([(path.labels, path.rate) for path in paths], stages_of(network)) == pytest.approx(
+    assert load([(path.labels, path.rate) for path in paths], operators_of(network)) == pytest.approx(
         utilisation(network), rel=0.05
     )
     assert {path.error for path in paths} == {error for _, error in GROUPS}
