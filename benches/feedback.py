@@ -64,7 +64,7 @@ def main(quick: bool) -> dict[str, Any]:
             for case, reach in REACHES.items():
                 tries[case].append(_run(folder / f"{turn}-{case.replace(' ', '-')}", files, hours, reach))
             idle.append(_run(folder / f"{turn}-idle", [], hours, None))
-        runs, empty = {case: _median(found) for case, found in tries.items()}, _median(idle).seconds
+        runs, empty = {case: _median(attempts) for case, attempts in tries.items()}, _median(idle).seconds
     none = runs["F0 no feedback"]
     for case, run in runs.items():
         ratio, target = none.seconds / run.seconds, TARGET if case.startswith("F3") else None
@@ -85,12 +85,12 @@ def main(quick: bool) -> dict[str, Any]:
             f"averaged {run.averaged:,}, rows displayed {run.displayed:,}; "
             f"not read {run.skipped:,} tuples, {run.skipped_bytes / max(size, 1):.0%} of the bytes"
         )
-    left = {case: run.seconds - empty for case, run in runs.items()}
+    work_seconds = {case: run.seconds - empty for case, run in runs.items()}
     figures["fixed_seconds"] = empty
     figures["notes"].append(
         f"a run without input takes {empty:.2f} s; without that: "
-        + ", ".join(f"{case[:2]} {seconds:.2f} s" for case, seconds in left.items())
-        + f" ({1 - left['F3 sources'] / left['F0 no feedback']:.0%} of the work saved)"
+        + ", ".join(f"{case[:2]} {seconds:.2f} s" for case, seconds in work_seconds.items())
+        + f" ({1 - work_seconds['F3 sources'] / work_seconds['F0 no feedback']:.0%} of the work saved)"
     )
     return figures
 

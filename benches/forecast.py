@@ -55,54 +55,54 @@ def main(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="forecast-") as name:
         folder = Path(name)
         write_points(folder / "points.parquet", POINTS)
-        found = watch(folder, 40_000.0, 20.0)
+        run = watch(folder, 40_000.0, 20.0)
         for load in LOADS:
             err.print(f"load {load:.0%}", style="dim")
-            found = at_load(folder, load, found, seconds)
-            _add(load, found, figures)
+            run = at_load(folder, load, run, seconds)
+            _add(load, run, figures)
     figures["notes"].append("utilisation and latency are predicted at the end of each run, from its own counters")
     return figures
 
 
-def at_load(folder: Path, load: float, found: Run, seconds: float) -> Run:
+def at_load(folder: Path, load: float, run: Run, seconds: float) -> Run:
     """Run until the utilization is near the load, or return the last attempt."""
     is_long = False
     for number in range(RUNS):
         is_long |= number == RUNS - 1
-        found = watch(folder, _next(found, load), seconds if is_long else SEARCH_S)
-        if abs(found.utilisation - load) <= NEAR:
+        run = watch(folder, _next(run, load), seconds if is_long else SEARCH_S)
+        if abs(run.utilisation - load) <= NEAR:
             if is_long:
                 break
             is_long = True
-    return found
+    return run
 
 
-def _next(found: Run, load: float) -> float:
+def _next(run: Run, load: float) -> float:
     """Return the next rate towards the utilization `load`, in limited steps: a tuple's cost depends on the rate."""
-    return found.rate * min(2.0, max(0.5, load / max(found.utilisation, 1e-3)))
+    return run.rate * min(2.0, max(0.5, load / max(run.utilisation, 1e-3)))
 
 
-def _add(load: float, found: Run, figures: dict[str, Any]) -> None:
-    error = abs(found.predicted - found.measured) / found.measured
+def _add(load: float, run: Run, figures: dict[str, Any]) -> None:
+    error = abs(run.predicted - run.measured) / run.measured
     measured = {
-        "ours": found.predicted,
-        "peers": {"measured": found.measured},
+        "ours": run.predicted,
+        "peers": {"measured": run.measured},
         "unit": "s",
-        "ratio": found.predicted / found.measured,
+        "ratio": run.predicted / run.measured,
         "target": None,
     }
     figures["cases"][f"load {load}"] = {
         **measured,
-        "rate": found.rate,
-        "utilisation": found.utilisation,
+        "rate": run.rate,
+        "utilisation": run.utilisation,
         "error": error,
-        "results": found.results,
+        "results": run.results,
     }
     figures["rows"].append({"case": f"load {load:.0%}", **measured, "verdict": "met" if error <= TARGET else "missed"})
     figures["notes"].append(
-        f"load {load:.0%}: {found.rate:,.0f} tuples/s, utilization {found.utilisation:.2f} predicted; "
-        f"latency {found.predicted:.3f} s predicted, "
-        f"{found.measured:.3f} s measured over {found.results:,} results, {error:.0%} off"
+        f"load {load:.0%}: {run.rate:,.0f} tuples/s, utilization {run.utilisation:.2f} predicted; "
+        f"latency {run.predicted:.3f} s predicted, "
+        f"{run.measured:.3f} s measured over {run.results:,} results, {error:.0%} off"
     )
 
 
@@ -126,9 +126,9 @@ def watch(folder: Path, rate: float, seconds: float) -> Run:
         session.subscribe("near", take)
         began = time.time()
         time.sleep(seconds)
-        (told,) = session.execute("EXPLAIN CAPACITY JSON near")
-        assert isinstance(told, Message)
-        report = json.loads(told.text)
+        (message,) = session.execute("EXPLAIN CAPACITY JSON near")
+        assert isinstance(message, Message)
+        report = json.loads(message.text)
     late = [delay for at, delay in delays if at - began > seconds / 2]
     (line,) = report["queries"]
     came = report["streams"]["probes"]  # of a stream that comes faster than it can be read, what was read

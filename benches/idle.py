@@ -40,10 +40,10 @@ def main(quick: bool = False) -> dict[str, Any]:
     return figures
 
 
-def _add(found: Watched, figures: dict[str, Any]) -> None:
-    name, target = found.case.name, found.case.age + 2 * found.batch
-    systems = {"ours": found.ours, "spark": found.spark, **found.beside}
-    seen = {who: _figures(found, what) for who, what in systems.items()}
+def _add(watched: Watched, figures: dict[str, Any]) -> None:
+    name, target = watched.case.name, watched.case.age + 2 * watched.batch
+    systems = {"ours": watched.ours, "spark": watched.spark, **watched.beside}
+    seen = {who: _figures(watched, what) for who, what in systems.items()}
     mine, peers = seen["ours"]["median"], {who: each["median"] for who, each in seen.items() if who != "ours"}
     whole = [peers[who] for who in peers if not seen[who]["lost"]]
     measured = {
@@ -53,23 +53,23 @@ def _add(found: Watched, figures: dict[str, Any]) -> None:
         "ratio": min(whole) / mine if whole and mine else None,
         "target": None,
     }
-    figures["cases"][name] = {**measured, "limit": target, "batch": found.batch, "systems": seen}
+    figures["cases"][name] = {**measured, "limit": target, "batch": watched.batch, "systems": seen}
     figures["rows"].append(
         {"case": name, **measured, "verdict": "met" if mine <= target and not seen["ours"]["lost"] else "missed"}
     )
     figures["notes"] += [_note(name, who, measures) for who, measures in seen.items()]
     figures["notes"].append(
         f"{name}: the target is a median of at most {target:.2f} s: the delay of slow tuples and two of our "
-        f"micro-batches of {found.batch:.3f} s"
+        f"micro-batches of {watched.batch:.3f} s"
     )
 
 
-def _figures(found: Watched, seen: Seen) -> dict[str, Any]:
-    counted, due = found.counted(seen)
-    windows, missing = len(found.delays(seen)), found.missing(seen)
+def _figures(watched: Watched, seen: Seen) -> dict[str, Any]:
+    counted, due = watched.counted(seen)
+    windows, missing = len(watched.delays(seen)), watched.missing(seen)
     return {
-        "median": found.median(seen),
-        "p95": found.p95(seen),
+        "median": watched.median(seen),
+        "p95": watched.p95(seen),
         "windows": windows,
         "missing": missing,
         "due": due,

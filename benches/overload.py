@@ -101,8 +101,8 @@ def main(quick: bool) -> dict[str, Any]:
             seen[case] = run()
         truth = counted(folder, phases)
     figures["notes"].append(f"capacity {capacity:,.0f} tuples/s in micro-batches of {SHARE * PROMISE_S:.1f} s")
-    for case, found in seen.items():
-        _add(case, found, seconds, truth, figures)
+    for case, result in seen.items():
+        _add(case, result, seconds, truth, figures)
     for case, statements, rate in (("pairs", pairs_statements, 2_000.0), ("matches", matches_statements, 20_000.0)):
         err.print(f"two queries, one of which must be quick, the other {case}", style="dim")
         with tempfile.TemporaryDirectory(prefix="urgency-") as name:
@@ -113,8 +113,8 @@ def main(quick: bool) -> dict[str, Any]:
 
 
 def _latencies(seen: Mapping[str, Seen], seconds: float) -> Panel:
-    curves = tuple(Series(case, tuple(sorted(found.delays.items()))) for case, found in seen.items())
-    top = max((delay for found in seen.values() for delay in found.delays.values()), default=PROMISE_S)
+    curves = tuple(Series(case, tuple(sorted(run.delays.items()))) for case, run in seen.items())
+    top = max((delay for run in seen.values() for delay in run.delays.values()), default=PROMISE_S)
     bounds = (
         Series("promise", ((0.0, PROMISE_S),), "level"),
         Series("the overload ends", ((seconds, 0.0), (seconds, top)), "dashed"),
@@ -122,62 +122,62 @@ def _latencies(seen: Mapping[str, Seen], seconds: float) -> Panel:
     return Panel("How late the results of a window are", "end of the window (s)", "seconds", (*curves, *bounds))
 
 
-def _counts(found: Seen, truth: Mapping[tuple[int, int], int]) -> Panel:
+def _counts(run: Seen, truth: Mapping[tuple[int, int], int]) -> Panel:
     """Return true and estimated counts over all zones."""
-    real, told = (
+    real, estimated = (
         tuple(
             (float(end), float(sum(each.get((zone, end), 0) for zone in range(ZONES))))
-            for end in sorted({end for _, end in found.counts})
+            for end in sorted({end for _, end in run.counts})
         )
-        for each in (truth, found.counts)
+        for each in (truth, run.counts)
     )
     return Panel(
         "Probes near a road, a second",
         "end of the window (s)",
         "count",
-        (Series("all", real), Series("estimated from what was kept", told, "dashed")),
+        (Series("all", real), Series("estimated from what was kept", estimated, "dashed")),
     )
 
 
-def _add(case: str, found: Seen, seconds: float, truth: dict[tuple[int, int], int], figures: dict[str, Any]) -> None:
+def _add(case: str, run: Seen, seconds: float, truth: dict[tuple[int, int], int], figures: dict[str, Any]) -> None:
     whole = seconds * 1.5
-    during = [delay for end, delay in found.delays.items() if FIRST_S <= end <= seconds]
-    missing = sum(1 for end in range(int(FIRST_S) + 1, int(whole)) if float(end) not in found.delays)
+    during = [delay for end, delay in run.delays.items() if FIRST_S <= end <= seconds]
+    missing = sum(1 for end in range(int(FIRST_S) + 1, int(whole)) if float(end) not in run.delays)
     p99 = float(np.percentile(during, 99)) if during else float("inf")
     errors = [
-        abs(found.counts.get(key, 0) - count) / count
+        abs(run.counts.get(key, 0) - count) / count
         for key, count in truth.items()
-        if key in found.counts and key[1] > FIRST_S
+        if key in run.counts and key[1] > FIRST_S
     ]
     error = statistics.fmean(errors) if errors else 1.0
-    last = max((delay for end, delay in found.delays.items() if seconds - 5 <= end <= seconds), default=float("inf"))
-    kept = p99 <= PROMISE_S and error <= ERROR and found.dropped == found.read - found.taken
+    last = max((delay for end, delay in run.delays.items() if seconds - 5 <= end <= seconds), default=float("inf"))
+    kept = p99 <= PROMISE_S and error <= ERROR and run.dropped == run.read - run.taken
     measured = {
         "ours": p99,
         "peers": {"promise": PROMISE_S},
         "unit": "s",
         "ratio": PROMISE_S / p99,
-        "target": 1.0 if found.dropped else None,
+        "target": 1.0 if run.dropped else None,
     }
     figures["cases"][case] = {
         **measured,
         "error": error,
         "last": last,
-        "read": found.read,
-        "dropped": found.dropped,
+        "read": run.read,
+        "dropped": run.dropped,
         "missing": missing,
     }
     figures["rows"].append(
-        {"case": case, **measured, **({"verdict": "met" if kept else "missed"} if found.dropped else {})}
+        {"case": case, **measured, **({"verdict": "met" if kept else "missed"} if run.dropped else {})}
     )
     figures["notes"].append(
         f"{case}: latency median {statistics.median(during or [float('inf')]):.2f} s, p99 {p99:.2f} s, "
         f"at the end of the overload {last:.2f} s; "
         f"relative error of a count {error:.3f} on average, {max(errors, default=1.0):.3f} at most; "
         f"{missing} windows were never delivered; "
-        f"{found.read:,} tuples read, {found.dropped:,} reported as shed, {found.read - found.taken:,} not processed"
+        f"{run.read:,} tuples read, {run.dropped:,} reported as shed, {run.read - run.taken:,} not processed"
     )
-    figures["notes"] += [f"{case}: {note}" for note in found.notes]
+    figures["notes"] += [f"{case}: {note}" for note in run.notes]
 
 
 def _add_urgency(
@@ -296,19 +296,19 @@ def _grow(
         begin_us = _begin()
         process = release(source, [Phase(rate, step_s) for rate in steps], begin_us)
         try:
-            found = [math.inf] * 2  # the first two warm up
-            while found[-1] > 1 / seconds and len(found) < STEPS:
-                found.append(1 / _batch_seconds(session, begin_us / 1e6 + len(found) * step_s, step_s))
+            rates = [math.inf] * 2  # the first two warm up
+            while rates[-1] > 1 / seconds and len(rates) < STEPS:
+                rates.append(1 / _batch_seconds(session, begin_us / 1e6 + len(rates) * step_s, step_s))
         finally:
             process.terminate()
             process.wait()
-    if found[-1] > 1 / seconds:
+    if rates[-1] > 1 / seconds:
         raise HostFault(
             f"micro-batches stay short up to {steps[-1]:,.0f} tuples a second",
             hint="make the query of this benchmark dearer",
         )
     # how many there are in a second falls in proportion to the rate
-    above, below, rate = found[-2], found[-1], steps[len(found) - 1]
+    above, below, rate = rates[-2], rates[-1], steps[len(rates) - 1]
     part = (above - 1 / seconds) / (above - below) if math.isfinite(above) else 1.0
     return rate / growth + part * (rate - rate / growth)
 
@@ -318,10 +318,10 @@ def _batch_seconds(session: Session, begin: float, step_s: float) -> float:
     time.sleep(max(0.0, begin + step_s - time.time()))
     running = session.deployment.query  # type: ignore[attr-defined]
     took = []
-    for each in running.recentProgress:
+    for progress in running.recentProgress:
         seconds, start = (
-            each.durationMs["triggerExecution"] / 1e3,
-            dt.datetime.fromisoformat(each.timestamp).timestamp(),
+            progress.durationMs["triggerExecution"] / 1e3,
+            dt.datetime.fromisoformat(progress.timestamp).timestamp(),
         )
         if start + seconds > begin + step_s / 2:
             took.append(seconds)
@@ -383,15 +383,15 @@ def spark(spot: Path, folder: Path, phases: Sequence[Phase]) -> Seen:
 def counted(folder: Path, phases: Sequence[Phase]) -> dict[tuple[int, int], int]:
     """Return each count without any loss."""
     points = pl.read_parquet(folder / "points.parquet")
-    found: dict[tuple[int, int], int] = {}
+    counts: dict[tuple[int, int], int] = {}
     number = 0
     while (rows := probes(phases, number, 0)) is not None:
         near = rows.join(points, left_on="zone", right_on="area").filter(pl.sql_expr(H) < NEAR * NEAR)
         ends = near.group_by("zone", (pl.col("at").to_physical() // 1_000_000 + 1).alias("end")).len()
         for zone, end, count in ends.iter_rows():
-            found[zone, end] = found.get((zone, end), 0) + count
+            counts[zone, end] = counts.get((zone, end), 0) + count
         number += 1
-    return found
+    return counts
 
 
 def near_statements(source: Path, folder: Path, promise: str) -> str:

@@ -60,8 +60,8 @@ def _bids(chance: np.random.Generator, begin: int, count: int) -> pl.DataFrame:
         "price": np.round(chance.exponential(100.0, count), 2),
         "channel": np.array(CHANNELS)[chance.integers(0, len(CHANNELS), count)],
     }
-    found = pl.DataFrame(made).unique(["at", "auction"], keep="first", maintain_order=True)
-    return found.with_columns(pl.col("at").cast(pl.Datetime("us")).dt.strftime("%Y-%m-%d %H:%M:%S%.3f"))
+    bids = pl.DataFrame(made).unique(["at", "auction"], keep="first", maintain_order=True)
+    return bids.with_columns(pl.col("at").cast(pl.Datetime("us")).dt.strftime("%Y-%m-%d %H:%M:%S%.3f"))
 
 
 def _write(rows: pl.DataFrame, path: Path, mode: str) -> None:

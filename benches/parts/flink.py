@@ -28,15 +28,15 @@ _END_SECONDS = 15.0
 def find_python() -> Path | None:
     """Return the Python that has Flink, or None."""
     named = os.environ.get("HEADRACE_FLINK_PYTHON")
-    found = Path(named) if named else ROOT / ".flink" / "bin" / "python"
-    if not found.exists():
+    python = Path(named) if named else ROOT / ".flink" / "bin" / "python"
+    if not python.exists():
         if named:
             raise HostFault(
                 f"HEADRACE_FLINK_PYTHON names {named}, which does not exist",
                 hint="correct it, or run benches/flink/setup without it",
             )
         return None
-    return found
+    return python
 
 
 def start(case: Case, folder: Path) -> Flink:
@@ -95,29 +95,29 @@ class Flink:
 
     def _last_words(self) -> str:
         self._complaints.seek(0)
-        said = self._complaints.read().decode(errors="replace").strip().splitlines()
-        return said[-1] if said else f"status {self._process.returncode}"
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"status {self._process.returncode}"
 
 
 def take(lines: Iterable[str], seen: dict[str, Seen], running: set[str]) -> None:
     """Sort the reports of jobs: that they run, or a window's end with its count and arrival time."""
     for line in lines:
-        said = event(line)
-        if said is None or said.get("name") not in seen:
+        report = event(line)
+        if report is None or report.get("name") not in seen:
             continue
-        if said.get("running"):
-            running.add(said["name"])
+        if report.get("running"):
+            running.add(report["name"])
         else:
-            seen[said["name"]].take(said["end"], said["count"], said["at"])
+            seen[report["name"]].take(report["end"], report["count"], report["at"])
 
 
 def event(line: str) -> dict[str, Any] | None:
     """Return a job's report in a line; None if the line is Flink's own."""
     try:
-        found = json.loads(line)
+        report = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return report if isinstance(report, dict) else None
 
 
 def environment() -> dict[str, str]:

@@ -39,12 +39,12 @@ def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[st
             command, capture_output=True, text=True, env=flink.environment(), timeout=_MOST_SECONDS, check=False
         )
         if ended.returncode:
-            said = ended.stderr.strip().splitlines() or [f"status {ended.returncode}"]
+            lines = ended.stderr.strip().splitlines() or [f"status {ended.returncode}"]
             raise HostFault(
-                f"Flink ended: {said[-1]}", hint="benches/flink/match.py can be run alone; Flink needs Java 17"
+                f"Flink ended: {lines[-1]}", hint="benches/flink/match.py can be run alone; Flink needs Java 17"
             )
-        told = [event for line in ended.stdout.splitlines() if (event := flink.event(line)) is not None]
-        return {event["name"]: (_found(out[event["name"]], pattern), event["seconds"]) for event in told}
+        reports = [event for line in ended.stdout.splitlines() if (event := flink.event(line)) is not None]
+        return {event["name"]: (_found(out[event["name"]], pattern), event["seconds"]) for event in reports}
 
 
 def _found(folder: Path, pattern: Pattern) -> pl.DataFrame:
@@ -57,8 +57,8 @@ def _found(folder: Path, pattern: Pattern) -> pl.DataFrame:
         if path.is_file() and not path.name.startswith((".", "_")) and path.stat().st_size
     ]
     parts = [pl.read_csv(path, has_header=False, schema=read) for path in files]
-    found = pl.concat(parts) if parts else pl.DataFrame(schema=read)
+    matches = pl.concat(parts) if parts else pl.DataFrame(schema=read)
     stamps = [
         pl.col(name).str.to_datetime(time_unit="us") for name, type_ in schema.items() if isinstance(type_, pl.Datetime)
     ]
-    return found.with_columns(stamps)
+    return matches.with_columns(stamps)

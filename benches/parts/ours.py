@@ -37,9 +37,9 @@ def sums_of(folder: Path, query: Query) -> Sums:
     rows = pl.scan_parquet(str(folder / "*.parquet"))
     if "window_end" in rows.collect_schema().names():
         rows = rows.with_columns(pl.col("window_end").to_physical())
-    found = (
+    sums = (
         rows.filter(pl.col(query.key) != TAIL_KEY)
         .select(pl.sql_expr(text).sum().alias(name) for name, text in query.sums.items())
         .collect()
     )
-    return {name: float(value) for name, value in found.row(0, named=True).items()}
+    return {name: float(value) for name, value in sums.row(0, named=True).items()}

@@ -71,9 +71,9 @@ def _observed(frame: Any, query: Query) -> Any:
 
 
 def _sums(progress: list[Any], query: Query) -> Sums:
-    found = dict.fromkeys(query.sums, 0.0)
-    for each in progress:
-        seen = each.observedMetrics.get("sums")
-        for name in query.sums if seen is not None else ():
-            found[name] += float(seen[name] or 0)
-    return found
+    sums = dict.fromkeys(query.sums, 0.0)
+    for batch in progress:
+        observed = batch.observedMetrics.get("sums")
+        for name in query.sums if observed is not None else ():
+            sums[name] += float(observed[name] or 0)
+    return sums

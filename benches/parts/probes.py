@@ -86,8 +86,8 @@ def write_points(path: Path, per_zone: int) -> None:
 
 def release(folder: Path, phases: Sequence[Phase], begin_us: int) -> subprocess.Popen[bytes]:
     """Start a process that writes each file at its time, and ends after the last."""
-    told = [f"{phase.rate}:{phase.seconds}" for phase in phases]
-    return subprocess.Popen([sys.executable, __file__, str(folder), str(begin_us), *told])
+    arguments = [f"{phase.rate}:{phase.seconds}" for phase in phases]
+    return subprocess.Popen([sys.executable, __file__, str(folder), str(begin_us), *arguments])
 
 
 def _main() -> None:

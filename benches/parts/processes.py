@@ -36,14 +36,14 @@ def parse(text: str) -> Process:
 def tree(root: int, processes: Iterable[Process]) -> list[Process]:
     """Return a process and all its descendants."""
     children: dict[int, list[Process]] = {}
-    found = []
+    members = []
     for process in processes:
         children.setdefault(process.parent, []).append(process)
         if process.pid == root:
-            found.append(process)
-    for process in found:  # grows while it is walked
-        found += children.get(process.pid, [])
-    return found
+            members.append(process)
+    for process in members:  # grows while it is walked
+        members += children.get(process.pid, [])
+    return members
 
 
 def spent(root: int, before: Iterable[Process], after: Iterable[Process]) -> dict[Part, int]:
@@ -76,14 +76,14 @@ def shares(ticks: Mapping[Part, int], seconds: float, per_second: int) -> dict[P
 
 def all_processes() -> list[Process]:
     """Return every process; one that ends meanwhile is omitted."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                found.append(parse((entry / "stat").read_text()))
+                processes.append(parse((entry / "stat").read_text()))
             except (FileNotFoundError, ProcessLookupError):
                 continue
-    return found
+    return processes
 
 
 #: Ticks per second.

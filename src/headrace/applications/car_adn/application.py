@@ -1,4 +1,4 @@
-"""Accidents on a motorway, found by events over continuous queries."""
+"""Accidents on a motorway, detected by events over continuous queries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CarAdn(Application):
         """Check that each accident is notified once, and that exactly the cars that approach one are warned."""
         planted = self._traffic(seed)
         notified = sorted(((place_of(row), row["at"]) for row in results["notify"]), key=lambda item: item[1])
-        found, remaining = [], sorted(planted.accidents, key=lambda item: item[1])
+        causes, remaining = [], sorted(planted.accidents, key=lambda item: item[1])
         for place, at in notified:
             minute = (at - START) / dt.timedelta(minutes=1)
             cause = next(
@@ -41,7 +41,7 @@ class CarAdn(Application):
             )
             if cause is not None:
                 remaining.remove(cause)
-            found.append(cause or (place, int(minute)))
+            causes.append(cause or (place, int(minute)))
         warnings = sum(
             1
             for place, at in notified
@@ -51,7 +51,7 @@ class CarAdn(Application):
             and at <= START + dt.timedelta(seconds=report.at) <= at + dt.timedelta(minutes=5)
         )
         return (
-            Check("accidents notified, by place and minute", list(planted.accidents), sorted(found)),
+            Check("accidents notified, by place and minute", list(planted.accidents), sorted(causes)),
             Check("calls to the police", len(planted.accidents), len(calls(folder))),
             Check("warnings to cars that approach one", warnings, len(results["warned"])),
         )

@@ -118,13 +118,13 @@ class Container:
     def edit(self, alarm: str, field: str, holder: str) -> str | None:
         """Lock a field for an operator and return its value."""
         with self._change() as work:
-            found = _newest(work, alarm)
+            newest = _newest(work, alarm)
             for (other,) in work.rows("SELECT holder FROM lock WHERE alarm = ? AND field = ?", alarm, _editable(field)):
                 if other != holder:
                     raise Locked(f"{other} is editing {field} of {alarm}", hint="other fields can be edited")
                 work.do("DELETE FROM lock WHERE alarm = ? AND field = ?", alarm, field)
-            work.do("INSERT INTO lock VALUES (?, ?, ?, ?)", alarm, field, holder, found.version)
-            value: str | None = getattr(found, field)
+            work.do("INSERT INTO lock VALUES (?, ?, ?, ?)", alarm, field, holder, newest.version)
+            value: str | None = getattr(newest, field)
             return value
 
     def finish(self, alarm: str, field: str, holder: str, value: str, *, at: datetime) -> None:
@@ -227,10 +227,10 @@ class Screen:
 
 
 def _newest(work: Work, alarm: str) -> Alarm:
-    found = work.rows(f"SELECT {_NAMES} FROM ({_NEWEST}) AS n WHERE alarm = ?", alarm)
-    if not found:
+    rows = work.rows(f"SELECT {_NAMES} FROM ({_NEWEST}) AS n WHERE alarm = ?", alarm)
+    if not rows:
         raise NameFault(f"no alarm {alarm!r}", hint="it may have been archived")
-    return Alarm(*found[0])
+    return Alarm(*rows[0])
 
 
 def _append(work: Work, alarm: str, at: datetime, fields: Mapping[str, str]) -> None:

@@ -175,9 +175,9 @@ class _Parser:
                 return (Jump(where),)
             case "pattern":
                 self._mark("(")
-                found = self._expression()
+                expression = self._expression()
                 self._mark(")")
-                return (Match(found),)
+                return (Match(expression),)
             case "find":
                 return (self._find(),)
             case "begin_field":
@@ -304,21 +304,21 @@ class _Parser:
 def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             error = SyntaxFault(
                 "this is no part of a script", span=Span(at, at + 1), hint='text is written in double quotes: "TIME="'
             )
             error.text = text
             raise error
-        at = found.end()
-        match found.lastgroup:
+        at = token.end()
+        match token.lastgroup:
             case "string" | "name" | "number" | "mark" as kind:
-                yield _Token(kind, found[0], Span(*found.span()))
+                yield _Token(kind, token[0], Span(*token.span()))
             case _:
                 pass  # blanks and comments
     yield _Token("end", "", Span(len(text), len(text) + 1))
 
 
 def _plain(quoted: str) -> str:
-    return re.sub(r"\\(.)", lambda found: {"t": "\t", "n": "\n"}.get(found[1], found[1]), quoted[1:-1])
+    return re.sub(r"\\(.)", lambda escape: {"t": "\t", "n": "\n"}.get(escape[1], escape[1]), quoted[1:-1])

@@ -60,7 +60,7 @@ def run(trial: Trial) -> Outcome:
 def report(size: Size, trial: Trial, flows: Flows = FLOWS) -> Outcome:
     """Measure both kinds of streams at every load."""
     network = workload(trial.seed)
-    foreseen = {load: forecast(at_load(network, load)).queries[TARGET].latency for load in size.loads}
+    predicted = {load: forecast(at_load(network, load)).queries[TARGET].latency for load in size.loads}
     seen: dict[str, dict[float, Seen]] = {kind: {} for kind in KINDS}
     points = [(kind, load) for kind in KINDS for load in size.loads]
     for done, (kind, load) in enumerate(points):
@@ -73,7 +73,7 @@ def report(size: Size, trial: Trial, flows: Flows = FLOWS) -> Outcome:
         "the mean rate is exact",
         "the simulator's column is the forecast of the model",
     )
-    return Outcome((*_claims(seen, foreseen), *_figures(seen, foreseen)), _panels(seen, foreseen), notes)
+    return Outcome((*_claims(seen, predicted), *_figures(seen, predicted)), _panels(seen, predicted), notes)
 
 
 def measure(network: Network, kind: str, size: Size, trial: Trial, flows: Flows = FLOWS) -> Seen:
@@ -94,12 +94,14 @@ def streams(network: Network, kind: str, seconds: float, seed: int, flows: Flows
     return {name: self_similar_times(rate, seconds, chance, flows) for name, rate in network.streams.items()}
 
 
-def _claims(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> Iterator[Finding]:
+def _claims(seen: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> Iterator[Finding]:
     poisson, similar = (seen[kind] for kind in KINDS)
     means = {load: each.mean.mean for load, each in poisson.items()}
     first, last = min(means), max(means)
     before, after = ((means[end] - means[start]) / (end - start) for start, end in ((first, KNEE), (KNEE, last)))
-    theory = (foreseen[last] - foreseen[KNEE]) / (last - KNEE) / ((foreseen[KNEE] - foreseen[first]) / (KNEE - first))
+    theory = (
+        (predicted[last] - predicted[KNEE]) / (last - KNEE) / ((predicted[KNEE] - predicted[first]) / (KNEE - first))
+    )
     yield Finding(
         "Poisson: growth beyond 95 % to that before",
         after / before,
@@ -127,7 +129,7 @@ def _claims(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, f
             None,
             "x",
         )
-    beyond = similar[last].mean.mean / foreseen[last]
+    beyond = similar[last].mean.mean / predicted[last]
     yield Finding(
         f"at {100 * last:.0f} %: self-similar mean to the model",
         beyond,
@@ -138,18 +140,18 @@ def _claims(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, f
     )
 
 
-def _figures(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> Iterator[Finding]:
+def _figures(seen: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> Iterator[Finding]:
     for load, each in seen["Poisson"].items():
         what = f"Poisson, load {100 * load:.0f} %: mean latency, to the model's"
-        yield Finding(what, each.mean.mean, near(each.mean, foreseen[load], 0.05), None, foreseen[load], "s")
+        yield Finding(what, each.mean.mean, near(each.mean, predicted[load], 0.05), None, predicted[load], "s")
 
 
-def _panels(seen: Mapping[str, Mapping[float, Seen]], foreseen: Mapping[float, float]) -> tuple[Panel, Panel]:
+def _panels(seen: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> tuple[Panel, Panel]:
     means = [
         Series(kind, tuple((100 * load, 1000 * each.mean.mean) for load, each in loads.items()))
         for kind, loads in seen.items()
     ]
-    means.append(Series("model", tuple((100 * load, 1000 * value) for load, value in foreseen.items()), "dashed"))
+    means.append(Series("model", tuple((100 * load, 1000 * value) for load, value in predicted.items()), "dashed"))
     spread = []
     for kind, loads in seen.items():
         spread.append(

@@ -60,12 +60,12 @@ SIZES: Mapping[Scale, Size] = {"quick": Size(2, 150), "normal": Size(6, 700), "f
 class Compared:
     """Seconds by operator and for the plan, predicted and simulated."""
 
-    foreseen: Mapping[str, float]
-    found: Mapping[str, Sample]
+    predicted: Mapping[str, float]
+    simulated: Mapping[str, Sample]
 
     def error(self, what: str = PLAN) -> float:
         """Return the relative difference between simulation and forecast."""
-        return abs(self.found[what].mean - self.foreseen[what]) / self.foreseen[what]
+        return abs(self.simulated[what].mean - self.predicted[what]) / self.predicted[what]
 
 
 def run(trial: Trial) -> Outcome:
@@ -117,26 +117,26 @@ def global_order(network: Network) -> Network:
 def compare(network: Network, size: Size, trial: Trial) -> Compared:
     """Predict and simulate one network."""
     expected = forecast(network)
-    foreseen = {name: expected.stations[name].wait for name in TARGET_STATIONS} | {
+    predicted = {name: expected.stations[name].wait for name in TARGET_STATIONS} | {
         PLAN: expected.queries[TARGET].latency
     }
     runs = [SimulatedRounds(network, size.rounds, seed) for seed in trial.seeds(size.seeds)]
-    found = {name: Sample(tuple(each.wait(name) for each in runs)) for name in TARGET_STATIONS}
-    return Compared(foreseen, found | {PLAN: Sample(tuple(each.latency(TARGET) for each in runs))})
+    simulated = {name: Sample(tuple(each.wait(name) for each in runs)) for name in TARGET_STATIONS}
+    return Compared(predicted, simulated | {PLAN: Sample(tuple(each.latency(TARGET) for each in runs))})
 
 
 def _tables(seen: Mapping[str, Compared]) -> Iterator[Finding]:
     for name, compared in seen.items():
         for what in WHAT:
             theory, best, worst = PUBLISHED[name][what]
-            ours = compared.found[what]
+            ours = compared.simulated[what]
             # the first wait sets how long a round is
             verdict = (
                 "not comparable"
                 if (name, what) == ("hierarchical", "O1")
                 else near(ours, Range(min(theory, best), worst), 0.1)
             )
-            yield Finding(f"{name}: {what}", ours.mean, verdict, Range(best, worst), compared.foreseen[what], "s")
+            yield Finding(f"{name}: {what}", ours.mean, verdict, Range(best, worst), compared.predicted[what], "s")
 
 
 def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[float, Compared]) -> Iterator[Finding]:
@@ -155,15 +155,15 @@ def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[f
     yield Finding("error of the forecast on average", 100 * mean, claim(mean < 0.095), "below 9.5 %", None, "%")
     for load, each in lower.items():
         off = each.error()
-        verdict = _surely(off, 2 * each.found[PLAN].error / each.foreseen[PLAN], 0.03)
+        verdict = _surely(off, 2 * each.simulated[PLAN].error / each.predicted[PLAN], 0.03)
         yield Finding(
             f"load {100 * load:.0f} %: error of the forecast for the plan", 100 * off, verdict, "below 3 %", None, "%"
         )
-    ratio = seen["global"].foreseen[PLAN] / seen["hierarchical"].foreseen[PLAN]
+    ratio = seen["global"].predicted[PLAN] / seen["hierarchical"].predicted[PLAN]
     yield Finding(
         "global to hierarchical: forecast for the plan", ratio, near(ratio, 1.63, 0.1), 0.246832 / 0.15111, None, "x"
     )
-    measured = seen["global"].found[PLAN].mean / seen["hierarchical"].found[PLAN].mean
+    measured = seen["global"].simulated[PLAN].mean / seen["hierarchical"].simulated[PLAN].mean
     yield Finding(
         "global to hierarchical: the plan",
         measured,
@@ -172,11 +172,11 @@ def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[f
         ratio,
         "x",
     )
-    saved = exhaustive.found[PLAN].mean / seen["hierarchical"].found[PLAN].mean
-    foreseen = exhaustive.foreseen[PLAN] / seen["hierarchical"].foreseen[PLAN]
-    gated = seen["hierarchical"].found[PLAN]
-    noise = 2 * math.hypot(exhaustive.found[PLAN].error, gated.error) / gated.mean
-    yield Finding("exhaustive to gated: the plan", saved, _surely(saved, noise, 1.0), "slightly lower", foreseen, "x")
+    saved = exhaustive.simulated[PLAN].mean / seen["hierarchical"].simulated[PLAN].mean
+    predicted = exhaustive.predicted[PLAN] / seen["hierarchical"].predicted[PLAN]
+    gated = seen["hierarchical"].simulated[PLAN]
+    noise = 2 * math.hypot(exhaustive.simulated[PLAN].error, gated.error) / gated.mean
+    yield Finding("exhaustive to gated: the plan", saved, _surely(saved, noise, 1.0), "slightly lower", predicted, "x")
 
 
 def _surely(value: float, noise: float, limit: float) -> Verdict:
@@ -189,10 +189,14 @@ def _surely(value: float, noise: float, limit: float) -> Verdict:
 def _panel(name: str, compared: Compared) -> Panel:
     series = [
         Series(
-            "ours", tuple((float(place), 1000 * compared.found[what].mean) for place, what in enumerate(WHAT)), "bars"
+            "ours",
+            tuple((float(place), 1000 * compared.simulated[what].mean) for place, what in enumerate(WHAT)),
+            "bars",
         ),
         Series(
-            "forecast", tuple((float(place), 1000 * compared.foreseen[what]) for place, what in enumerate(WHAT)), "bars"
+            "forecast",
+            tuple((float(place), 1000 * compared.predicted[what]) for place, what in enumerate(WHAT)),
+            "bars",
         ),
         Series(
             "published, best run",
@@ -215,10 +219,10 @@ def _panel(name: str, compared: Compared) -> Panel:
 def _load_panel(lower: Mapping[float, Compared], high: Compared) -> Panel:
     every = {**lower, 0.9: high}
     series = (
-        Series("ours", tuple((100 * load, 1000 * compared.found[PLAN].mean) for load, compared in every.items())),
+        Series("ours", tuple((100 * load, 1000 * compared.simulated[PLAN].mean) for load, compared in every.items())),
         Series(
             "forecast",
-            tuple((100 * load, 1000 * compared.foreseen[PLAN]) for load, compared in every.items()),
+            tuple((100 * load, 1000 * compared.predicted[PLAN]) for load, compared in every.items()),
             "dashed",
             "ours",
         ),

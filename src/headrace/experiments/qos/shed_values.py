@@ -90,7 +90,7 @@ Shedder = Callable[[pl.DataFrame, np.random.Generator], Kept]
 def errors(shedder: Callable[[float], Shedder], tolerance: float, windows: int, seed: int) -> list[float]:
     """Return the relative error of each window's average, compared with the twin that sheds nothing."""
     chance, draws = np.random.default_rng(seed), np.random.default_rng((seed, 1))
-    plan, found = ActiveSheds(), []
+    plan, relative_errors = ActiveSheds(), []
     current: tuple[float, Shedder] | None = None
     for number in range(windows):
         rate = RATE * FEED[number % len(FEED)]
@@ -104,8 +104,8 @@ def errors(shedder: Callable[[float], Shedder], tolerance: float, windows: int, 
             kept = current[1](pl.DataFrame({"speed": values}), draws) if share else np.ones(len(values), np.bool_)
             kept_sum, kept_count = kept_sum + float(values[kept].sum()), kept_count + int(kept.sum())
             whole_sum, whole_count = whole_sum + float(values.sum()), whole_count + len(values)
-        found.append(abs(kept_sum / max(1, kept_count) / (whole_sum / whole_count) - 1))
-    return found
+        relative_errors.append(abs(kept_sum / max(1, kept_count) / (whole_sum / whole_count) - 1))
+    return relative_errors
 
 
 class _Band:
@@ -147,9 +147,9 @@ def _findings(
     shares: Mapping[tuple[str, float], Sample],
     bands: Mapping[tuple[str, float], Sample],
 ) -> Iterator[Finding]:
-    for tolerance, found in random.items():
+    for tolerance, error in random.items():
         what = f"at random, tolerance {100 * tolerance:.0f} %: error of the average"
-        yield Finding(what, 100 * found.mean, claim(found.high < tolerance / 5), "well below the tolerance", None, "%")
+        yield Finding(what, 100 * error.mean, claim(error.high < tolerance / 5), "well below the tolerance", None, "%")
     top = TOLERANCES[-1]
     for tolerance in (0.1, top):
         center, ends = (

@@ -145,7 +145,7 @@ def paths_of(network: Network, rates: Mapping[str, float]) -> list[QueryPath]:
     }
     places = {root: place for place, root in enumerate(network.queries.values())}
     names = list(network.queries)
-    found = []
+    paths = []
     for station in network.stations:
         for feed in station.feeds:
             if feed.origin not in network.streams:
@@ -154,8 +154,8 @@ def paths_of(network: Network, rates: Mapping[str, float]) -> list[QueryPath]:
             while labels[-1] in above:
                 labels.append(above[labels[-1]])
             place = places[labels[-1]]
-            found.append(QueryPath(names[place], tuple(labels), rates[feed.origin], GROUPS[group_of(place)][1]))
-    return found
+            paths.append(QueryPath(names[place], tuple(labels), rates[feed.origin], GROUPS[group_of(place)][1]))
+    return paths
 
 
 def _came(times: Times, since: float, until: float) -> int:
@@ -272,13 +272,13 @@ def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> I
     )
     for name in SCHEDULES:
         pairs = [(shed.seen, whole.seen) for shed, whole in zip(runs[name, True], runs[name, False], strict=True)]
-        for group, (promise, bears) in enumerate(GROUPS):
+        for group, (promise, tolerance) in enumerate(GROUPS):
             share = _lost_of(pairs, queries, group)
             yield Finding(
                 f"{name}, {promise:g} s: results lost",
                 100 * share,
-                claim(share <= bears),
-                f"at most {100 * bears:g} %",
+                claim(share <= tolerance),
+                f"at most {100 * tolerance:g} %",
                 None,
                 "%",
             )
@@ -308,16 +308,16 @@ def _beyond(pairs: Sequence[tuple[Seen, Seen]], queries: int) -> float:
     """Return the loss of a query beyond its tolerance and beyond chance: three deviations of so few results."""
 
     def excess(shed: Seen, whole: Seen, query: int) -> float:
-        bears, wanted = GROUPS[group_of(query)][1], len(whole.of(query)[0])
-        return lost(shed, whole, query) - bears - 3 * math.sqrt(bears * (1 - bears) / max(1, wanted))
+        tolerance, expected = GROUPS[group_of(query)][1], len(whole.of(query)[0])
+        return lost(shed, whole, query) - tolerance - 3 * math.sqrt(tolerance * (1 - tolerance) / max(1, expected))
 
     return max(0.0, *(excess(shed, whole, query) for shed, whole in pairs for query in range(queries)))
 
 
 def _lost_of(pairs: Sequence[tuple[Seen, Seen]], queries: int, group: int) -> float:
     mine = [query for query in range(queries) if group_of(query) == group]
-    wanted = sum(len(whole.of(query)[0]) for _, whole in pairs for query in mine)
-    return 1 - sum(len(shed.of(query)[0]) for shed, _ in pairs for query in mine) / max(1, wanted)
+    expected = sum(len(whole.of(query)[0]) for _, whole in pairs for query in mine)
+    return 1 - sum(len(shed.of(query)[0]) for shed, _ in pairs for query in mine) / max(1, expected)
 
 
 def _suffering(seen: Seen, queries: int) -> int:
@@ -328,7 +328,7 @@ def _suffering(seen: Seen, queries: int) -> int:
 
 
 def _panels(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> tuple[Panel, ...]:
-    found = []
+    panels = []
     query = _suffering(runs[SCHEDULES[0], False][0].seen, queries)
     for name in SCHEDULES:
         series, queue = [], []
@@ -337,6 +337,6 @@ def _panels(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> tup
             series.append(Series(what, tuple(smoothed(seen, query))))
             queue.append(Series(what, tuple((float(second), held / 1000) for second, held in enumerate(seen.waiting))))
         series.append(Series("promised", ((0, GROUPS[0][0]),), "level"))
-        found.append(Panel(f"{name}: latency of a 0.6 s query", "time, s", "s, mean of a second", tuple(series)))
-        found.append(Panel(f"{name}: queues", "time, s", "kB", tuple(queue)))
-    return tuple(found)
+        panels.append(Panel(f"{name}: latency of a 0.6 s query", "time, s", "s, mean of a second", tuple(series)))
+        panels.append(Panel(f"{name}: queues", "time, s", "kB", tuple(queue)))
+    return tuple(panels)

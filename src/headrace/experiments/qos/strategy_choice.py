@@ -120,13 +120,13 @@ class _Judge:
 def broken(watched: Watched, case: Case, size: Size, measure: str) -> float:
     """Return the share of observations at which a promise did not hold."""
     qos = promises(case, size)
-    found = [
-        each.is_kept
+    kept = [
+        check.is_kept
         for moment, observed in watched.looks
-        for each in promise_checks(qos, observed, round(moment * SECOND))
-        if each.measure == measure
+        for check in promise_checks(qos, observed, round(moment * SECOND))
+        if check.measure == measure
     ]
-    return 1 - sum(found) / len(found) if found else 0.0
+    return 1 - sum(kept) / len(kept) if kept else 0.0
 
 
 def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator[Finding]:
@@ -167,9 +167,9 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
     )
     later = [(at, name) for at, name in runs[CHOSEN].strategies if at >= half]
     saving = [name for _, name in later if name in ("segment", "simplified")]
-    said = ", ".join(f"{name} at {at:.3g} s" for at, name in later[:4]) or "none"
+    description = ", ".join(f"{name} at {at:.3g} s" for at, name in later[:4]) or "none"
     yield Finding(
-        f"both must hold: once memory is tight ({half:g} s)", said, claim(bool(saving)), "segment or simplified"
+        f"both must hold: once memory is tight ({half:g} s)", description, claim(bool(saving)), "segment or simplified"
     )
     ratio = runs[CHOSEN].memory(half) / max(1.0, runs["path-capacity"].memory(half))
     yield Finding(
@@ -181,10 +181,10 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
     for place, measure in enumerate(("latency", "memory")):
         ours = shares[CHOSEN][place]
         others = {name: shares[name][place] for name in FIXED}
-        said = f"{ours:.1%}; " + ", ".join(f"{name} {share:.1%}" for name, share in others.items())
+        description = f"{ours:.1%}; " + ", ".join(f"{name} {share:.1%}" for name, share in others.items())
         yield Finding(
             f"both must hold: looks at which {measure} is broken",
-            said,
+            description,
             claim(ours <= min(others.values())),
             "less than any fixed strategy",
         )
@@ -194,13 +194,13 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
 
 
 def _panels(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Panel, ...]:
-    found = []
+    panels = []
     for case in CASES:
         curves = [
             Series(name, tuple((at, each.latency) for at, each in watched.looks if each.latency is not None))
             for name, watched in seen[case.name].items()
         ]
-        found.append(
+        panels.append(
             Panel(
                 f"{case.name.capitalize()}: latency",
                 "time, s",
@@ -215,5 +215,5 @@ def _panels(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Pane
     ]
     end, half = len(FEED) * size.seconds, len(FEED) * size.seconds / 2
     promised = Series("promised", ((0, 10), (half, 10), (half, 1), (end, 1)), "dashed")
-    found.append(Panel(f"{case.name.capitalize()}: memory", "time, s", "MB", (*held, promised), log_y=True))
-    return tuple(found)
+    panels.append(Panel(f"{case.name.capitalize()}: memory", "time, s", "MB", (*held, promised), log_y=True))
+    return tuple(panels)

@@ -53,11 +53,11 @@ def network(rates: tuple[float, float, float], load: float) -> Network:
 def feed(plan: Network, factors: Sequence[float], seconds: float, seed: int) -> dict[str, Times]:
     """Return Poisson streams with pauses and increases: a factor of the rates for each step of so many seconds."""
     chance = np.random.default_rng(seed)
-    found: dict[str, list[Times]] = {name: [] for name in plan.streams}
+    steps: dict[str, list[Times]] = {name: [] for name in plan.streams}
     for number, factor in enumerate(factors):
         for name, rate in plan.streams.items():
-            found[name].append(number * seconds + poisson_times(rate * factor, seconds, chance))
-    return {name: np.concatenate(times) for name, times in found.items()}
+            steps[name].append(number * seconds + poisson_times(rate * factor, seconds, chance))
+    return {name: np.concatenate(times) for name, times in steps.items()}
 
 
 @dataclass(slots=True)

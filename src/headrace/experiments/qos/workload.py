@@ -113,20 +113,20 @@ class _Drawing:
     def query(self, name: str, sides: tuple[int, ...], behind: int) -> list[Station]:
         """Draw chains of selects and projects on different streams, join them one by one, and add more operators."""
         streams = [STREAMS[place] for place in self._chance.permutation(len(STREAMS))[: len(sides)]]
-        found: list[Station] = []
+        stations: list[Station] = []
         top: Station | None = None
         for side, (length, stream) in enumerate(zip(sides, streams, strict=True)):
             chain = self._chain(f"{name}.{side}", length, stream, SIZE)
-            found += chain
+            stations += chain
             if top is None:
                 top = chain[-1]
                 continue
             shares = self._chance.uniform(0.05, 0.95, 2)
             feeds = tuple(Feed(below.name, float(share)) for below, share in zip((top, chain[-1]), shares, strict=True))
             top = self._station(f"{name}.join{side}", "join", feeds, SIZE)
-            found.append(top)
+            stations.append(top)
         assert top is not None
-        return found + self._chain(f"{name}.top", behind, top.name, SIZE) if behind else found
+        return stations + self._chain(f"{name}.top", behind, top.name, SIZE) if behind else stations
 
     def _chain(self, name: str, length: int, origin: str, size: float) -> list[Station]:
         """Draw selects, the most selective first, with a project among them that drops some columns."""
@@ -134,14 +134,14 @@ class _Drawing:
         selects = length - (project >= 0)
         # spread over 0 to 1, whatever is drawn: one from each of equal parts
         shares = iter((np.arange(selects) + self._chance.random(selects)) / selects)
-        found = []
+        stations = []
         for place in range(length):
             kind = "project" if place == project else "select"
             share = 1.0 if kind == "project" else float(next(shares))
-            found.append(self._station(f"{name}.{place}", kind, (Feed(origin, share),), size))
+            stations.append(self._station(f"{name}.{place}", kind, (Feed(origin, share),), size))
             size = size * 4 / 7 if kind == "project" else size
-            origin = found[-1].name
-        return found
+            origin = stations[-1].name
+        return stations
 
     def _station(self, name: str, kind: str, feeds: tuple[Feed, ...], size: float) -> Station:
         served, setup = _KINDS[kind]

@@ -93,9 +93,9 @@ def _gap(one: Sample, other: Sample) -> Sample:
 
 def _claims(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
     beats = [seen[periodic(rate)] for rate in PERIODIC]
-    falling = [found.latency.mean for found in beats[:-1]]
+    falling = [measured.latency.mean for measured in beats[:-1]]
     none, demand, registers, latent = (seen[case] for case in (NONE, DEMAND, REGISTERS, LATENT))
-    best = min(found.latency.mean for found in beats)
+    best = min(measured.latency.mean for measured in beats)
     gap = _gap(demand.latency, latent.latency).mean
     yield Finding(
         "B: latency by rate of bounds",
@@ -142,15 +142,15 @@ def _claims(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
         Range(14.1, 20.1),
         "%",
     )
-    for case, found, reference in ((DEMAND, demand, 0.21), (REGISTERS, registers, 0.024)):
-        share = 100 * found.idle.mean
+    for case, measured, reference in ((DEMAND, demand, 0.21), (REGISTERS, registers, 0.024)):
+        share = 100 * measured.idle.mean
         yield Finding(f"{case.name}: idle", share, claim(share < 0.1), "below 0.1 %", reference, "%")
     yield Finding("A: peak queue", none.peak.mean, claim(none.peak.mean >= 1000), "thousands", Range(4418, 4527))
     smaller = math.log10(none.peak.mean / demand.peak.mean)
     yield Finding(
         "C: peak queue less than A's", smaller, claim(smaller >= 2), "two orders", math.log10(4470 / 3.5), "orders"
     )
-    peaks = [found.peak.mean for found in beats]
+    peaks = [measured.peak.mean for measured in beats]
     turn = peaks.index(min(peaks))
     u_shaped = (
         0 < turn < len(peaks) - 1
@@ -182,9 +182,9 @@ def _gap_findings(gaps: Mapping[int, Sample], idle: Mapping[int, float]) -> Iter
 
 
 def _absorption(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
-    found = seen[ABSORBED]
+    measured = seen[ABSORBED]
     yield Finding(
-        f"{ABSORBED.name}: latency", found.latency.mean, near(found.latency, 0.000151, 0.15), None, 0.000151, "s"
+        f"{ABSORBED.name}: latency", measured.latency.mean, near(measured.latency, 0.000151, 0.15), None, 0.000151, "s"
     )
     # the first queue depends on the longest of many gaps, the second on a single gap; both depend on the run's length
     literal, absorbed = seen[BEHIND].peak.mean, seen[BEHIND_ABSORBED].peak.mean
@@ -198,26 +198,26 @@ def _absorption(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
 def _figures(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
     verdict: Verdict
     for case, published in SIMULATOR.items():
-        found = seen[case]
+        measured = seen[case]
         if (
             case.bounds == "none" and case.rate < 1
         ):  # few slow tuples: the mean is known as well as 1/sqrt(n) of them allows
-            expected = found.seconds * len(found.latency.values) * (SLOW + case.rate)
-            verdict = near(found.latency, published.latency, max(0.1, 1.5 / math.sqrt(expected)))
+            expected = measured.seconds * len(measured.latency.values) * (SLOW + case.rate)
+            verdict = near(measured.latency, published.latency, max(0.1, 1.5 / math.sqrt(expected)))
         else:
-            verdict = near(found.latency, published.latency, 0.1)
-        yield Finding(f"{case.name}: latency", found.latency.mean, verdict, None, published.latency, "s")
+            verdict = near(measured.latency, published.latency, 0.1)
+        yield Finding(f"{case.name}: latency", measured.latency.mean, verdict, None, published.latency, "s")
     for case, published in SIMULATOR.items():
         share = _percent(seen[case].held if case.bounds == "punctuation" else seen[case].idle)
-        wanted = 100 * published.idle
-        if 0 < wanted < 1 and case.rate and SLOW * seen[case].seconds * len(share.values) < 5:
+        published_share = 100 * published.idle
+        if 0 < published_share < 1 and case.rate and SLOW * seen[case].seconds * len(share.values) < 5:
             verdict = (
                 "not comparable"  # so small a share is decided by slow tuples, which wait for a busy one: too few came
             )
         else:
-            verdict = near(share, wanted, 0.15) if wanted else claim(share.mean == 0)
+            verdict = near(share, published_share, 0.15) if published_share else claim(share.mean == 0)
         word = "tuples held" if case.bounds == "punctuation" else "idle share"
-        yield Finding(f"{case.name}: {word}", share.mean, verdict, None, wanted, "%")
+        yield Finding(f"{case.name}: {word}", share.mean, verdict, None, published_share, "%")
     for case, published in SIMULATOR.items():
         peak = seen[case].peak
         shrink = peak_shrinks(case, seen[case].seconds)
@@ -283,7 +283,7 @@ def _gaps(gaps: Mapping[int, Sample]) -> Panel:
 
 
 def _notes(seen: Mapping[Case, Measured], size: Size) -> Iterator[str]:
-    lengths = ", ".join(f"{case.name} {found.seconds:g} s" for case, found in seen.items() if case in SIMULATOR)
+    lengths = ", ".join(f"{case.name} {measured.seconds:g} s" for case, measured in seen.items() if case in SIMULATOR)
     yield (
         f"virtual time, {size.seeds} seed(s): {lengths}; "
         "the simulator ran 2,000 s (A, B 0.1/s, C, D) and 300 s (other B) with 3 seeds"

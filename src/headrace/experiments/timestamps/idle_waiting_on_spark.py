@@ -23,36 +23,36 @@ RUNS: Mapping[Scale, tuple[tuple[Case, ...], float]] = {
 def run(trial: Trial) -> Outcome:
     """Start Spark and observe each case."""
     cases, seconds = RUNS[trial.scale]
-    found = []
+    runs = []
     for done, case in enumerate(cases):
         trial.progress(f"{case.name}, {seconds:g} s in real time", done, len(cases))
-        found.append(watch(case, seconds))
-    return report(found)
+        runs.append(watch(case, seconds))
+    return report(runs)
 
 
-def report(found: Sequence[Watched]) -> Outcome:
+def report(runs: Sequence[Watched]) -> Outcome:
     """Judge the observations."""
-    findings = tuple(finding for watched in found for finding in _findings(watched))
+    findings = tuple(finding for watched in runs for finding in _findings(watched))
     notes = (
         "the paper's engine decides per tuple, Spark per micro-batch: two micro-batches are the minimum, "
         "so the paper's orders of magnitude cannot be reached",
         *(
             f"{watched.case.name}: our micro-batch takes {watched.batch:.2f} s; input for {watched.seconds:.0f} s"
-            for watched in found
+            for watched in runs
         ),
         "plain Spark: the same files, withWatermark on both, union, count by window, append mode",
     )
-    return Outcome(findings, tuple(_panel(watched) for watched in found), notes)
+    return Outcome(findings, tuple(_panel(watched) for watched in runs), notes)
 
 
-def _findings(found: Watched) -> Iterator[Finding]:
-    name, limit = found.case.name, found.case.age + 2 * found.batch
-    ours, spark = found.median(found.ours), found.median(found.spark)
+def _findings(watched: Watched) -> Iterator[Finding]:
+    name, limit = watched.case.name, watched.case.age + 2 * watched.batch
+    ours, spark = watched.median(watched.ours), watched.median(watched.spark)
     # half the time between slow tuples is what a union that waits for them loses, by the median
     yield Finding(
         f"{name}: delay, plain Spark",
         spark,
-        claim(spark >= found.case.every / 4),
+        claim(spark >= watched.case.every / 4),
         "waits for the silent input",
         None,
         "s",
@@ -66,18 +66,18 @@ def _findings(found: Watched) -> Iterator[Finding]:
         None,
         "x",
     )
-    counted, due = found.counted(found.ours)
+    counted, due = watched.counted(watched.ours)
     yield Finding(f"{name}: tuples counted", f"{counted} of {due}", claim(counted == due), "none is lost")
 
 
-def _panel(found: Watched) -> Panel:
+def _panel(watched: Watched) -> Panel:
     curves = (
-        Series("ours", tuple(found.delays(found.ours).items())),
-        Series("plain Spark", tuple(found.delays(found.spark).items())),
-        Series("age and two micro-batches", ((0, found.case.age + 2 * found.batch),), "level"),
+        Series("ours", tuple(watched.delays(watched.ours).items())),
+        Series("plain Spark", tuple(watched.delays(watched.spark).items())),
+        Series("age and two micro-batches", ((0, watched.case.age + 2 * watched.batch),), "level"),
     )
     return Panel(
-        found.case.name.capitalize(),
+        watched.case.name.capitalize(),
         "end of the window, s since the start",
         "delay of its count, s",
         curves,
