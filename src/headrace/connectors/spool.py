@@ -51,7 +51,7 @@ class Spool:
         self.directory = directory
 
     def put(self, number: int, rows: pl.DataFrame) -> None:
-        """Leave the rows of a micro-batch durably, in place of those that an earlier attempt left; none if it has none."""
+        """Write the rows of a micro-batch durably, in place of those that an earlier attempt left."""
         file = Spooled(number, rows.height)
         stale = [other for other in self.files(number, number + 1) if other != file or not rows.height]
         files.remove(*map(self.path, stale))
@@ -88,7 +88,7 @@ class Spool:
             raise self._lost(str(path)) from None
 
     def forget(self, before: Offset, *, keep_number: bool) -> None:
-        """Delete the files that no micro-batch reads again; with `keep_number`, `append` goes on from the last of them."""
+        """Delete the files that no micro-batch reads again; with `keep_number`, `append` continues their numbers."""
         known = self._all()
         read = [file for file in known if file.number < (before or 0)]
         if keep_number and read and read[-1] == known[-1]:
@@ -172,7 +172,7 @@ def spool_source(stream: Stream, checkpoint: Path) -> SpoolSource:
 
 
 class ExchangeSource:
-    """Reads the pages that a vertex sent to other buckets: all that are there, for their bound holds for all of them."""
+    """Reads the pages that a vertex sent to other buckets: all of them, since their bound holds for all."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -196,7 +196,7 @@ class ExchangeSource:
 
 
 def _declared(rows: pl.DataFrame, schema: Schema, path: Path) -> pl.DataFrame:
-    """Return the columns of a schema; refuse a file that an earlier stream of the same name left, with other columns."""
+    """Return the columns of a schema; refuse a file of an earlier stream of that name with other columns."""
     for field in schema:
         if field.name not in rows.columns or not can_convert(rows.schema[field.name], field.type):
             raise SourceFault(

@@ -1,4 +1,4 @@
-"""Delivers a micro-batch: results to sinks, exchanged pages to the spool, detections to rules, counts to the statistics.
+"""Delivers a micro-batch: results to sinks, exchanged pages to the spool, detections to rules, counts to statistics.
 
 Runs on the driver once per micro-batch, perhaps again after a crash: everything it does is idempotent by batch number.
 """
@@ -79,7 +79,7 @@ class Delivery:
         ended = self._has_ended(arrived.reports, running)
         self._exchange(batch, arrived)
         self._write(batch, results)
-        detected = {each.query: each.detected for each in results if each.detected is not None}
+        detected = {result.query: result.detected for result in results if result.detected is not None}
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(arrived.reports, running)
         self._report_shed(batch, arrived.reports, running)
@@ -117,16 +117,16 @@ class Delivery:
     def _write(self, batch: int, results: Sequence[QueryResults]) -> None:
         """Give results to sinks and subscribers; those that write files do so side by side."""
         writing: list[Future[None]] = []
-        for each in results:
-            if each.partial is not None:
-                self.partials[each.query] = each.partial
-            for sink in self.sinks.get(each.query, []):
+        for result in results:
+            if result.partial is not None:
+                self.partials[result.query] = result.partial
+            for sink in self.sinks.get(result.query, []):
                 if isinstance(sink, StagingSink):
-                    writing.append(self._writers.submit(sink.write, batch, each.pages, each.staged))
+                    writing.append(self._writers.submit(sink.write, batch, result.pages, result.staged))
                 else:
-                    sink.write(batch, each.pages)
-            for subscriber in self.subscribers.get(each.query, []):
-                subscriber(batch, each.pages)
+                    sink.write(batch, result.pages)
+            for subscriber in self.subscribers.get(result.query, []):
+                subscriber(batch, result.pages)
         for written in writing:
             written.result()
 
@@ -164,7 +164,7 @@ class Delivery:
         results: Sequence[QueryResults],
         milliseconds: float | None,
     ) -> None:
-        counts = {each.query: each.count for each in results}
+        counts = {result.query: result.count for result in results}
         self._totals.add(batch, reports, running, counts, delivered=self.clock.now(), milliseconds=milliseconds)
 
 

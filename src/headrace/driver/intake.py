@@ -25,7 +25,7 @@ from headrace.worker.ingest import Task, Work
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control
 
-#: If there is nothing new to read, an operator that waits for a time that has come is told the time this often.
+#: If there is nothing new to read, an operator that still waits for a time that has come gets the time this often.
 TICK = 200 * MILLISECOND
 
 
@@ -39,7 +39,7 @@ class Intake:
         self.deployments = Deployments(directory)
 
     def latest(self, start: Offset, now: int) -> Offset:
-        """Return the offset up to which to read; `start` itself if there is nothing to do, or the deployment is to stop."""
+        """Return the offset up to which to read; `start` itself if there is nothing to do or the deployment stops."""
         if is_paused(self.directory):
             return start
         commands = self.deployments.count()
@@ -63,7 +63,7 @@ class Intake:
         return end if start.work() != end.work() or self._is_time(deployed, start, end, progress) else start
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
-        """Divide a micro-batch; the first task also gives each bucket the time, the commands and the bounds before it."""
+        """Divide a micro-batch; the first task also gives each bucket the time, commands and bounds."""
         deployed = self.deployments.at(end.commands)
         work = [*self._stream_work(deployed, start, end), *self._exchange_work(deployed, start, end)]
         shares = [tuple(work[number :: self.parallel]) for number in range(self.parallel)]
@@ -112,7 +112,7 @@ class Intake:
         return ExchangeAt(at=at, bound=max(before.bound, progress.exchanges.get(origin, BEGIN)))
 
     def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
-        """Return whether to run a micro-batch only to tell the time: an operator waits for it, or it is told periodically."""
+        """Return whether to run a micro-batch for the time alone: an operator waits for it, or a period is over."""
         clocks = _clocks(deployed, end)
         if deployed.running.ets.mode == "periodic":
             return bool(clocks) and _clock(deployed, end.time) > _clock(deployed, start.time)
@@ -177,7 +177,7 @@ def _end(source: Source, start: Position, needed: Needed, name: str, time: int, 
 
 
 def _newest(name: str, deployed: Deployed, start: Offset, progress: Progress) -> int:
-    """Return the newest timestamp; a bound by the clock in the last micro-batch holds whether or not it was asked for."""
+    """Return the newest timestamp; a bound by the clock in the last micro-batch holds even if it was not used."""
     before = start.streams.get(name)
     if before is None:
         return progress.newest.get(name, BEGIN)
@@ -186,7 +186,7 @@ def _newest(name: str, deployed: Deployed, start: Offset, progress: Progress) ->
 
 
 def _others_ended(deployed: Deployed, start: Offset) -> bool:
-    """Return whether all streams had ended but those of the system, and events that rules raise because of these."""
+    """Return whether all streams had ended except those of the system, and events that depend on these."""
     others = [
         name for name in deployed.streams if not any(map(is_system_stream, (name, *deployed.feeders.get(name, ()))))
     ]
@@ -209,7 +209,7 @@ def _bounds(deployed: Deployed, end: Offset) -> dict[str, int]:
 
 
 def _clocks(deployed: Deployed, end: Offset) -> dict[str, int]:
-    """Return the bounds of silent streams by the clock: now if we stamp them, now less the skew if they follow the clock."""
+    """Return the bounds of silent streams by the clock: now if we stamp them, else now less their skew."""
     time = _clock(deployed, end.time)
     clocks = {}
     for name, stream in deployed.streams.items():

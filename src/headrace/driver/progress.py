@@ -1,4 +1,4 @@
-"""What a delivered micro-batch leaves for the planning of the next: a small file in the checkpoint."""
+"""The file in which a delivered micro-batch leaves what the planning of the next one needs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from headrace.worker.wire import Wait
 
 
 class Progress(Struct, frozen=True):
-    """How far streams and exchanges are, and what waits for time."""
+    """How far streams and exchanges are, what waits for time, and the limits of the next micro-batch."""
 
     newest: dict[str, int] = {}  # timestamps by stream
     punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
     exchanges: dict[str, int] = {}  # bounds by origin
     waits: list[Wait] = []
     unread: int = 0  # tuples that wait in the buckets because the budget did not suffice
-    budget: int | None = (
-        None  # nanoseconds of estimated service that one bucket may spend in the next micro-batch; None: no limit
-    )
-    limits: dict[
-        str, int
-    ] = {}  # most tuples of a stream that the next micro-batch reads, where it is not the intake's limit
+    budget: int | None = None  # nanoseconds of estimated service that one bucket may spend next; None: no limit
+    limits: dict[str, int] = {}  # most tuples of a stream to read next, where it is not the intake's limit
     raised: dict[str, int] = {}  # bounds of the rules that raise each event
     raising: list[str] = []  # events that the last micro-batch raised
 
@@ -33,18 +29,18 @@ _decoder = msgspec.json.Decoder(Progress)
 
 
 def read_progress(directory: Path) -> Progress:
-    """What the last delivered micro-batch left."""
+    """Return what the last delivered micro-batch left."""
     data = files.read_if_exists(directory / "progress.json")
     return Progress() if data is None else _decoder.decode(data)
 
 
 def write_progress(directory: Path, progress: Progress) -> None:
-    """Leave this for the next micro-batch."""
+    """Write down what the next micro-batch needs."""
     files.replace(directory / "progress.json", msgspec.json.encode(progress))
 
 
 def guide(directory: Path, budget: int | None, limits: dict[str, int]) -> None:
-    """Let the next micro-batches do and read at most so much."""
-    found = read_progress(directory)
-    if (found.budget, found.limits) != (budget, limits):
-        write_progress(directory, msgspec.structs.replace(found, budget=budget, limits=limits))
+    """Limit what the next micro-batches do and read."""
+    progress = read_progress(directory)
+    if (progress.budget, progress.limits) != (budget, limits):
+        write_progress(directory, msgspec.structs.replace(progress, budget=budget, limits=limits))

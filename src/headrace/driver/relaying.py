@@ -1,9 +1,9 @@
-"""What operators find out in buckets, for the ingest of the next micro-batches: only what is true of all buckets."""
+"""Feedback that operators derive in buckets, relayed to the ingest once it holds for every bucket."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from headrace.commands.command import Relay, UseRelays
 from headrace.commands.running import Running
+from headrace.graph.graph import Arc
 from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import OneOf
@@ -20,82 +21,95 @@ from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
 from headrace.worker.wire import Report
 
-#: So much is relayed at most; to relay less is always right.
-MOST_RELAYS = 64
-#: Of keys that a pattern lists, so many are looked at.
-MOST_COMBINATIONS = 1000
-#: The ingest is not told more often: a command makes it start anew.
-EVERY = SECOND
+#: So many patterns are relayed at most; to relay fewer is always correct.
+MAX_RELAYS = 64
+#: So many combinations of the keys that a pattern lists are looked at.
+MAX_COMBINATIONS = 1000
+#: The shortest time between two commands: after each one the ingest is built again.
+MIN_INTERVAL = SECOND
 
 
 class Relaying:
-    """Decides when the ingest is to be told something else."""
+    """Decides when the ingest gets other patterns."""
 
     def __init__(self) -> None:
-        self._told_at: int | None = None
+        self._sent_at: int | None = None
 
     def command(
         self, reports: Sequence[Report], running: Running, placement: Placement, buckets: Sequence[int]
     ) -> UseRelays | None:
-        """What to send after a micro-batch; None if nothing is new, or it is too early."""
+        """Return what to send after a micro-batch; None if nothing has changed, or the last command was just sent."""
         now = max((report.time for report in reports), default=0)
-        if self._told_at is not None and now - self._told_at < EVERY:
+        if self._sent_at is not None and now - self._sent_at < MIN_INTERVAL:
             return None
-        found = tuple(agreed(reports, placement, buckets))[-MOST_RELAYS:]
-        if set(found) == set(running.relays) or running.draining:
+        relays = tuple(agreed(reports, placement, buckets))[-MAX_RELAYS:]
+        if set(relays) == set(running.relays) or running.draining:
             return None
-        self._told_at = now
-        return UseRelays(found)
+        self._sent_at = now
+        return UseRelays(relays)
 
 
 def agreed(reports: Sequence[Report], placement: Placement, buckets: Sequence[int]) -> Iterable[Relay]:
-    """What no bucket needs: all say so, or only those that do could get it."""
-    said = {report.bucket: report.relays for report in reports}
-    if not any(said.values()):
+    """Yield what no bucket needs: all buckets report it, or the only one that could get such tuples does."""
+    relays_of = {report.bucket: report.relays for report in reports}
+    if not any(relays_of.values()):
         return
-    receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
-    inputs = {(vertex.id, port): origin for vertex in placement.keyed for port, origin in enumerate(vertex.inputs)}
-    for arc, origin in inputs.items():
-        while origin not in receives and (origin, 0) in inputs and (origin, 1) not in inputs:
-            origin = inputs[origin, 0]  # who stands before may hear it as well
-        if origin != inputs[arc] and origin in receives and receives[origin].keys == ():
-            inputs[arc] = origin
-    seen: set[Relay] = set()
-    for bucket, relays in said.items():
+    receives = _receives(placement)
+    checked: set[Relay] = set()
+    for bucket, relays in relays_of.items():
+        others = [relays_of.get(number, ()) for number in buckets if number != bucket]
         for relay in relays:
-            receive = receives.get(inputs.get((relay.reader, relay.port), ""))
-            if relay in seen or receive is None:
+            receive = receives.get((relay.reader, relay.port))
+            if relay in checked or receive is None:
                 continue
-            seen.add(relay)
-            others = [number for number in buckets if number != bucket]
+            checked.add(relay)
             if (
-                all(_says(said.get(number, ()), relay) for number in others)
-                or _goes_to(relay.pattern, receive, buckets) == bucket
+                all(_covered(relay, reported) for reported in others)
+                or _destination(relay.pattern, receive, buckets) == bucket
             ):
                 yield relay
 
 
-def _says(relays: Iterable[Relay], wanted: Relay) -> bool:
+def _receives(placement: Placement) -> Mapping[Arc, Receive]:
+    """Return the Receive vertex whose tuples each arc of the keyed stage carries unchanged.
+
+    Operators with one input may stand in between if all tuples go to one bucket: each can answer the same feedback.
+    """
+    receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
+    inputs = {(vertex.id, port): origin for vertex in placement.keyed for port, origin in enumerate(vertex.inputs)}
+    by_arc: dict[Arc, Receive] = {}
+    for arc, origin in inputs.items():
+        entrance = origin
+        while entrance not in receives and (entrance, 0) in inputs and (entrance, 1) not in inputs:
+            entrance = inputs[entrance, 0]
+        if entrance in receives and (entrance == origin or receives[entrance].keys == ()):
+            by_arc[arc] = receives[entrance]
+    return by_arc
+
+
+def _covered(relay: Relay, others: Iterable[Relay]) -> bool:
+    """Return whether one of the others says at least as much of the same arc."""
     return any(
-        (one.reader, one.port) == (wanted.reader, wanted.port) and covers(one.pattern, wanted.pattern) for one in relays
+        (other.reader, other.port) == (relay.reader, relay.port) and covers(other.pattern, relay.pattern)
+        for other in others
     )
 
 
-def _goes_to(wanted: Pattern, receive: Receive, buckets: Sequence[int]) -> int | None:
-    """The one bucket that gets the tuples of a pattern; None if there may be several."""
+def _destination(pattern: Pattern, receive: Receive, buckets: Sequence[int]) -> int | None:
+    """Return the one bucket that gets the tuples of a pattern; None if there may be several."""
     if receive.keys == () or len(buckets) == 1:
         return buckets[0]
     values = []
     for key in receive.keys or ():
-        match = wanted.get(key.name) if isinstance(key, Column) else None
-        if not isinstance(match, OneOf):
+        condition = pattern.get(key.name) if isinstance(key, Column) else None
+        if not isinstance(condition, OneOf):
             return None
-        values.append(match.values)
-    if not values or math.prod(map(len, values)) > MOST_COMBINATIONS:
+        values.append(condition.values)
+    if not values or math.prod(map(len, values)) > MAX_COMBINATIONS:
         return None
     combined = list(zip(*product(*values), strict=True))
     columns = [
         pl.Series(list(column)).cast(key.type.polars) for column, key in zip(combined, receive.keys or (), strict=True)
     ]
-    found = {buckets[int(place)] for place in hash_columns(columns) % np.uint64(len(buckets))}
-    return found.pop() if len(found) == 1 else None
+    destinations = {buckets[int(place)] for place in hash_columns(columns) % np.uint64(len(buckets))}
+    return destinations.pop() if len(destinations) == 1 else None

@@ -1,4 +1,4 @@
-"""What a micro-batch dropped to keep promises, as rows of the stream `headrace.shed`."""
+"""The tuples that a micro-batch shed, as rows of the stream `headrace.shed`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.worker.wire import Report
 
 
 def shed_rows(reports: Sequence[Report], running: Running) -> pl.DataFrame:
-    """One row for each query and arc with a shedder at which tuples came."""
+    """Return one row for each query and each arc with a shedder that tuples reached."""
     counts: dict[tuple[str, int], tuple[int, int]] = {}
     for counted in (counted for report in reports for counted in report.shed):
         seen, dropped = counts.get((counted.reader, counted.port), (0, 0))
@@ -34,7 +34,10 @@ def shed_rows(reports: Sequence[Report], running: Running) -> pl.DataFrame:
 
 
 def relative_error(kind: str, seen: int, dropped: int) -> float:
-    """By how much a count is likely to be wrong: by its standard error if tuples went by chance, for then it is scaled, else by what is missing."""
+    """Return the relative error of a count.
+
+    Random shedding scales the count up, so it has a standard error. Other shedding leaves out what was dropped.
+    """
     kept = seen - dropped
     if kind != "RANDOM" or not kept:
         return dropped / seen if seen else 0.0

@@ -1,6 +1,7 @@
-"""Large results are written to their files by the tasks that made them; only a note of where goes to the driver, which puts them into place.
+"""Large results: the tasks that make them write them to files, and the driver puts the files into place.
 
-Results of a query without state are ready in the ingest already: they need neither shuffle nor bucket.
+Only a note with the name of the file goes to the driver. Results of a query without state are ready in the ingest
+already, so they need neither the shuffle nor a bucket.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ STAGE_BYTES = 128 * 1024
 
 
 class Stager:
-    """Stages results of queries all of whose sinks can be staged; `attempt` makes names unique among tasks and tries of them."""
+    """Stages results of queries all of whose sinks allow it; `attempt` makes names unique among tasks and retries."""
 
     def __init__(self, directory: Path, attempt: str, running: Running, *, least: int = STAGE_BYTES) -> None:
         self.directory = directory
@@ -32,12 +33,12 @@ class Stager:
         self._queries = {query.graph.vertices[-1].id: query for query in running.working}
 
     def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> Row | None:
-        """Write the results of an Output vertex and return a note to send by way of `bucket`, or None if the pages should travel themselves."""
+        """Write the results of an Output vertex and return a note for the driver; None if the pages are to be sent."""
         query = self._queries.get(vertex)
         if query is None or any(sink.kind not in STAGING_SINKS for sink in query.sinks):
             return None
         if query.reaction is not None and (query.reaction.actions or not query.reaction.enabled):
-            return None  # the driver acts on what is detected
+            return None  # the driver needs the detections
         if sum(page.rows.estimated_size() for page in pages) < self.least:
             return None
         rows = Page(pl.concat([page.rows for page in pages]))
@@ -49,5 +50,5 @@ class Stager:
 
 
 def staged_name(row: Row) -> str:
-    """The name in a STAGED row."""
+    """Return the name in a STAGED row."""
     return msgspec.msgpack.decode(row.payload, type=str)

@@ -1,4 +1,4 @@
-"""Turns queries on and off: what follows from a micro-batch, as commands. Decided once, on the driver; the command log makes it last."""
+"""Starts and stops queries after a micro-batch, as commands: by schedule, by events, and when a stint has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.worker.wire import Report
 
 
 def stint_commands(reports: Sequence[Report], running: Running) -> list[Command]:
-    """What to send after a micro-batch; sending it twice does the same as once."""
+    """Return what to send after a micro-batch; sending it twice has the same effect as once."""
     if not (running.ending or any(not query.activation.is_manual for query in running.known)):
         return []
     now = max((report.time for report in reports), default=BEGIN)
@@ -26,7 +26,7 @@ def stint_commands(reports: Sequence[Report], running: Running) -> list[Command]
 
 
 def start_command(query: AddQuery, now: int) -> StartQuery:
-    """Start a stopped query now; it stops when its schedule says so next."""
+    """Return the command that starts a query now; it stops at the next time that its schedule names."""
     schedule = query.activation.schedule
     end = END if schedule is None else schedule.stop_after(now)
     return StartQuery(Stint(query.query, query.number + 1, BEGIN, end))
@@ -45,12 +45,12 @@ def _stops(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[
 
 
 def _is_over(query: AddQuery, reports: Sequence[Report]) -> bool:
-    """Whether no tuple can come any more that belongs to its stint."""
-    return query.stint is not None and query.stint.end < END and _come(query, reports) >= query.stint.end
+    """Return whether no tuple of its stint can come any more."""
+    return query.stint is not None and query.stint.end < END and _reached(query, reports) >= query.stint.end
 
 
-def _come(query: AddQuery, reports: Sequence[Report]) -> int:
-    """How far the streams of a query have come, the slowest of them."""
+def _reached(query: AddQuery, reports: Sequence[Report]) -> int:
+    """Return how far the slowest stream of a query has come."""
     return min(
         (report.reached.get(stream.name, BEGIN) for report in reports for stream in query.streams), default=BEGIN
     )
@@ -62,13 +62,15 @@ def _starts(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set
         if _happened(query.activation.start_on, noticed):
             yield start_command(query, now)
         elif schedule is not None:
-            found = schedule.following(now if query.stint is None else _after(query.stint, now), _come(query, reports))
-            if found is not None:
-                yield StartQuery(Stint(query.query, query.number + 1, *found))
+            span = schedule.following(
+                now if query.stint is None else _after(query.stint, now), _reached(query, reports)
+            )
+            if span is not None:
+                yield StartQuery(Stint(query.query, query.number + 1, *span))
 
 
 def _after(stint: Stint, now: int) -> int:
-    """From when the next stint may begin: if this one ended in its time, perhaps before now, since there is more to read."""
+    """Return when the next stint may begin: perhaps before now if this one ended in time, for more is to be read."""
     return max(stint.begin + 1, min(now, stint.end))
 
 

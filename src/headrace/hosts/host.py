@@ -1,4 +1,4 @@
-"""Where graphs run: what the session needs of a host."""
+"""The interface between the session and what runs its queries."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Deployment(Protocol):
         ...
 
     def now(self) -> int:
-        """The time by its clock."""
+        """Return the time by its clock."""
         ...
 
     def settle(self, commands: int, timeout: float) -> bool:
-        """Wait until a micro-batch with this many commands in force is delivered (True) or the seconds are up (False)."""
+        """Wait until a micro-batch with so many commands in force is delivered; return False if the time is up."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until the deployment has ended (True) or the time is up (False); raise what made it fail."""
+        """Wait until the deployment has ended; return False if the time is up; raise the fault that ended it."""
         ...
 
     def stop(self) -> None:

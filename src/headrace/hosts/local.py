@@ -45,7 +45,7 @@ class MemoryStore:
 
 
 class LocalDeployment:
-    """Runs micro-batches when told to. `forgetful` rebuilds every bucket from its saved state before each micro-batch."""
+    """Runs a micro-batch per `step`. `forgetful` restores every bucket from its saved state before each of them."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LocalDeployment:
         return self.clock.now()
 
     def step(self) -> bool:
-        """One micro-batch; False if there was nothing to do."""
+        """Run one micro-batch; return False if there was nothing to do."""
         end = self.intake.latest(self.offset, self.clock.now())
         if end == self.offset or self.ended:
             return False

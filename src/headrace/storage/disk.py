@@ -1,4 +1,4 @@
-"""The local disk as a storage: a file is written under a hidden name, forced to disk, renamed, and so is its directory."""
+"""The local disk as a storage. A file is written under a hidden name, forced to disk and renamed."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class Storage(Protocol):
     def replace(self, path: Path, write: Write, *, durable: bool = True) -> None:
         """Write a whole file, in place of the one that is there; make its directories.
 
-        Until this returns, readers see the old file or the new one. With `durable`, so does one who reads after a power
-        failure, and once this has returned that is the new one. Without, a power failure may leave anything.
+        Readers see the old file or the new one, never a part. With `durable` that holds after a power failure as well,
+        and once this has returned they see the new one. Without it, a power failure may leave anything.
         """
         ...
 
@@ -41,7 +41,7 @@ class Storage(Protocol):
         ...
 
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        """Rename files durably, each atomically and in this order; raise FileNotFoundError at the first that is gone."""
+        """Rename files durably, each atomically, in this order; raise FileNotFoundError if one is missing."""
         ...
 
     def remove(self, paths: Iterable[Path], *, durable: bool = True) -> None:

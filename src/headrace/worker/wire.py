@@ -79,7 +79,10 @@ def _values(row: Row) -> tuple[Any, ...]:
 
 
 class Wait(Struct, frozen=True, array_like=True):
-    """An operator would go on if all of these streams had come to a bound; `anyhow` if those that never had a tuple count by the clock."""
+    """An operator could continue if all of these streams had reached a bound.
+
+    With `anyhow`, a stream that never had a tuple has reached what the clock says.
+    """
 
     bound: int
     streams: tuple[str, ...]
@@ -106,21 +109,21 @@ class Control(Struct, frozen=True, kw_only=True):
     bounds: dict[str, int] = {}
     clocks: dict[str, int] = {}
     commands: list[bytes] = []
-    streams: dict[str, StreamCounts] | None = None  # counts of this task, told to one bucket
+    streams: dict[str, StreamCounts] | None = None  # counts of this task, sent to one bucket only
     ingest: dict[str, VertexCounts] | None = None
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
-    arrived: dict[str, int] = {}  # when the oldest tuple that is read of a stream can have come
-    busy_ns: int = 0  # of this task, told to one bucket
+    arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
+    busy_ns: int = 0  # of this task, sent to one bucket only
     shed: list[ShedSeen] | None = None  # by the ingest in this task, to keep promises
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a bucket tells the driver at the end of a micro-batch."""
+    """A note of a bucket to the driver, at the end of a micro-batch."""
 
     bucket: int
     time: int
-    arrived: dict[str, int] = {}  # when the oldest tuple that was read of a stream can have come
+    arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
     bounds: dict[str, int] = {}  # of Output and Exchange vertices
     vertices: dict[str, VertexCounts] = {}
     streams: list[dict[str, StreamCounts]] = []
@@ -132,39 +135,37 @@ class Report(Struct, frozen=True, kw_only=True):
     screened: list[list[GuardSeen]] = []  # by the ingest
     purged: int = 0  # rows of state that feedback removed
     noticed: list[str] = []  # outputs of what is watched that had tuples
-    reached: dict[
-        str, int
-    ] = {}  # how far streams had come, those that tell the clock too; only if a query is to stop by itself
-    relays: list[Relay] = []  # what operators of this bucket found out that they do not need
+    reached: dict[str, int] = {}  # bounds of streams, with those by the clock; only if a query may stop by itself
+    relays: list[Relay] = []  # patterns that operators of this bucket do not need
     state_bytes: int = 0
     chunks: int = 0
     restored: bool = False
     busy_ns: int = 0
-    ingest_ns: list[int] = []  # of each ingest task that told this bucket of its counts
-    unread: int = 0  # tuples that could be taken if the budget had sufficed
+    ingest_ns: list[int] = []  # of each ingest task that sent its counts to this bucket
+    unread: int = 0  # tuples that the budget did not suffice for
     waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
-    shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that told it
+    shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that sent it their counts
 
 
 _control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)
 
 
 def encode(note: Control | Report) -> bytes:
-    """As MessagePack."""
+    """Return a note as MessagePack."""
     return msgspec.msgpack.encode(note)
 
 
 def decode_control(data: bytes) -> Control:
-    """What an ingest task told a bucket."""
+    """Return the note of an ingest task."""
     return _control.decode(data)
 
 
 def decode_report(data: bytes) -> Report:
-    """What a bucket told the driver."""
+    """Return the note of a bucket."""
     return _report.decode(data)
 
 
 class Stage(Protocol):
-    """Takes results off our hands where they are made: (bucket, Output vertex, pages, part) to a note of where they are, or None."""
+    """Writes results where they are made: (bucket, Output vertex, pages, part) to a note of where they are, or None."""
 
     def __call__(self, bucket: int, vertex: str, pages: Sequence[Page], part: int = 0) -> Row | None: ...

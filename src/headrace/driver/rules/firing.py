@@ -1,4 +1,4 @@
-"""What a rule is to do for the detections of one micro-batch, each with a key that a repetition carries again."""
+"""The actions of a rule for the detections of one micro-batch; a repeated action has the same key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Failure: TypeAlias = tuple[str, str, str, int, int, str]
 
 
 class Firing(Struct, frozen=True):
-    """Detections of a rule in timestamp order: visible columns as Arrow IPC, instants, keys, and for each action the arguments it names."""
+    """Detections of a rule in timestamp order.
+
+    `rows` has the visible columns as Arrow IPC; `arguments` has, for each action, those that it names.
+    """
 
     rule: str
     reaction: Reaction
@@ -34,12 +37,12 @@ class Firing(Struct, frozen=True):
         return Page.decode(self.rows).rows.to_dicts()
 
     def called_with(self) -> list[Sequence[tuple[Any, ...]] | None]:
-        """For each action the values of its arguments by detection; None: the whole detection."""
+        """Return for each action the values of its arguments by detection; None: the whole detection."""
         return [None if data is None else Page.decode(data).rows.drop("").rows() for data in self.arguments]
 
 
 def in_order(pages: Sequence[Page]) -> pl.DataFrame | None:
-    """Detections by timestamp, then by their place in the stream or by content: the same however they were cut into pages."""
+    """Return detections by timestamp, then by place in the stream or content: however they were cut into pages."""
     frames = [page.rows for page in pages if len(page)]
     if not frames:
         return None
@@ -49,7 +52,7 @@ def in_order(pages: Sequence[Page]) -> pl.DataFrame | None:
 
 
 def fire(rule: str, reaction: Reaction, rows: pl.DataFrame) -> Firing:
-    """Note what is to be done for these detections."""
+    """Return what a rule does for these detections."""
     arguments = [
         _arguments(action.args, rows) if isinstance(action, CallFunction) and action.args is not None else None
         for action in reaction.actions
@@ -59,35 +62,35 @@ def fire(rule: str, reaction: Reaction, rows: pl.DataFrame) -> Firing:
 
 
 def key_of(detection: str, number: int, action: str) -> str:
-    """The key of one action for one detection."""
+    """Return the key of one action for one detection."""
     return hashlib.blake2b(f"{detection}/{number}/{action}".encode(), digest_size=16).hexdigest()
 
 
 def failure(firing: Firing, at: int, number: int, row: Mapping[str, Any], why: str, tries: int) -> Failure:
-    """What <rule>.failed says of an action that was given up."""
+    """Return the row of <rule>.failed for an action that was given up."""
     text = firing.reaction.texts[number]
     return key_of(firing.keys[at], number, text), text, why, tries, firing.instants[at], as_json(row)
 
 
 def as_json(row: Mapping[str, Any]) -> str:
-    """A detection as text."""
+    """Return a detection as text."""
     return json.dumps(row, default=str)
 
 
 def _keys(rule: str, rows: pl.DataFrame) -> Iterator[str]:
-    """A hash of the rule and of all that a detection tells of its constituents; equal ones of a micro-batch are numbered.
+    """Yield a hash of the rule and of each detection; equal detections of a micro-batch are numbered.
 
-    What ends at one instant comes in one micro-batch, so the numbers do not depend on how tuples were cut into these.
+    Detections of one instant come in one micro-batch, so the numbers do not depend on where micro-batches begin.
     """
-    seen: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
     hidden = [name for name in (TS, SEQ) if name in rows.columns]
     for row in rows.select(hidden + [name for name in rows.columns if name not in HIDDEN]).iter_rows(named=True):
         content = as_json({"rule": rule, **row})
-        yield hashlib.blake2b(f"{seen[content]}{content}".encode(), digest_size=16).hexdigest()
-        seen[content] += 1
+        yield hashlib.blake2b(f"{repeats[content]}{content}".encode(), digest_size=16).hexdigest()
+        repeats[content] += 1
 
 
 def _arguments(args: Sequence[Any], rows: pl.DataFrame) -> bytes:
     # the empty column keeps the number of rows where there is no argument
-    found = [compile_expr(arg).alias(str(number)) for number, arg in enumerate(args)]
-    return Page(rows.select(pl.col(TS).alias(""), *found)).encode()
+    values = [compile_expr(arg).alias(str(number)) for number, arg in enumerate(args)]
+    return Page(rows.select(pl.col(TS).alias(""), *values)).encode()

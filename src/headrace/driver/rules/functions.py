@@ -1,4 +1,4 @@
-"""Calling the user's code and other people's servers: with a time limit, and never twice at once for one function that hangs."""
+"""Calls of users' functions and of web servers, with a time limit; an action that hangs is not called again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def post(url: str, body: Mapping[str, Any], key: str, seconds: float) -> None:
 
 
 class Limited:
-    """Calls with a time limit. What exceeds it goes on in its thread, out of our hands; an action of which several hang is not called any more."""
+    """Calls with a time limit.
+
+    A call that exceeds it cannot be stopped and continues in its thread. An action with several such calls is not called.
+    """
 
     def __init__(self) -> None:
         self._hanging: dict[str, list[threading.Thread]] = {}

@@ -1,8 +1,8 @@
-"""Calls of functions and webhooks that are still to be made: on disk before they are made, so that each is made at least once.
+"""Calls of functions and webhooks: on disk before they are made, so that each is made at least once.
 
-A delivery leaves the calls of its micro-batch in a file, which a repeated delivery replaces; a thread makes them in order and removes the file. The
-delivery waits a moment for it, but not while earlier calls are still waiting: whoever answers slowly delays its own calls and those behind them, not
-the pipeline.
+A delivery leaves the calls of its micro-batch in a file, which a repeated delivery replaces. A thread makes the calls
+in order and removes the file. The delivery waits a moment for it, but not while earlier calls still wait: a function that
+answers slowly delays the calls behind it, not the pipeline.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Outbox:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Go on with what an earlier run left."""
+        """Continue with the calls that an earlier run left."""
         if self._thread is None:
             with self._change:
                 self._waiting = [name for name in files.names(self._directory) if name.endswith(".calls")]
@@ -80,14 +80,14 @@ class Outbox:
                 self._begin()
 
     def put(self, batch: int, firings: Sequence[Firing]) -> None:
-        """Take calls durably, then wait a little until they have been made."""
+        """Take calls durably, then wait a moment until they have been made."""
         if self.fault is not None:
             raise HostFault(
-                f"rules cannot call any more: {self.fault}",
-                hint="see that the checkpoint can be written; then start again",
+                f"rule actions have stopped: {self.fault}",
+                hint="make sure that the checkpoint can be written, and start again",
             ) from self.fault
         data = msgspec.msgpack.encode(list(firings))
-        # named by content as well: a local host that was restarted counts its micro-batches anew, and other calls may still wait
+        # named by content as well: a restarted local host numbers micro-batches from 0, and other calls may wait
         name = f"{batch:012d}-{hashlib.blake2b(data, digest_size=8).hexdigest()}.calls"
         files.replace(self._directory / name, data)
         with self._change:
@@ -100,12 +100,12 @@ class Outbox:
             self.settle(PATIENCE)
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until nothing waits; False if the time is up."""
+        """Wait until no call waits; return False if the time is up."""
         with self._change:
             return self._change.wait_for(lambda: not self._waiting or self.fault is not None, seconds)
 
     def close(self) -> None:
-        """Finish the running call; what is left is made by the next session."""
+        """Finish the running call; the next session makes the others."""
         self._closing.set()
         with self._change:
             self._change.notify_all()
@@ -114,7 +114,7 @@ class Outbox:
             self._thread = None
 
     def keep(self, rule: str, failures: Sequence[Failure]) -> None:
-        """Keep what could not be done in <rule>.failed."""
+        """Add actions that failed to <rule>.failed."""
         if failures:
             frame = pl.DataFrame(failures, schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
             spool = stream_spool(failed_stream(rule), self._checkpoint)
@@ -141,13 +141,13 @@ class Outbox:
                     with self._change:
                         self._waiting.remove(name)
                         self._change.notify_all()
-        except Exception as error:  # a thread has nobody to raise to: the next delivery does it
+        except Exception as error:  # the next delivery raises it
             with self._change:
                 self.fault = error
                 self._change.notify_all()
 
     def _make(self, firing: Firing) -> bool:
-        """Make the calls of one rule; False if we are closing before all are made."""
+        """Make the calls of one rule; return False if the outbox closes before all are made."""
         arguments = firing.called_with()
         failures: list[Failure] = []
         for at, row in enumerate(firing.detections()):
@@ -164,7 +164,7 @@ class Outbox:
         return not self._closing.is_set()
 
     def _tried(self, call: _Call, action: CallFunction | CallWebhook) -> list[Failure]:
-        """Make one call, several times if need be; returns what is to be kept if it fails for good."""
+        """Make one call, with retries; return what to keep if it is given up."""
         effort = call.firing.reaction.effort
         seconds = effort.timeout / 1e6
         why: str | None = None
@@ -197,7 +197,7 @@ class Outbox:
     def _function(self, target: str) -> Callable[..., Any]:
         if ":" in target:
             return load_function(target)
-        found = self._functions.get(target)
-        if found is None:
+        function = self._functions.get(target)
+        if function is None:
             raise LookupError(f"no function {target!r} is registered in this session")
-        return found
+        return function

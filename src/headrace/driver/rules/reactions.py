@@ -1,7 +1,7 @@
-"""What rules do with the detections of a delivered micro-batch.
+"""The actions of rules for the detections of a delivered micro-batch.
 
-Immediate rules go before deferred ones, and among these priority 1 before 2. What changes the deployment itself (raised events, queries that are
-started or stopped) is done with the delivery, by batch number; calls go to the outbox, in the same order.
+Immediate rules come before deferred ones, and priority 1 before 2. Actions that change the deployment itself (raised
+events, queries that start or stop) are part of the delivery, by batch number. Calls go to the outbox in the same order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reactions:
         calls = [
             firing
             for firing in firings
-            if any(isinstance(each, CallFunction | CallWebhook) for each in firing.reaction.actions)
+            if any(isinstance(action, CallFunction | CallWebhook) for action in firing.reaction.actions)
         ]
         if calls:
             self.outbox.put(batch, calls)
@@ -77,20 +77,20 @@ class Reactions:
                         )
 
     def _raise(self, batch: int, firings: Sequence[Firing], read: set[str], ended: bool) -> None:
-        """Leave raised events for the next micro-batch; those that nobody reads are gone."""
-        found: dict[str, list[pl.DataFrame]] = {}
+        """Leave raised events for the next micro-batch; those that no query reads are dropped."""
+        raised: dict[str, list[pl.DataFrame]] = {}
         for firing in firings:
             for number, action in enumerate(firing.reaction.actions):
                 if isinstance(action, RaiseEvent):
                     rows = self._raised(firing, number, action, ended)
                     if rows.height and action.event in read:
-                        found.setdefault(action.event, []).append(rows)
-        for event, frames in found.items():
+                        raised.setdefault(action.event, []).append(rows)
+        for event, frames in raised.items():
             stream_spool(event, self._directory).put(batch, pl.concat(frames))
-        self.raised = frozenset(found)
+        self.raised = frozenset(raised)
 
     def _raised(self, firing: Firing, number: int, action: RaiseEvent, ended: bool) -> pl.DataFrame:
-        """The tuples of an event; what goes too far is kept aside."""
+        """Return the tuples of an event; those beyond the limit of the cascade are failures."""
         rows = Page.decode(firing.rows).rows
         values = [compile_expr(expr).alias(name) for name, expr in action.columns]
         # a constant becomes a column of its own length, not of one row

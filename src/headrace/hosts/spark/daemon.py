@@ -1,11 +1,11 @@
 """Starts Python workers for Spark: without a full garbage collection after every task, and from compiled modules.
 
-Spark's own daemon collects after each task, which costs 10-20 ms with Arrow and Polars loaded: more than the task itself in a small micro-batch;
-collection still happens when Python's own thresholds ask for it. Spark also puts a zip of its Python sources first on the path, which every worker
-would compile anew; the installed package next to it has them compiled.
+Spark's own daemon collects after each task. That costs 10-20 ms with Arrow and Polars loaded, more than the task itself
+in a small micro-batch. Python still collects when its own thresholds are reached. Spark also puts a zip of its Python
+sources first on the path, which every worker would compile again; the installed package has them compiled.
 
-`HEADRACE_WORKER_MEMORY`, in megabytes, is a hard limit on what each worker may hold in memory of its own; files that it maps, that is large state, do
-not count.
+`HEADRACE_WORKER_MEMORY`, in megabytes, is a hard limit on the memory of each worker. Files that it maps, such as large
+state, do not count.
 """
 
 from __future__ import annotations

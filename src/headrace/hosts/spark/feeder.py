@@ -19,7 +19,7 @@ _SPARK_TYPES = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 
 
 def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQuery:
-    """Start reading; rows come out of the spool once their micro-batch is complete."""
+    """Start to read; rows are in the spool once their micro-batch is complete."""
     options = {name: str(value) for name, value in stream.connector.options.items()}
     kind = options.pop("format")
     try:
@@ -58,7 +58,7 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
 
 
 def settle(query: StreamingQuery, timeout: float = 10.0) -> None:
-    """Wait until a feeder has nothing more to read, but not for ever: some sources never end."""
+    """Wait until a feeder has nothing more to read, then stop it; some sources never end, so the wait is limited."""
     deadline = time.monotonic() + timeout
     while query.isActive and time.monotonic() < deadline:
         progress = query.lastProgress

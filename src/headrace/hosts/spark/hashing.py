@@ -1,6 +1,7 @@
 """Bucket numbers that Spark's shuffle spreads evenly.
 
-Spark sends a row to partition pmod(murmur3(bucket), partitions). Numbers 0 and 1 both land in partition 1 of 2, so numbers are chosen by their hash.
+Spark sends a row to partition pmod(murmur3(bucket), partitions). Numbers 0 and 1 both land in partition 1 of 2, so
+numbers are chosen by their hash.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ _MASK = 0xFFFFFFFF
 
 
 def spread(buckets: int, partitions: int) -> list[int]:
-    """The smallest numbers of which each partition gets its equal share."""
+    """Return the smallest numbers of which each partition gets an equal share."""
     room = [buckets // partitions + (index < buckets % partitions) for index in range(partitions)]
     chosen: list[int] = []
     number = 0
@@ -23,7 +24,7 @@ def spread(buckets: int, partitions: int) -> list[int]:
 
 
 def partition_of(number: int, partitions: int) -> int:
-    """Where Spark puts an INT key: Murmur3 x86 32 with seed 42 over its four bytes, then a non-negative remainder."""
+    """Return the partition of an INT key: Murmur3 x86 32 with seed 42 over its four bytes, then a remainder >= 0."""
     k = (number * 0xCC9E2D51) & _MASK
     k = ((k << 15 | k >> 17) & _MASK) * 0x1B873593 & _MASK
     h = 42 ^ k

@@ -1,4 +1,4 @@
-"""Deploys on Spark: one Structured Streaming query that reads pages, keeps buckets in its state store, and delivers in foreachBatch."""
+"""Deploys on Spark: one streaming query that reads pages, keeps buckets in its state, and delivers in foreachBatch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STOP_SECONDS = 60.0
 
 
 def spark_session(cores: int | None = None) -> SparkSession:
-    """The active session, or a new local one with our settings."""
+    """Return the active session, or a new local one with our settings."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -80,7 +80,7 @@ class SparkDeployment:
         self.control = self.turn.control
         self.buckets: list[int] = []  # their numbers, known once Spark has started
         self.fault: HeadraceError | None = None
-        self.told = False  # whether a failure has been raised to whoever uses us
+        self.raised = False  # whether the failure has been raised to the caller
 
     def start(self) -> None:
         """Start the streaming query; on a directory that has run before it continues where it was."""
@@ -133,11 +133,11 @@ class SparkDeployment:
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.query is not None and self.query.isActive:
-            left = None if deadline is None else deadline - time.monotonic()
-            if self.drained.wait(0.05 if left is None else max(0.0, min(0.05, left))):
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if self.drained.wait(0.05 if remaining is None else max(0.0, min(0.05, remaining))):
                 self.stop()
                 return True
-            if left is not None and left <= 0:
+            if remaining is not None and remaining <= 0:
                 return False
         self._raise()
         return True
@@ -184,11 +184,11 @@ class SparkDeployment:
             raise
 
     def _commands(self, rows: list[Row]) -> int:
-        """How many commands were in force in this micro-batch, as its buckets say."""
+        """Return how many commands were in force in this micro-batch, as its buckets report."""
         return max((row.n for row in rows if row.kind is Kind.REPORT), default=self.deployments.count())
 
     def _buckets(self, partitions: int) -> list[int]:
-        """The bucket numbers of this directory: chosen once, kept for good."""
+        """Return the bucket numbers of this checkpoint; they are chosen once."""
         path = self.directory / "buckets.json"
         data = files.read_if_exists(path)
         if data is None:
@@ -209,9 +209,9 @@ class SparkDeployment:
         """Raise what made the query fail, once."""
         failed = query or self.query
         error = failed.exception() if failed is not None else None
-        if self.told or (error is None and self.fault is None):
+        if self.raised or (error is None and self.fault is None):
             return
-        self.told = True
+        self.raised = True
         if self.fault is not None:
             raise self.fault
         if error is not None:
@@ -222,7 +222,7 @@ class SparkDeployment:
 
 
 def _essence(text: str) -> str:
-    """The line of a Spark failure that says what happened: the last Python exception if there is one."""
+    """Return the line of a Spark failure that says what happened: the last Python exception if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = [line.split("headrace.errors.", 1)[1] for line in lines if "headrace.errors." in line]
     python = [

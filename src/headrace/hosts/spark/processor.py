@@ -1,4 +1,4 @@
-"""A bucket inside Spark: the stateful processor that hosts one engine per bucket and keeps its state in Spark's state store."""
+"""A bucket inside Spark: the stateful processor that runs buckets and keeps their state in Spark's state store."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-# Spark makes a processor on the driver too, in a fresh process, only to ask for its state variables; what runs is imported where it runs.
+# Spark makes a processor on the driver too, in a new process, only to ask for its state variables: imports come later.
 if TYPE_CHECKING:
     from headrace.worker.bucket import Bucket
 
-#: A bucket with more state than this is not kept in memory but mapped anew from its files in the next micro-batch.
+#: A bucket with more state than this is not kept in memory; the next micro-batch maps its files again.
 KEEP_BYTES = 32 * 1024 * 1024
-#: One variable, its types not as text: Spark asks the JVM about each variable and each text again in every task, milliseconds apiece.
+#: One variable, with types that are not text: each variable and each text costs a call of the JVM in every task.
 _NAME = StructType().add("name", StringType())
 _DATA = StructType().add("data", BinaryType())
 #: The name under which the number of the last save is kept.
@@ -43,7 +43,7 @@ class BucketProcessor(StatefulProcessor):
         from headrace.worker.wire import from_spark, to_spark
 
         if not gc.get_freeze_count():
-            gc.freeze()  # what is imported stays for good: letting go of a large bucket need not look through it
+            gc.freeze()  # imported objects stay: collecting a large bucket need not visit them
         bucket_number = key[0]
         context = TaskContext.get()
         assert context is not None
@@ -77,8 +77,8 @@ class _SparkStore:
 
     def version(self) -> int | None:
         if not self._read:
-            found = self._values.getValue((_VERSION,))
-            self._version = None if found is None else int.from_bytes(found[0])
+            stored = self._values.getValue((_VERSION,))
+            self._version = None if stored is None else int.from_bytes(stored[0])
             self._read = True
         return self._version
 

@@ -11,7 +11,7 @@ _FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBased
 
 
 def settings(cores: int) -> dict[str, str]:
-    """The configuration of a session that runs Headrace on one machine with `cores` cores."""
+    """Return the configuration of a Spark session on one machine with `cores` cores."""
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,6 +1,6 @@
-"""The one source of a deployment on Spark: all page-native streams, the command log and the ticks, as rows that carry pages.
+"""The one source of a deployment on Spark: all streams and the command log, as rows that carry pages.
 
-The reader's `latestOffset` and `partitions` run in a process beside the driver and talk to it through the checkpoint directory only.
+`latestOffset` and `partitions` run in a process beside the driver. The two communicate through the checkpoint only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HeadraceSource(DataSource):
 
 
 class TaskPartition(InputPartition):
-    """An ingest task and what it needs to run anywhere."""
+    """An ingest task, and the number of commands in force."""
 
     def __init__(self, task: Task, commands: int) -> None:
         self.task = task
@@ -126,7 +126,7 @@ _deployments: dict[Path, Deployments] = {}
 
 
 def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int) -> Ingest:
-    """The ingest of a worker process; built again when the commands have changed."""
+    """Return the ingest of this worker process; it is built again when the commands have changed."""
     key = (directory, buckets, page)
     known = _kept.get(key)
     if known is None or known[0] != commands:
