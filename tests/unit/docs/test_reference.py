@@ -71,6 +71,11 @@ def test_everything_that_can_be_shown_is_listed() -> None:
     assert [what for what in shown if what not in page("statements")] == []
 
 
+def test_every_method_of_a_session_is_listed() -> None:
+    methods = [name for name, value in vars(Session).items() if callable(value) and not name.startswith("_")]
+    assert [name for name in methods if f"`{name}(" not in page("python")] == []
+
+
 def test_the_readme_shows_the_first_example() -> None:
     first = (ROOT / "examples" / "first.sql").read_text()
     shown = first[first.index("CREATE") :].strip()
