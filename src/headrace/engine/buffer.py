@@ -13,25 +13,25 @@ Waiting: TypeAlias = tuple[Element, int]
 
 
 class Buffer:
-    """FIFO shared by several readers without copies; a reader may take a page in parts. With `folds`, of promises in a row only the last is kept."""
+    """A FIFO shared by several readers without copies; a reader may take a page in parts.
+
+    With `folds`, only the last of several bounds in a row is kept.
+    """
 
     def __init__(self, readers: int, *, folds: bool = False) -> None:
         self._elements: deque[Waiting] = deque()
         self._folds = folds
-        self.arrived = 0  # when that arrived which was taken last
+        self.arrived = 0  # the arrival time of the element taken last
         self._first = 0  # position of the oldest element kept
         self._cursors = [0] * readers
         self._taken = [0] * readers  # tuples already taken of the reader's next element
-        self._waiting = [
-            0
-        ] * readers  # tuples that the reader has not taken; counted, as a long queue is asked about often
-        self._carried: dict[int, deque[Waiting]] = {}  # what a reader brought along: read before anything else
-        self._parts: dict[
-            int, tuple[Element, int, Page]
-        ] = {}  # the rest of a page begun, the same object each time it is asked for
+        self._waiting = [0] * readers  # tuples not taken; counted, as the length of a long queue is asked for often
+        self._carried: dict[int, deque[Waiting]] = {}  # elements of one reader, read before the shared ones
+        # the rest of a page that was begun: the same object each time it is asked for
+        self._parts: dict[int, tuple[Element, int, Page]] = {}
 
     def __len__(self) -> int:
-        """How many elements are kept for the slowest reader."""
+        """Return how many elements are kept for the slowest reader."""
         return len(self._elements)
 
     def append(self, elements: Iterable[Element], arrived: int = 0) -> int:
@@ -48,7 +48,7 @@ class Buffer:
         return tuples
 
     def carry(self, reader: int, elements: Iterable[Waiting], taken: int = 0) -> None:
-        """Give one reader elements that it must read before the shared ones, of the first only what is behind `taken` tuples."""
+        """Give one reader elements to read before the shared ones, without the first `taken` tuples of the first."""
         brought = list(elements)
         if not brought:
             return
@@ -65,24 +65,24 @@ class Buffer:
         self.carry(reader, elements)
 
     def unread(self, reader: int) -> int:
-        """How many elements the reader has not taken, or not wholly."""
+        """Return how many elements the reader has not taken, or not wholly."""
         waiting = self._first + len(self._elements) - self._cursors[reader]
         return waiting + len(self._carried[reader]) if reader in self._carried else waiting
 
     def next(self, reader: int) -> Waiting | None:
-        """The reader's next element, whole; None if there is none."""
+        """Return the reader's next element, whole; None if there is none."""
         if reader in self._carried:
             return self._carried[reader][0]
         place = self._cursors[reader] - self._first
         return self._elements[place] if place < len(self._elements) else None
 
     def head(self, reader: int) -> tuple[Element, int] | None:
-        """The reader's next element and how many of its tuples were taken; None if there is none."""
-        found = self.next(reader)
-        return None if found is None else (found[0], self._taken[reader])
+        """Return the reader's next element and how many of its tuples were taken; None if there is none."""
+        following = self.next(reader)
+        return None if following is None else (following[0], self._taken[reader])
 
     def take(self, reader: int, limit: int | None = None) -> Element:
-        """The reader's next element, of a page at most `limit` tuples."""
+        """Remove and return the reader's next element, of a page at most `limit` tuples."""
         taken = self._taken[reader]
         element, self.arrived = (
             self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]
@@ -104,11 +104,11 @@ class Buffer:
         return Page(element.rows[taken : taken + limit])
 
     def taken(self, reader: int) -> int:
-        """How many tuples of its next element the reader has taken."""
+        """Return how many tuples of its next element the reader has taken."""
         return self._taken[reader]
 
     def whole(self, reader: int) -> list[Waiting]:
-        """All that the reader has not taken; the first as it was before any of it was taken."""
+        """Return all that the reader has not taken, the first element whole."""
         behind = self._cursors[reader] - self._first
         return [
             *self._carried.get(reader, ()),
@@ -116,28 +116,28 @@ class Buffer:
         ]
 
     def rest(self, reader: int) -> list[Waiting]:
-        """All that the reader has not taken."""
-        found = self.whole(reader)
+        """Return all that the reader has not taken."""
+        rest = self.whole(reader)
         taken = self._taken[reader]
-        if taken and found:
-            whole, arrived = found[0]
+        if taken and rest:
+            whole, arrived = rest[0]
             known = self._parts.get(reader)
             if known is None or known[0] is not whole or known[1] != taken:
                 assert isinstance(whole, Page)
                 known = self._parts[reader] = (whole, taken, Page(whole.rows[taken:]))
-            found[0] = (known[2], arrived)
-        return found
+            rest[0] = (known[2], arrived)
+        return rest
 
     def elements(self, reader: int) -> list[Element]:
-        """As `rest`, without when it arrived."""
+        """Return the same as `rest`, without arrival times."""
         return [element for element, _ in self.rest(reader)]
 
     def queued(self, reader: int) -> int:
-        """How many tuples the reader has not taken."""
+        """Return how many tuples the reader has not taken."""
         return self._waiting[reader]
 
     def _fold(self, mark: Punctuation) -> bool:
-        """Let the last element say as much as this promise, if it is one too and nobody has read it."""
+        """Merge a bound into the last element, if that is one too and no reader has taken it."""
         last, arrived = self._elements[-1]
         if not isinstance(last, Punctuation) or max(self._cursors) >= self._first + len(self._elements):
             return False
@@ -146,7 +146,7 @@ class Buffer:
         return True
 
     def _pass(self, reader: int) -> None:
-        """Move the reader to its next element, and forget what everybody has read."""
+        """Move the reader to its next element, and drop what all readers have taken."""
         self._taken[reader] = 0
         if reader in self._carried:
             self._carried[reader].popleft()

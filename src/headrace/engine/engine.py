@@ -81,10 +81,10 @@ class Engine:
         self.use(graph)
 
     def use(self, graph: Graph, invariants: Mapping[VertexId, Invariants] | None = None) -> None:
-        """Change to another graph between steps; schedulers are set anew after it.
+        """Change to another graph between steps; schedulers must be set again after it.
 
-        Vertices of both graphs keep their state and unread input, new ones start empty, others finish their input and go.
-        `invariants` are those of the vertices of other graphs from which this one gets its input; None: those given before.
+        Vertices of both graphs keep their state and unread input, new ones start empty, others finish their input and
+        go. `invariants` are those of vertices in other graphs from which input comes; None: those given before.
         """
         if invariants is not None:
             self.guards.use_invariants(invariants)
@@ -108,7 +108,7 @@ class Engine:
         self.dispatch.use(graph, self.ends)
 
     def _finish_leaving(self, graph: Graph) -> None:
-        """Let the vertices that are not in a graph process their input; none of it is shed, as no query would account for it."""
+        """Let vertices that are not in a graph process their input, unshed, as no query would account for the loss."""
         kept = graph.by_id()
         leaving = [vertex.id for vertex in self.graph if vertex.id not in kept and vertex.id not in self.ends]
         self.shedders.active = False
@@ -142,11 +142,11 @@ class Engine:
         return vertex in self.operators
 
     def use_strategies(self, strategy: str, own: Mapping[VertexId, str], cut: Collection[VertexId] = ()) -> None:
-        """Select by a strategy, and by those in `own` where these vertices are; cut all arcs into the vertices of `cut`."""
+        """Use `strategy`, but those in `own` for the vertices named there; cut all arcs into the vertices of `cut`."""
         self.dispatch.use_strategies(strategy, own, cut)
 
     def use_shedders(self, shedders: Mapping[Arc, ShedAt]) -> None:
-        """Drop a share of what comes to these arcs and to no others; what is stored there stays."""
+        """Drop shares of the tuples that come to these arcs and to no others; what is stored there stays."""
         is_other = self.shedders.settings.keys() != shedders.keys()
         self.shedders.use(shedders)
         if is_other:
@@ -188,7 +188,7 @@ class Engine:
         )
 
     def resume(self, remembered: Remembered) -> None:
-        """Continue from what `remembered` returned, after `restore`; the graph, costs and schedulers are in use already."""
+        """Continue from what `remembered` returned; call it after all that sets the engine up, and after `restore`."""
         self.bounds.reached.update({name: bound for name, bound in remembered.ends.items() if self.runs(name)})
         self.guards.restore(remembered.guards)
         self.shedders.restore(remembered.shedders)
@@ -212,9 +212,9 @@ class Engine:
             self.desires.hurry(source)
 
     def run(self, budget: float | None = None) -> float | None:
-        """Work until no operator can execute, or a budget is spent (nanoseconds of estimated service); returns its rest.
+        """Work until no operator can execute or a budget (nanoseconds of estimated service) is spent; returns its rest.
 
-        Bounds and urgent vertices cost nothing, and at least one tuple is taken, so that every micro-batch makes progress.
+        Bounds and urgent vertices cost nothing. At least one tuple is taken, so that every micro-batch makes progress.
         """
         self._master.restart()
         if budget is None:
@@ -290,7 +290,7 @@ class Engine:
         return waits(self.network, self.bounds.sources, self.operators)
 
     def waits_for_time(self, source: VertexId) -> bool:
-        """Return whether anything fed by a source holds tuples back, or sends to an exchange, behind which something may."""
+        """Return whether an operator fed by a source holds tuples back, or may do so behind an exchange."""
         return any(
             isinstance(self.network.vertices[name].spec, Exchange)
             or held_by(self.operators[name]) > 0
@@ -305,7 +305,7 @@ class Engine:
         return self.bounds.ask(source)
 
     def feedback(self, vertex: VertexId, feedback: Feedback) -> bool:
-        """Act on feedback about a vertex's output (of an end: its input) before the next execution; False if nothing was done.
+        """Act on feedback on a vertex's output (of an end: its input) before the next step; False if without effect.
 
         What is relayed to sources is in `guards.relayed`, demanded results are in `partials`.
         """
@@ -379,7 +379,7 @@ class Engine:
         yield from self.guards.due().items()
 
     def _cut(self, visit: Visit, budget: float) -> Visit:
-        """Limit a visit to the tuples whose results the budget lets go on to the end, as else a join would store all pairs."""
+        """Limit a visit to tuples whose results can reach the end within the budget, so that joins store no pairs."""
         if visit.vertex in self.urgent:
             return visit
         fits = int(budget / max(self._costs_with_all_behind[visit.vertex], 1e-3))
@@ -387,7 +387,7 @@ class Engine:
 
     def _execute(self, visit: Visit) -> Step:
         name = visit.vertex
-        operator, seen = self.operators[name], self.statistics[name]
+        operator, counts = self.operators[name], self.statistics[name]
         merges = name in self.network.registers
         port, element = (
             (0, None)
@@ -401,8 +401,8 @@ class Engine:
         try:
             emitted: list[Element] = []
             if isinstance(element, Page):
-                seen.tuples_in += len(element)
-                seen.pages_in += 1
+                counts.tuples_in += len(element)
+                counts.pages_in += 1
                 if len(element):
                     emitted += operator.on_page(port, element)
                 if bound > BEGIN:
@@ -416,7 +416,7 @@ class Engine:
         except Exception as error:
             what = Names(self.graph)[name]
             raise OperatorFault(f"operator '{what}' failed: {type(error).__name__}: {error}") from error
-        seen.busy_ns += time.perf_counter_ns() - began
+        counts.busy_ns += time.perf_counter_ns() - began
         if name in self._speaking:
             self._take_feedback(name, self._speaking[name].said())
         if name in self.guards.watches and isinstance(element, Page):
@@ -474,11 +474,11 @@ class Engine:
         pages = self.guards.let_out((end, 0), pages, bound)
         if self.shedders.active and (end, 0) in self.shedders.settings:
             pages = [rest for page in pages if len(rest := self.shedders.screen((end, 0), page))]
-        seen, count = self.statistics[end], sum(map(len, pages))
+        counts, count = self.statistics[end], sum(map(len, pages))
         self.bounds.reached[end] = max(self.bounds.reached[end], bound)
-        seen.tuples_in += count
-        seen.pages_in += len(pages)
-        seen.tuples_out += count
+        counts.tuples_in += count
+        counts.pages_in += len(pages)
+        counts.tuples_out += count
         self._keep(end, pages)
 
     def _shed(self, arc: Arc, elements: Sequence[Element]) -> Sequence[Element]:

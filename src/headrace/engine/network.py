@@ -1,4 +1,4 @@
-"""The arcs of a running graph: buffers with a cursor for each reader, and the registers of operators that merge by timestamp.
+"""The arcs of a running graph: buffers with a cursor for each reader, and the registers of merging operators.
 
 Nothing executes here. The network knows which vertices have unread input, which may take it, and hands it out.
 """
@@ -56,7 +56,7 @@ class Network:
         ends: Collection[VertexId],
         shedding: Collection[Arc] = frozenset(),
     ) -> None:
-        """Change the topology. Arcs that stay keep their unread elements and registers; a new reader begins at the tail.
+        """Change the topology; arcs that stay keep unread elements and registers, a new reader begins at the tail.
 
         Tuples on the arcs of `shedding` are dropped before they are stored.
         """
@@ -197,7 +197,7 @@ class Network:
         return registers.holds or any(buffer.queued(cursor) for buffer, cursor in behind)
 
     def blocking(self, name: VertexId) -> int:
-        """Return the port to go back along when a vertex has no more: the lowest that is empty and holds up the others."""
+        """Return the port to go back along when a vertex has no input: the lowest empty one that blocks."""
         registers = self.registers.get(name)
         port = None if registers is None else registers.blocking()
         return 0 if port is None else port
@@ -229,7 +229,7 @@ class Network:
         return chosen, element
 
     def refresh(self, name: VertexId) -> None:
-        """Update the registers of a merging vertex from the heads of its inputs; tuples below their register are late."""
+        """Update the registers of a merging vertex by the heads of its inputs; set tuples below a register aside."""
         registers = self.registers[name]
         for port in self.ports[name]:
             arc = (name, port)

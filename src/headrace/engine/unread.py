@@ -1,4 +1,4 @@
-"""What is unread at a vertex's inputs and in its registers, as chunks of its state, so that a restart finds it again."""
+"""Unread input and registers of a vertex as chunks of its state, so that a restart finds them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUEUE_SCHEMA = {"port": pl.Int64, "chunk": pl.String, "bound": pl.Int64, "arriv
 
 
 class Unread:
-    """Makes the chunks; one whose content did not change is the same object as before."""
+    """The chunks of unread input; one whose content did not change is the same object as before."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[Page, str]] = {}  # of pages saved before, by identity
@@ -28,7 +28,7 @@ class Unread:
         self._frames: dict[tuple[VertexId, str], tuple[object, pl.DataFrame]] = {}
 
     def save(self, network: Network, name: VertexId) -> dict[str, pl.DataFrame]:
-        """The chunks of a vertex; none if nothing waits."""
+        """Return the chunks of a vertex; none if nothing waits."""
         chunks: dict[str, pl.DataFrame] = {}
         order: list[tuple[int, str, int | None, int, int]] = []
         for port in network.ports[name]:
@@ -45,18 +45,18 @@ class Unread:
                 taken = 0
         if order:
             chunks[_QUEUE] = self._frame(name, _QUEUE, tuple(order), _QUEUE_SCHEMA)
-        found = network.registers.get(name)
-        if found is not None:
-            rows = tuple((value, found.late) for value in found.values)
+        registers = network.registers.get(name)
+        if registers is not None:
+            rows = tuple((value, registers.late) for value in registers.values)
             chunks[_REGISTERS] = self._frame(name, _REGISTERS, rows, {"value": pl.Int64, "late": pl.Int64})
         return chunks
 
     def load(self, network: Network, name: VertexId, chunks: State) -> None:
-        """Put back what `save` gave."""
-        found = network.registers.get(name)
-        if found is not None and _REGISTERS in chunks:
-            found.values, found.raised = chunks[_REGISTERS]["value"].to_list(), True
-            found.late = chunks[_REGISTERS]["late"][0]
+        """Restore what `save` returned."""
+        registers = network.registers.get(name)
+        if registers is not None and _REGISTERS in chunks:
+            registers.values, registers.raised = chunks[_REGISTERS]["value"].to_list(), True
+            registers.late = chunks[_REGISTERS]["late"][0]
         if _QUEUE not in chunks:
             return
         pages: dict[str, Page] = {}

@@ -1,6 +1,7 @@
 """One bucket's share of a micro-batch: restore, apply commands, process pages and bounds, save what changed.
 
-The state store is authoritative. A bucket that stays in memory after a micro-batch may be used again only if the store's version is the one it wrote.
+The state store is authoritative. A bucket that stays in memory after a micro-batch may be used again only if the
+store's version is the one it wrote.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Bucket:
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
 
     def close(self) -> None:
-        """Release all state; operators and their parts refer to each other, so some stays until Python collects garbage."""
+        """Release all state; operators and their parts refer to each other, so some stays for the garbage collector."""
         self._saved.close()
         self.engine.close()
 
@@ -198,7 +199,7 @@ class Bucket:
                 self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
 
     def _work(self, inbox: Inbox) -> int:
-        """Push pages and bounds through the engine, as far as the budget allows; returns how many bounds were asked for."""
+        """Push pages and bounds through the engine, within the budget; returns how many bounds were asked for."""
         # schedulers and a budget choose among all the input, so it must be there first
         at_once = inbox.budget is None and not self.engine.is_scheduled
         for row in inbox.pages:
@@ -224,7 +225,7 @@ class Bucket:
                 yield name, bound
 
     def _ask(self, clocks: Mapping[str, int], budget: float | None) -> int:
-        """Where tuples are held back, use the bounds that silent streams have by the clock; returns how many were new."""
+        """Where tuples are held back, use the bounds of silent streams by the clock; returns how many were new."""
         if not clocks:
             return 0
         before = self.engine.asked
@@ -271,7 +272,7 @@ class Bucket:
         ]
 
     def _timed_streams(self, clocks: Mapping[str, int]) -> dict[str, int]:
-        """Return the bounds of the streams of queries that stop at a time; a stream without tuples goes by the clock."""
+        """Return the bounds of streams of queries that stop at a time; a stream without tuples goes by the clock."""
         timed = [
             query
             for query in self.running.known
@@ -354,6 +355,6 @@ def _relays(guards: Iterable[Guard]) -> list[Relay]:
 
 @lru_cache(maxsize=4)
 def _known(queries: bytes) -> tuple[Running, Placement, dict[VertexId, Invariants]]:
-    """Return the saved queries, their placement and their invariants; a worker restores many buckets of one deployment."""
+    """Return saved queries, their placement and invariants; a worker restores many buckets of one deployment."""
     running = _running.decode(queries)
     return running, placement_of(running), invariants_in(running)

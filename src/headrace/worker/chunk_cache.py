@@ -1,8 +1,8 @@
 """Large chunks of state as memory-mapped files, shared by the worker processes of one machine.
 
-The state store is the truth; this saves carrying a big state through a socket whenever a bucket changes worker, and lets the system page out what is
-not being looked at, so that state may be larger than memory. A chunk never changes: its file is named by chunk and version, and what a process has
-mapped it need not map again.
+The state store is authoritative. The cache saves sending a large state through a socket whenever a bucket changes
+worker, and lets the system page out what is not in use, so that state may be larger than memory. A chunk never changes:
+its file is named by chunk and version, and a process maps it once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.model.page import Page
 
 
 def encode_chunk(frame: pl.DataFrame) -> bytes:
-    """As an Arrow IPC stream of one batch, which can be mapped (and which Polars writes twenty times faster than an IPC file)."""
+    """Encode a chunk as an Arrow IPC stream of one batch: it can be mapped, and is written faster than an IPC file."""
     return Page(frame.rechunk()).encode()
 
 
@@ -48,7 +48,7 @@ class ChunkCache:
         self.directory = directory
 
     def get(self, bucket: int, name: str, version: int) -> Mapped | None:
-        """The chunk, mapped; None if it is not here."""
+        """Return the chunk, mapped; None if it is not here."""
         if self.directory is None:
             return None
         path = self._path(bucket, name, version)

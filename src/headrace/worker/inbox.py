@@ -11,7 +11,7 @@ from headrace.worker.wire import Control, Kind, Row, decode_control
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """What the ingest tasks of a micro-batch sent to a bucket: a control each, pages, and notes of staged results."""
+    """The rows from the ingest tasks of a micro-batch: a control each, pages, and notes of staged results."""
 
     controls: Sequence[Control]
     pages: Sequence[Row]
@@ -27,7 +27,7 @@ class Inbox:
 
     @property
     def time(self) -> int | None:
-        """The time of the micro-batch; None if the first task says nothing of it."""
+        """The time of the micro-batch; None if no control has it."""
         return next((control.time for control in self.controls if control.time is not None), None)
 
     @property

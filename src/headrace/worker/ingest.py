@@ -162,7 +162,7 @@ class Ingest:
             statistics.punctual = statistics.oldest >= work.since - stream.skew
 
     def _controls(self, task: int, control: Control, counts: dict[str, StreamCounts], began: int) -> Iterator[Row]:
-        """Yield a control for each bucket. The counts of a task must reach the driver once: the first bucket carries them."""
+        """Yield a control for each bucket; the first one carries the counts of the task, as the driver adds them up."""
         observed = self.engine.observe()
         with_counts = msgspec.structs.replace(
             control,
@@ -181,9 +181,9 @@ class Ingest:
     def _shed(self, observed: Observed) -> list[ShedSeen] | None:
         """Return what was dropped on arcs and on routes, the latter by the arc behind the cut."""
         counts = [*observed.shed]
-        for seen in self.shedders.take_counts():
-            setting = self.shedders.settings[seen.reader, seen.port]
-            counts.append(ShedSeen(setting.reader, setting.port, seen.seen, seen.dropped))
+        for shed in self.shedders.take_counts():
+            setting = self.shedders.settings[shed.reader, shed.port]
+            counts.append(ShedSeen(setting.reader, setting.port, shed.seen, shed.dropped))
         return counts or None
 
     def _read(self, work: Work) -> Iterator[Slice | Skipped]:

@@ -37,9 +37,9 @@ class IngestGuards:
 
     def report(self, observed: Observed) -> list[GuardSeen]:
         """Return what each guard dropped since the last report."""
-        seen = []
+        reported = []
         for guards, ended in ((observed.guards, False), (observed.ended, True)):
             for guard in guards:
-                seen.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved, ended))
+                reported.append(GuardSeen(guard.reader, str(guard.pattern), guard.until, guard.saved, ended))
                 guard.saved = 0
-        return seen
+        return reported

@@ -58,7 +58,7 @@ class Outbox:
             self._sizes[name] = self._sizes.get(name, 0) + len(rest)
 
     def full(self) -> Iterator[Row]:
-        """Yield the pages of routes that have gathered enough; what may be staged waits, so that a task leaves one file."""
+        """Yield the pages of full routes; those that may be staged wait, so that a task leaves one file."""
         for name in [name for name, size in self._sizes.items() if size >= self._page]:
             if self._stage is None or name not in self._ends:
                 yield from self._send(name)

@@ -1,6 +1,7 @@
 """The state of a bucket as it lies in its store: a manifest with the small chunks, and the large ones beside it.
 
-A chunk that is the same object as when it was written is not written again. Large chunks are also files that the workers of a machine map.
+A chunk that is the same object as when it was written is not written again. Large chunks are also files that the
+workers of a machine map.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ class Store(Protocol):
     """The durable state of one bucket: values by name, written together at the end of a micro-batch."""
 
     def version(self) -> int | None:
-        """The number of the last save, None if there was none."""
+        """Return the number of the last save; None if there was none."""
         ...
 
     def get(self, name: str) -> bytes: ...
 
     def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
-        """Write `changed`, which is made while it is taken so that it is never in memory as a whole; `removed` is known after that."""
+        """Write `changed`, which is made while it is consumed, to save memory; `removed` is complete after that."""
         ...
 
 
 class Extra(Struct, frozen=True, kw_only=True):
-    """What is saved of a bucket besides its operators' state."""
+    """The part of a saved bucket besides its operators' state."""
 
     bounds: dict[str, int]  # of streams
     time: int
@@ -46,7 +47,7 @@ class Extra(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct):
-    """What a saved bucket consists of, as 'vertex/chunk': `inline` holds small chunks, `stored` names large ones and the version that wrote them."""
+    """The chunks of a saved bucket, as 'vertex/chunk': small ones `inline`, large ones by version."""
 
     inline: dict[str, bytes]
     stored: dict[str, int]
@@ -57,7 +58,7 @@ _manifest = msgspec.msgpack.Decoder(Manifest)
 
 
 class Saved(NamedTuple):
-    """A chunk as it was last written: its bytes if they are in the manifest, else only how many, and by which version."""
+    """A chunk as it was last written: its bytes if in the manifest, its size, and the version of its save."""
 
     frame: pl.DataFrame
     inline: bytes | None
@@ -66,7 +67,7 @@ class Saved(NamedTuple):
 
 
 class SavedState:
-    """What of a bucket has been saved, and with which version."""
+    """The chunks of a bucket that have been saved, and the version of the last save."""
 
     def __init__(self, number: int, cache: ChunkCache | None) -> None:
         self._number = number
@@ -78,7 +79,7 @@ class SavedState:
         return len(self._chunks)
 
     def load(self, store: Store) -> tuple[dict[VertexId, dict[str, pl.DataFrame]], Extra]:
-        """Read what was saved: the chunks of each vertex, mapped from the cache where they can be had there, and the rest."""
+        """Read the saved chunks of each vertex, mapped from the cache where it has them, and the rest."""
         self.version = store.version()
         assert self.version is not None
         manifest = _manifest.decode(store.get("manifest"))
@@ -100,7 +101,7 @@ class SavedState:
         extra: Extra,
         others: Mapping[str, Callable[[], bytes]],
     ) -> None:
-        """Write what is new, and forget what is gone; `others` are values besides the state."""
+        """Write new chunks and remove those that are gone; `others` are values besides the state."""
         kept: dict[str, Saved] = {}
         removed: list[str] = []
         store.save(version, self._changes(version, state, extra, others, kept, removed), removed)
@@ -111,12 +112,12 @@ class SavedState:
         self.version = version
 
     def sizes(self) -> dict[VertexId, int]:
-        """The bytes of each vertex's chunks."""
-        found: dict[VertexId, int] = {}
+        """Return the bytes of each vertex's chunks."""
+        sizes: dict[VertexId, int] = {}
         for full, saved in self._chunks.items():
             name = full.split("/", 1)[0]
-            found[name] = found.get(name, 0) + saved.size
-        return found
+            sizes[name] = sizes.get(name, 0) + saved.size
+        return sizes
 
     @property
     def stored_bytes(self) -> int:
@@ -124,7 +125,7 @@ class SavedState:
         return sum(saved.size for saved in self._chunks.values() if saved.inline is None)
 
     def close(self) -> None:
-        """Let go of all chunks."""
+        """Release all chunks."""
         self._chunks = {}
 
     def _stored(self, full: str, version: int, store: Store) -> Saved:
@@ -144,7 +145,7 @@ class SavedState:
         kept: dict[str, Saved],
         removed: list[str],
     ) -> Iterator[tuple[str, bytes]]:
-        """The values to write, one by one; notes what is `kept` in all, and which values are to be `removed`."""
+        """Yield the values to write; adds all that remains to `kept`, and the values to delete to `removed`."""
         room = MANIFEST_BYTES
         for name, chunks in state.items():
             for chunk, frame in chunks.items():

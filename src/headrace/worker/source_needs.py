@@ -1,4 +1,4 @@
-"""What the ingest needs of each stream: which columns, and which tuples it can do without."""
+"""What the ingest needs of each stream: the columns that it reads, and the tuples that it can leave out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.operators.specs import Scan
 
 
 class Needed:
-    """Follows from the graph of the ingest and from feedback; on the driver it says how far to read, in a task what to read."""
+    """The columns and tuples that queries need of streams; the driver limits what is read by it, a task reads by it."""
 
     def __init__(self, ingest: Graph, streams: Mapping[str, Stream], running: Running | None) -> None:
         self._streams, self._running = streams, running
@@ -34,7 +34,7 @@ class Needed:
         )
 
     def columns(self, stream: str) -> tuple[str, ...] | None:
-        """The columns that anybody reads of a stream (None: all)."""
+        """Return the columns of a stream that any scan reads (None: all)."""
         definition = self._streams.get(stream)
         if definition is None or late_stream(stream) in self.scans:
             return None
@@ -48,7 +48,7 @@ class Needed:
         return tuple(name for name in definition.schema.names if name in used)
 
     def unneeded(self, stream: str) -> list[Pattern]:
-        """What none of a stream's scans need; they want different columns, but they are the same tuples."""
+        """Return the tuples that no scan of a stream needs; scans read different columns, but the same tuples."""
         if stream not in self._agreed:
             self._agreed[stream] = self._agree(stream)
         return self._agreed[stream]
@@ -57,13 +57,13 @@ class Needed:
         running = self._running
         if running is None or not (running.assumptions() or running.relays) or late_stream(stream) in self.scans:
             return []
-        said = [list(self._left_out.get(scan.id, ())) for scan in self.scans.get(stream, [])]
-        agreed = said[0] if said else []
-        for others in said[1:]:
-            both = [intersect(one, other) for one in agreed for other in others]
+        by_scan = [list(self._left_out.get(scan.id, ())) for scan in self.scans.get(stream, [])]
+        agreed = by_scan[0] if by_scan else []
+        for others in by_scan[1:]:
+            both = [intersect(mine, other) for mine in agreed for other in others]
             agreed = [
-                wanted
-                for i, wanted in enumerate(both)
-                if not is_empty(wanted) and not any(covers(other, wanted) for other in both[:i])
+                pattern
+                for place, pattern in enumerate(both)
+                if not is_empty(pattern) and not any(covers(other, pattern) for other in both[:place])
             ]
         return agreed

@@ -1,4 +1,4 @@
-"""How bounds move through a running graph: from silent sources on demand, from register to register, or as punctuation."""
+"""How bounds move through a running graph: from silent sources on demand, by register, or as punctuation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Bounds:
         self.owed.pop(name, None)
 
     def hand_on(self, name: VertexId, bound: int, *, with_tuples: bool) -> int | None:
-        """Pass on the bound that a merging vertex has after what it emitted; returns it if it must go as punctuation."""
+        """Pass on the bound that a merging vertex has reached; returns it if it must go as punctuation."""
         bound = max(bound, self.owed.pop(name, BEGIN))
         if self._registers and name in self._network.arcs:
             if bound > BEGIN and not self._write(name, bound):
@@ -88,7 +88,7 @@ class Bounds:
         return True
 
     def send_due(self) -> bool:
-        """Send the bounds of sources for which an operator or a guard waits, such as the end of a window; False if none."""
+        """Send the bounds of sources for which operators or guards wait, such as a window's end; False if none."""
         if self._ets is None:
             return False
         sent = False
@@ -102,7 +102,7 @@ class Bounds:
         return sent
 
     def _write(self, name: VertexId, bound: int) -> bool:
-        """Write a bound to the registers at the ends of a vertex's arcs; False if tuples are on the way to one of them."""
+        """Write a bound to the registers at the ends of a vertex's arcs; False if tuples are on the way."""
         is_complete = True
         for arc in self._network.arcs[name]:
             if not self._network.is_empty(arc.path):

@@ -1,4 +1,4 @@
-"""Bounds on demand: what a source can promise now, and when it will be able to promise more."""
+"""Bounds on demand: the bound of a source now, and when it will be higher."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from headrace.graph.graph import VertexId
 
 
 class Ets(Protocol):
-    """Answers for sources. Stamping a tuple and answering must not overlap, or a promise could be broken."""
+    """The bounds of sources. Stamping a tuple and reading a bound must not overlap, or the bound could be wrong."""
 
     def __call__(self, source: VertexId) -> int | None:
-        """No tuple below this will come from the source any more; None if it cannot say."""
+        """Return the bound of a source now; None if it has none."""
         ...
 
     def when(self, source: VertexId, bound: int) -> int | None:
-        """The time from which the source promises `bound`; None if it never will by itself."""
+        """Return the time at which the source reaches `bound`; None if it never will by itself."""
         ...
 
     def saw(self, source: VertexId, stamp: int) -> None:
-        """A tuple with this timestamp entered at the source."""
+        """Take note of a tuple with this timestamp that entered at the source."""
         ...
 
 
 class BatchEts:
-    """Bounds that hold during a micro-batch, by source; whoever plans micro-batches knows when there will be more."""
+    """Bounds that hold during a micro-batch, by source; the driver plans when they rise."""
 
     def __init__(self) -> None:
         self.bounds: dict[VertexId, int] = {}
@@ -44,8 +44,8 @@ class BatchEts:
 class ClockEts:
     """Bounds by the clock.
 
-    `skews` names the sources that can answer: None for one whose tuples are stamped by this clock when they enter, else the greatest delay less
-    the least delay of its channel. A source that is not named never answers.
+    `skews` names the sources that have bounds: None for one whose tuples are stamped by this clock when they enter,
+    else the greatest delay less the least delay of its channel. A source that is not named never has one.
     """
 
     def __init__(self, clock: Clock, skews: Mapping[VertexId, int | None]) -> None:

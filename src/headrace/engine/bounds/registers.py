@@ -94,7 +94,7 @@ class Registers:
         return True
 
     def port(self) -> int | None:
-        """Return the port whose head may be taken: at the least register, tuples before punctuation, then the lowest port."""
+        """Return the port whose head may be taken: at the least register, tuples first, then the lowest."""
         if not self.relaxed and None in self.heads:
             return None
         least = self.minimum

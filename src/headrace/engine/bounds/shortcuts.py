@@ -1,7 +1,7 @@
-"""The enhanced query graph: arcs by which a bound goes from register to register past the operators that would only hand it on.
+"""The enhanced query graph: arcs by which a bound goes from register to register, past operators that only hand it on.
 
-An arc leads from a source or a merging operator to the next merging operator's port (or to an end) if all vertices between are stateless with one
-input. A vertex that must see punctuation itself, such as an aggregate, has none leading past it.
+An arc leads from a source or a merging operator to the port of the next merging operator (or to an end) if all vertices
+between are stateless with one input. No arc leads past a vertex that must see punctuation, such as an aggregate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 
 @dataclass(frozen=True, slots=True)
 class EtsArc:
-    """Where a bound may go at once: `path` are the arcs on the way, the last one the target's, and all must be empty."""
+    """A shortcut of bounds to a port of `target`, usable if all arcs of `path` are empty; the last is the target's."""
 
     target: VertexId
     port: int
@@ -24,27 +24,27 @@ class EtsArc:
 def ets_arcs(
     graph: Graph, merging: Collection[VertexId], ends: Collection[VertexId]
 ) -> dict[VertexId, tuple[EtsArc, ...]]:
-    """The arcs of each source and merging vertex of which every way leads to a register or an end."""
+    """Return the shortcuts of each source and merging vertex from which every way leads to a register or an end."""
     readers, vertices = graph.readers(), graph.by_id()
-    found: dict[VertexId, tuple[EtsArc, ...]] = {}
+    shortcuts: dict[VertexId, tuple[EtsArc, ...]] = {}
     for vertex in graph:
         if vertex.inputs and vertex.id not in merging:
             continue
         arcs = tuple(_follow(vertex.id, (), readers, vertices, merging, ends))
         if None not in arcs:
-            found[vertex.id] = tuple(arc for arc in arcs if arc is not None)
-    return found
+            shortcuts[vertex.id] = tuple(arc for arc in arcs if arc is not None)
+    return shortcuts
 
 
 def only_merging_readers(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
-    """Vertices whose promises only registers read: there a tuple says as much as a punctuation of its timestamp."""
+    """Return the vertices whose bounds only registers read: there a tuple implies the bound of its timestamp."""
     readers, vertices = graph.readers(), graph.by_id()
-    found = set()
+    names = set()
     for name in merging:
         arcs = list(_follow(name, (), readers, vertices, merging, ()))
         if arcs and all(arc is not None for arc in arcs):
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 def _follow(
@@ -55,7 +55,7 @@ def _follow(
     merging: Collection[VertexId],
     ends: Collection[VertexId],
 ) -> Iterator[EtsArc | None]:
-    """The arcs that begin with a path; None for a way that cannot be cut short."""
+    """Yield the shortcuts that begin with a path; None for a way without one."""
     for reader, port in readers[name]:
         if reader in merging:
             yield EtsArc(reader, port, (*path, (reader, port)))

@@ -1,4 +1,4 @@
-"""The dispatch cycle: it selects who executes next by the table, and before it ends searches for work that no move leads to."""
+"""The dispatch cycle: it selects the next execution by the table, and searches for work that no move leads to."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Cycle:
         return visit
 
     def executed(self, visit: Visit, step: Step) -> None:
-        """Count what an execution took; a punctuation ends a batch, a tuple of a merging vertex lets sources be asked again."""
+        """Count an execution; a punctuation ends a batch, a tuple of a merging vertex lets sources be asked again."""
         is_data = step.kind == "page"
         self._bounds.signalled.pop(visit.vertex, None)
         row = self.table.rows[visit.vertex]
@@ -155,7 +155,7 @@ class Cycle:
         return target
 
     def _ask(self, row: Row) -> State | None:
-        """Ask an empty source for a bound on behalf of a blocked operator; returns the state to go on from, None if it has none."""
+        """Ask an empty source for a bound on behalf of a blocked operator; returns the state to go on from, or None."""
         if not self._for_blocked:
             return None
         # a virtual source has no clock: `_unblock` takes the demand to the fragment that fills it
@@ -171,7 +171,7 @@ class Cycle:
         )
 
     def _stranded(self) -> Visit | None:
-        """Return a vertex that can execute though no move leads there: first in this fragment, first nearest to the output."""
+        """Return a vertex that can execute though no move leads there, of this fragment and near the output first."""
         ready = {reader: None for reader, _ in self._network.ready}
         names = [name for name in {**ready, **dict.fromkeys(self._network.registers)} if name in self.table.rows]
         here = None if self._at is None else self.table.fragments[self._at]

@@ -17,7 +17,7 @@ def strategies_in(running: Running) -> tuple[str, dict[VertexId, str]]:
 
 
 def cut_in(running: Running) -> set[VertexId]:
-    """Return the vertices into which all arcs are cut; what a query was given counts before what the graph was given."""
+    """Return the vertices into which all arcs are cut; the setting of a query overrides that of the whole graph."""
     cut: set[VertexId] = set()
     for query, breaks in sorted(running.breaks.items(), key=lambda item: item[0] is not None):
         vertices = running.own(query)

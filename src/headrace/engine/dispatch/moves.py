@@ -55,7 +55,7 @@ def dfs_nos(row: Row, view: View) -> Move:
 
 
 def batch_nos(row: Row, view: View) -> Move:
-    """Encore while the batch lasts, Forward, Encore with a new batch, Backtrack. BFS and DFS-k differ in what a batch is."""
+    """Encore while the batch lasts, Forward, Encore with a new batch, Backtrack; for BFS and DFS-k."""
     if view.fresh(row) and view.more(row):
         return Move.ENCORE
     if view.yields(row):
@@ -91,7 +91,7 @@ def fork(row: Row, view: View) -> Move:
 
 
 def eqg_dfs_nos(row: Row, view: View) -> Move:
-    """As `dfs_nos`; when no tuple was produced but a register written, to that register's operator."""
+    """Select like `dfs_nos`; if no tuple was produced but a register written, go to that register's operator."""
     if view.yields(row):
         return Move.FORWARD
     if view.signals(row):
@@ -100,7 +100,7 @@ def eqg_dfs_nos(row: Row, view: View) -> Move:
 
 
 def eqg_batch_nos(row: Row, view: View) -> Move:
-    """As `batch_nos`, with registers."""
+    """Select like `batch_nos`, with registers."""
     if view.fresh(row) and view.more(row):
         return Move.ENCORE
     if view.yields(row):
@@ -111,7 +111,7 @@ def eqg_batch_nos(row: Row, view: View) -> Move:
 
 
 def eqg_rr_nos(row: Row, view: View) -> Move:
-    """As `rr_nos`, with registers."""
+    """Select like `rr_nos`, with registers."""
     if view.fresh(row) and view.more(row):
         return Move.ENCORE
     if view.yields(row):

@@ -18,7 +18,7 @@ State: TypeAlias = str
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One state. `pred` has an entry for each port; `arcs` are the arcs on which its output is read; `batch` is k of DFS-k."""
+    """One state: `pred` has an entry per port, `arcs` those on which its output is read, `batch` is k of DFS-k."""
 
     state: State
     vertex: VertexId  # the operator or source itself; for a fork or virtual source the one whose buffer it is
@@ -125,12 +125,12 @@ def _fragments(rows: Mapping[State, Row]) -> dict[State, int]:
 
 
 def _reach(start: State, neighbours: Mapping[State, set[State]], known: Mapping[State, int]) -> Iterator[State]:
-    waiting, seen = [start], {start}
+    waiting, reached = [start], {start}
     if start in known:
         return
     while waiting:
         state = waiting.pop()
         yield state
-        new = neighbours[state] - seen
-        seen |= new
+        new = neighbours[state] - reached
+        reached |= new
         waiting += new

@@ -30,7 +30,7 @@ class Desire(Struct, frozen=True):
 class Desires:
     """The newest desires in a running graph.
 
-    Where order is free, desired tuples overtake the others that wait; elsewhere the branch that holds them is served first.
+    Where order is free, desired tuples overtake others that wait; elsewhere the branch that holds them is served first.
     """
 
     def __init__(self, network: Network, guards: Guards, preferred: set[Arc]) -> None:
@@ -89,7 +89,7 @@ class Desires:
 
 
 def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
-    """Return the arcs on which tuples may overtake each other: no operator before them sorts, none behind relies on order."""
+    """Return the arcs on which tuples may overtake each other: no operator before sorts, none behind needs order."""
     merging = {*merging, *(vertex.id for vertex in graph if vertex.spec.order_matters)}
     steady = leading_to(graph, merging)
     in_order: set[VertexId] = set()
@@ -105,7 +105,7 @@ def order_free_arcs(graph: Graph, merging: Collection[VertexId]) -> set[Arc]:
 
 
 def leading_to(graph: Graph, merging: Collection[VertexId]) -> set[VertexId]:
-    """Return the vertices between sources and merging vertices that keep the order of their input: it must be that of time."""
+    """Return the vertices before merging ones that keep the order of their input, which must be that of time."""
     readers = graph.readers()
     before: set[VertexId] = set()
     for vertex in reversed(graph.vertices):

@@ -1,7 +1,7 @@
 """Guards on arcs: each drops the tuples that no reader needs, until a bound says that no more of them can come.
 
-A guard drops tuples, never punctuation. Once it is in place, operators purge what they keep of such tuples. A guard that led to a purge, or whose
-pattern was sent to sources, must stay in force; one that only drops results may go at any time.
+A guard drops tuples, never punctuation. Once it is in place, operators purge what they keep of such tuples. A guard
+that led to a purge, or whose pattern was sent to sources, must stay; one that only drops results may go at any time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_ENDED = 1024
 
 
 class Guard(Struct):
-    """A filter on an arc that drops matching tuples until a bound reaches `until`; `saved` counts the tuples that it dropped.
+    """A filter on an arc that drops matching tuples until a bound reaches `until`; `saved` counts them.
 
     It was `given` from outside, `derived` from another guard, or found by an operator for a `group`.
     """
@@ -81,7 +81,7 @@ class Guards:
         self._given: Mapping[VertexId, Invariants] = {}
 
     def use_invariants(self, invariants: Mapping[VertexId, Invariants]) -> None:
-        """Set the invariants of the vertices of other graphs from which this one gets its input; call it before `use`."""
+        """Set the invariants of vertices in other graphs from which input comes; call it before `use`."""
         self._given, self._invariants = invariants, {}
 
     def use(self, graph: Graph, taps: frozenset[VertexId]) -> None:
@@ -101,7 +101,7 @@ class Guards:
                 guard.saved = saved.get((guard.arc, guard.pattern), 0)
 
     def assume(self, vertex: VertexId, pattern: Pattern) -> bool:
-        """Drop what matches of a vertex's output (of an end: its input), as no reader needs it; False if that is impossible."""
+        """Drop what matches of a vertex's output (of an end: its input), as no reader needs it; False if impossible."""
         self._forget_relayed()
         return self._take(arcs_of(self._graph, vertex, self._taps), pattern, "given")
 
@@ -121,7 +121,7 @@ class Guards:
         return page if rows is page.rows else Page(rows)
 
     def let_in(self, arc: Arc, element: Element, *, tells_time: bool) -> tuple[Element, int]:
-        """Return what an operator gets of an element, and a bound in place of the last tuple, if it was dropped and `tells_time`."""
+        """Return what an operator gets of an element, and a bound in place of a last tuple that was dropped."""
         match element:
             case Punctuation():
                 self.expire(arc, element.bound)
@@ -289,7 +289,7 @@ class Guards:
             registers.write(port, stamps.high + (not stamps.open_high))
 
     def _end(self, arc: Arc, pattern: Pattern) -> int | None:
-        """Return the bound that ends a guard; a register must have passed it, since a raised one says nothing of its input."""
+        """Return the bound that ends a guard; a register must have passed it, as feedback may have raised it."""
         invariants, reader = self._known(self.origin(arc)), self._graph.by_id().get(arc[0])
         if reader is not None and isinstance(reader.spec, PaneAggregate):
             invariants = Invariants(

@@ -30,7 +30,7 @@ def shares_of(running: Running, graph: Graph) -> tuple[Share, ...]:
 
 
 def _scheduler_by_vertex(running: Running, graph: Graph) -> dict[VertexId, str]:
-    """Return the name of each operator's scheduler: that of a query that has one counts before that of the whole graph."""
+    """Return the name of each operator's scheduler; that of a query overrides that of the whole graph."""
     schedulers = {query: chosen.name for query, chosen in running.schedulers.items()}
     inner = [vertex.id for vertex in graph if vertex.inputs and not isinstance(vertex.spec, Output | Exchange)]
     chosen = dict.fromkeys(inner, schedulers.pop(None, NONE))
@@ -56,7 +56,7 @@ def fairness_of(running: Running) -> Fairness:
 
 
 def stakes_of(running: Running) -> dict[VertexId, Stakes]:
-    """Return what depends on each vertex: the greatest weight and the shortest latency promise of the queries it serves."""
+    """Return the stakes of each vertex: the greatest weight and the shortest latency promise of its queries."""
     stakes: dict[VertexId, Stakes] = {}
     for query in running.queries:
         weight = weight_of(query.qos)
@@ -71,7 +71,7 @@ def stakes_of(running: Running) -> dict[VertexId, Stakes]:
 
 
 def urgent_in(running: Running) -> frozenset[VertexId]:
-    """Return the vertices of the queries with the strictest latency promise, if there are other queries for a budget to limit."""
+    """Return the vertices of the queries with the strictest latency promise, if a budget limits others."""
     for strictness in (Strictness.MUST, Strictness.BEST_EFFORT):
         urgent = [
             query
@@ -85,6 +85,6 @@ def urgent_in(running: Running) -> frozenset[VertexId]:
 
 
 def weight_of(qos: Qos) -> float:
-    """Return the weight of a query: that of its strictest promise, times its priority; without any, that of BEST_EFFORT."""
+    """Return the weight of a query: that of its strictest promise (if none, BEST_EFFORT), times its priority."""
     given = [promise.strictness.weight for promise in (qos.latency, qos.memory, qos.throughput) if promise is not None]
     return max(given, default=Strictness.BEST_EFFORT.weight) * max(1, qos.priority or 1)

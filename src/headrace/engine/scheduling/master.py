@@ -38,7 +38,7 @@ class Share:
 
 
 class Turns(Struct, frozen=True):
-    """The memory between micro-batches: which scheduler has its slice, how much of it is used, and each scheduler's turn."""
+    """The memory between micro-batches: whose slice it is, how much of it is used, and each scheduler's turn."""
 
     current: str = ""
     used: float = 0.0
@@ -59,7 +59,7 @@ class Master:
         self.decisions = 0  # units chosen
 
     def use(self, shares: Sequence[Share], fairness: Fairness) -> None:
-        """Use these schedulers; those that stay keep their memory. The one with the greatest weight has the first slice."""
+        """Use these schedulers, the one with the greatest weight first; those that stay keep their memory."""
         self._shares = tuple(sorted(shares, key=lambda share: -share.weight))
         self._units = {share.name: units_of(share.scheduler.kinds, share.part) for share in shares}
         self._fairness = fairness

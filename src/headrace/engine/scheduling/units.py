@@ -49,7 +49,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
-    """What depends on a vertex: the greatest weight and the shortest latency promise of the queries that it serves."""
+    """The greatest weight and the shortest latency promise of the queries that a vertex serves."""
 
     weight: float = 1.0
     promise: int | None = None
@@ -79,7 +79,7 @@ def assumed_cost(vertex: Vertex) -> Cost:
 def costs_with_all_behind(
     graph: Graph, costs: Mapping[VertexId, Cost], ends: Collection[VertexId]
 ) -> dict[VertexId, float]:
-    """Return the nanoseconds that a tuple costs at each vertex with all that comes of it up to the ends, which cost nothing."""
+    """Return the nanoseconds that a tuple costs at each vertex with all that comes of it; ends cost nothing."""
     total: dict[VertexId, float] = {}
     readers = graph.readers()
     for vertex in reversed(graph.vertices):
@@ -90,7 +90,7 @@ def costs_with_all_behind(
 
 
 def candidate(number: int, unit: Unit, *, queued: int, size: float, oldest: int) -> Candidate:
-    """Return a unit as schedulers see it: its number, tuples and bytes that wait for it, and when the oldest arrived."""
+    """Return a unit as schedulers see it, with the tuples and bytes that wait and the arrival of the oldest."""
     return Candidate(
         number,
         unit.kind,
@@ -200,7 +200,7 @@ def _plans(part: Part, stages: _Stages) -> list[Unit]:
 
 
 def _envelope(stages: _Stages) -> list[Unit]:
-    """Return single operators, each with the rate of its segment of the envelope; of several paths, the steepest counts."""
+    """Return single operators, each with the rate of its segment of the envelope, on the path where it is steepest."""
     steepest: dict[VertexId, float] = {}
     for leaf in stages.leaves:
         path = stages.path(leaf)

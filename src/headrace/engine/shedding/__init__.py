@@ -1,1 +1,1 @@
-"""Shedders: what is dropped on an arc to keep promises, at random or by value."""
+"""Shedders drop tuples on an arc to keep promises, at random or by value."""

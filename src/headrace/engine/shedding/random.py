@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 
 class RandomShedder:
-    """Keeps a tuple if its draw is not below the share to drop."""
+    """A shedder that keeps a tuple if its draw is not below the share to drop."""
 
     def __init__(self, share: float) -> None:
         self._share = share
 
     def kept(self, rows: pl.DataFrame, draws: np.random.Generator) -> NDArray[np.bool_]:
-        """Which rows stay."""
+        """Return which rows stay."""
         return draws.random(rows.height) >= self._share

@@ -1,7 +1,7 @@
-"""The shedders of a running graph, by arc: they act before tuples are stored, and count every tuple that they see and drop.
+"""The shedders of a running graph, by arc: they act before tuples are stored, and count what they see and drop.
 
-All draws of an arc in one micro-batch come from one generator, seeded by the arc, the micro-batch and the place (a bucket, or what an ingest task
-reads): a replay drops the same tuples, however they are cut into pages.
+All draws of an arc in one micro-batch come from one generator, seeded by the arc, the micro-batch and the place (a
+bucket, or the work of an ingest task): a replay drops the same tuples, however they are cut into pages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Shedder: TypeAlias = RandomShedder | SemanticShedder
 
 
 class ShedSeen(Struct, frozen=True, array_like=True):
-    """How many tuples came to an arc with a shedder, and how many of them it dropped."""
+    """The number of tuples that came to an arc with a shedder, and how many of them it dropped."""
 
     reader: str
     port: int
@@ -42,7 +42,7 @@ class ShedderMemory(Struct, frozen=True, array_like=True):
 
 
 class Shedders:
-    """What is dropped where in one engine. Empty most of the time: `active` is all that the path of tuples looks at then."""
+    """The shedders of one engine, most of the time none; `active` is all that the path of tuples checks then."""
 
     def __init__(self) -> None:
         self.active = False
@@ -53,7 +53,7 @@ class Shedders:
         self._seed: tuple[object, ...] = ()
 
     def use(self, settings: Mapping[Arc, ShedAt]) -> None:
-        """Drop this from now on; a shedder that stays as it is goes on with what it remembers."""
+        """Use these settings from now on; a shedder that stays as it is keeps its memory."""
         before, self.settings = self.settings, dict(settings)
         kept = {
             arc: self._shedders[arc]
@@ -70,46 +70,46 @@ class Shedders:
         self._seed, self._draws = seed, {}
 
     def forget(self) -> None:
-        """Begin anew with what is remembered of values: what follows must not depend on what came before."""
+        """Clear the memory of all shedders, so that nothing depends on what came before."""
         self._shedders = {arc: build(setting, None) for arc, setting in self.settings.items()}
 
     def screen(self, arc: Arc, page: Page) -> Page:
-        """What is left of a page; those that stay count for those that went, where tuples are weighed."""
+        """Return the rest of a page; where tuples have weights, the rest stands for those that were dropped."""
         setting, shedder, rows = self.settings[arc], self._shedders[arc], page.rows
         if isinstance(shedder, SemanticShedder) and shedder.attribute not in rows.columns:
             shedder = RandomShedder(setting.share)
         kept = shedder.kept(rows, self._drawn(arc))
         count = self._counts.setdefault(arc, [0, 0])
         count[0] += len(kept)
-        left = int(kept.sum())
-        count[1] += len(kept) - left
-        if left < len(kept):
+        remaining = int(kept.sum())
+        count[1] += len(kept) - remaining
+        if remaining < len(kept):
             rows = rows.filter(pl.Series(kept))
-        if isinstance(shedder, RandomShedder) and left and setting.share and WEIGHT in rows.columns:
+        if isinstance(shedder, RandomShedder) and remaining and setting.share and WEIGHT in rows.columns:
             rows = rows.with_columns(pl.col(WEIGHT) / (1.0 - setting.share))
         return page if rows is page.rows else Page(rows)
 
     def screen_all(self, arc: Arc, elements: Sequence[Element], *, tells_time: bool) -> list[Element]:
-        """What is left of elements; where tuples tell the time, a promise says what the last one would have told."""
-        left: list[Element] = []
+        """Return the rest of elements; where tuples tell the time, a bound replaces a dropped last tuple."""
+        rest: list[Element] = []
         for element in elements:
             if isinstance(element, Punctuation):
-                left.append(element)
+                rest.append(element)
                 continue
             page = self.screen(arc, element)
             if len(page):
-                left.append(page)
+                rest.append(page)
             if tells_time and (not len(page) or page.rows[TS][-1] != element.rows[TS][-1]):
-                left.append(Punctuation(int(element.rows[TS][-1])))
-        return left
+                rest.append(Punctuation(int(element.rows[TS][-1])))
+        return rest
 
     def take_counts(self) -> list[ShedSeen]:
-        """What was seen and dropped since the last call."""
+        """Return what was seen and dropped since the last call."""
         counts, self._counts = self._counts, {}
         return [ShedSeen(*arc, *count) for arc, count in counts.items()]
 
     def remembered(self) -> list[ShedderMemory]:
-        """What must survive a restart."""
+        """Return what must survive a restart."""
         return [
             ShedderMemory(*arc, shedder.memory())
             for arc, shedder in self._shedders.items()
@@ -117,22 +117,22 @@ class Shedders:
         ]
 
     def restore(self, remembered: Iterable[ShedderMemory]) -> None:
-        """Go on with what was remembered."""
+        """Continue from what `remembered` returned."""
         for kept in remembered:
             setting = self.settings.get((kept.reader, kept.port))
             if setting is not None and setting.shedding.attribute is not None:
                 self._shedders[kept.reader, kept.port] = SemanticShedder(setting.shedding, setting.share, kept.memory)
 
     def _drawn(self, arc: Arc) -> np.random.Generator:
-        found = self._draws.get(arc)
-        if found is None:
+        draws = self._draws.get(arc)
+        if draws is None:
             digest = hashlib.blake2b(repr((arc, self._seed)).encode(), digest_size=8).digest()
-            found = self._draws[arc] = np.random.Generator(np.random.PCG64(int.from_bytes(digest)))
-        return found
+            draws = self._draws[arc] = np.random.Generator(np.random.PCG64(int.from_bytes(digest)))
+        return draws
 
 
 def build(setting: ShedAt, before: Shedder | None) -> Shedder:
-    """The shedder for a setting; of one by the same values the sample stays of use, whatever the share was."""
+    """Return the shedder of a setting; it keeps the sample of one `before` it that goes by the same values."""
     if setting.shedding.attribute is None:
         return RandomShedder(setting.share)
     memory = None

@@ -1,4 +1,4 @@
-"""Drives an engine on virtual time: tuples arrive when they are said to, every execution takes as long as it is said to cost."""
+"""An engine on virtual time: tuples arrive at given times, and every execution takes as long as it costs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What executions take: per tuple (`of` for single operators; `drawn` anew for each tuple), per punctuation (as a tuple unless said).
+    """Microseconds per tuple (`of` single operators, `drawn` for each tuple) and per punctuation (None: as a tuple).
 
-    And what the rest takes: per bound asked for, per rule looked at, per step on registers alone. `free` are operators that take punctuation at
-    no cost.
+    Also per bound asked for, per selection of a move (`test`), and per step on registers alone. Operators in `free`
+    take punctuation at no cost.
     """
 
     tuple: int = 0
@@ -43,16 +43,16 @@ class Costs:
     free: Collection[VertexId] = ()
 
     def step(self, step: Step) -> int:
-        each = self.of.get(step.vertex, self.tuple)
+        cost = self.of.get(step.vertex, self.tuple)
         match step.kind:
             case "page":
                 if step.vertex in self.drawn:
                     return sum(self.drawn[step.vertex]() for _ in range(step.tuples))
-                return each * step.tuples
+                return cost * step.tuples
             case "punctuation":
                 if step.vertex in self.free:
                     return 0
-                return each if self.punctuation is None else self.punctuation
+                return cost if self.punctuation is None else self.punctuation
             case "register":
                 return self.register
 
@@ -73,7 +73,7 @@ class Emission:
 
 @dataclass(slots=True)
 class Trace:
-    """What was seen of a run."""
+    """The record of a run."""
 
     began: int
     ended: int = 0
@@ -86,21 +86,21 @@ class Trace:
     asked: int = 0  # bounds asked of sources
 
     def idle_share(self, vertex: VertexId) -> float:
-        """The share of the time during which a merging operator waited idly."""
+        """Return the share of the time during which a merging operator waited idly."""
         return self.waited.get(vertex, 0) / max(1, self.ended - self.began)
 
     def held_share(self, vertex: VertexId) -> float:
-        """As `idle_share`, and with the time during which tuples were held because punctuation had to be taken before them."""
+        """Return `idle_share` with the time during which tuples were held because punctuation came before them."""
         return (self.waited.get(vertex, 0) + self.behind.get(vertex, 0)) / max(1, self.ended - self.began)
 
     def mean_latency(self) -> float:
-        """Not a number if nothing came out: what still waits has no latency yet."""
+        """Return the mean latency of results; not a number if there are none, as what waits has no latency yet."""
         return (
             sum(emission.latency for emission in self.emissions) / len(self.emissions) if self.emissions else math.nan
         )
 
     def times(self, end: VertexId | None = None) -> list[int]:
-        """When results came out."""
+        """Return the times of results."""
         return [emission.time for emission in self.emissions if end in (None, emission.end)]
 
 
@@ -113,7 +113,7 @@ class Simulation:
         self.trace = Trace(clock.now())
 
     def run(self, arrivals: Iterable[Arrival], until: int | None = None) -> Trace:
-        """Let everything arrive and work until nothing is left to do, or until a time; may be called again."""
+        """Let everything arrive and run until there is nothing to do, or until a time; may be called again."""
         engine, trace = self.engine, self.trace
         waiting = deque(sorted(arrivals, key=lambda arrival: arrival.time))
         before = engine.asked
@@ -128,9 +128,7 @@ class Simulation:
             instant = self._next(waiting)
             if instant is None or (until is not None and instant > until):
                 break
-            self._pass(
-                max(0, instant - self.clock.now()), self._blocked()
-            )  # it may have come while rules were looked at
+            self._pass(max(0, instant - self.clock.now()), self._blocked())  # it may have come during a selection
         if until is not None and until > self.clock.now():
             self._pass(until - self.clock.now(), self._blocked())
         trace.asked += engine.asked - before
@@ -155,7 +153,7 @@ class Simulation:
         return step is not None
 
     def _next(self, waiting: deque[Arrival]) -> int | None:
-        """When something happens next."""
+        """Return when something happens next."""
         wakeup = self.engine.next_wakeup()
         times = [waiting[0].time] if waiting else []
         times += [wakeup] if wakeup is not None and wakeup > self.clock.now() else []
@@ -176,5 +174,5 @@ class Simulation:
 
 
 def heartbeats(source: VertexId, period: int, until: int, *, begin: int = 0) -> list[Arrival]:
-    """A source that tells its time periodically, whether or not anybody wants to know."""
+    """Return the arrivals of a source that sends its bound periodically, whether or not an operator waits for it."""
     return [Arrival(time, source, Punctuation(time)) for time in range(begin + period, until + 1, period)]

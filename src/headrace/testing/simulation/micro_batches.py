@@ -1,4 +1,4 @@
-"""A deployment in numbers: micro-batches that take longer the more work they have, and the controller that reacts to them."""
+"""A deployment in numbers: micro-batches take longer the more work they have, and the controller reacts to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.worker.wire import Report
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Seconds that a micro-batch takes without tuples, seconds that each tuple adds on one core, and the number of cores."""
+    """Seconds of a micro-batch without tuples, seconds that each tuple adds on one core, and the number of cores."""
 
     fixed: float = 0.2
     service: float = 20e-6

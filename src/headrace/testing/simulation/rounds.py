@@ -33,9 +33,9 @@ def reference_plan(rate: float = 1000.0, elsewhere: float = 0.25) -> Network:
 
 
 class SimulatedRounds:
-    """What came out of it: mean wait by station, latencies of results by query, mean length of a round; the first tenth is not counted.
+    """The results of a simulation, without its first tenth: mean waits by station, latencies by query, mean round.
 
-    Tuples come at random, or when `arrivals` say (times in seconds by stream); with those it ends when the last has come.
+    Tuples come at random, or at the times of `arrivals` (seconds, by stream); then it ends when the last has come.
     """
 
     def __init__(self, network: Network, rounds: int, seed: int, arrivals: Mapping[str, Times] | None = None) -> None:
@@ -94,7 +94,7 @@ class SimulatedRounds:
         return clock
 
     def _next(self, clock: float) -> float:
-        """When there is something to do again."""
+        """Return when there is something to do again."""
         if self._arrivals is None:
             return clock + float(self._rng.exponential(1 / sum(self._network.streams.values())))
         later = (times[np.searchsorted(times, clock) :] for times in self._arrivals.values())
@@ -105,7 +105,7 @@ class SimulatedRounds:
     def _queue(
         self, station: Station, made: Mapping[str, tuple[Times, Times]], opened: dict[str, float], until: float
     ) -> tuple[Times, Times, Times]:
-        """What waits for a station now, the oldest in the queue first."""
+        """Return what waits for a station now, the oldest in the queue first."""
         born, ready, share = [], [], []
         for feed in station.feeds:
             if feed.origin in self._network.streams:

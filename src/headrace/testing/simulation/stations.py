@@ -1,4 +1,4 @@
-"""A simulation of schedulers over a network of stations, in numbers alone, so that long runs with many queries are quick.
+"""A simulation of schedulers over a network of stations, in numbers alone: long runs with many queries are quick.
 
 The schedulers, the units that they choose among and the pass over a unit are the engine's own. Whether a tuple passes
 each station is drawn beforehand, so it is the same whatever the scheduler. A station has at most one reader.
@@ -31,7 +31,7 @@ _UNGUARDED = Fairness()
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The tuples that a pass takes at its first operator (`page`), and the seconds that a choice and a change of unit cost."""
+    """The tuples that a pass takes at its first operator (`page`), and the seconds of a choice and a change of unit."""
 
     page: int = 1
     choice: float = 0.0
@@ -74,7 +74,7 @@ class Seen:
 
 @dataclass(slots=True)
 class _Lane:
-    """The way of a stream's tuples from one leaf to the results: the station at each depth, and how far each tuple gets."""
+    """The way of a stream's tuples from a leaf on: the station at each depth, and the depth of each tuple."""
 
     stream: str
     query: int
@@ -231,16 +231,16 @@ class Processor:
         return candidate(number, self._units[number], queued=queued, size=size, oldest=round(oldest * SECOND))
 
     def _run_unit(self, unit: int) -> None:
-        """Serve a page at the first station with a queue, then all that comes of it; if gated, each serves its queue."""
+        """Serve a page at the first station with a queue, then what comes of it; if gated, each serves its queue."""
         begun = self._scheduler.gated
         for number in self._vertices[unit]:
             ports = [(lane, depth) for lane, depth in self._ports[number] if lane.queues[depth]]
             if len(ports) > 1:
                 ports.sort(key=lambda port: port[0].born[port[0].queues[port[1]][0]])
             for lane, depth in ports if begun else ports[:1]:
-                left = len(lane.queues[depth]) if begun else min(self.dispatch.page, len(lane.queues[depth]))
-                while left > 0:
-                    left -= self._serve(number, lane, depth, min(left, self.dispatch.page))
+                rest = len(lane.queues[depth]) if begun else min(self.dispatch.page, len(lane.queues[depth]))
+                while rest > 0:
+                    rest -= self._serve(number, lane, depth, min(rest, self.dispatch.page))
                     self._pass_time(self.clock)
                     self._sync()
             begun = begun or bool(ports)
@@ -273,7 +273,7 @@ def _lanes(network: Network, arrivals: Mapping[str, Times], seed: int) -> list[_
         for feed in station.feeds:
             readers.setdefault(feed.origin, []).append((number, feed))
     roots = {root: place for place, root in enumerate(network.queries.values())}
-    found = []
+    lanes = []
     for stream in network.streams:
         for place, (leaf, feed) in enumerate(readers.get(stream, ())):
             stations, shares = [leaf], [feed.selectivity]
@@ -286,10 +286,10 @@ def _lanes(network: Network, arrivals: Mapping[str, Times], seed: int) -> list[_
             far = np.where(passed.all(axis=1), len(shares), passed.argmin(axis=1)).tolist()
             coins = chance.random(len(far)).tolist()
             query = roots[network.stations[stations[-1]].name]
-            found.append(
+            lanes.append(
                 _Lane(stream, query, stations, arrivals[stream].tolist(), far, [deque() for _ in stations], coins)
             )
-    return found
+    return lanes
 
 
 def _merged(arrivals: Mapping[str, Times]) -> list[tuple[float, str, int]]:

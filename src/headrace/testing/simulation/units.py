@@ -89,7 +89,7 @@ def part_of(
 
 
 class UnitSimulation:
-    """One processor. With a `seed` each tuple passes an operator or not, whatever the scheduler; without, tuples are fluid."""
+    """One processor. With a `seed` each tuple passes an operator or not, for any scheduler; else tuples are fluid."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ SCHEDULERS: Mapping[str, Scheduler] = {
 
 
 def scheduler_named(name: str) -> Scheduler | None:
-    """Look a scheduler up, `threshold 10 MB` with its memory; None for `none`; NameFault if there is none of that name."""
+    """Return the scheduler of a name, such as `threshold 10 MB`; None for `none`; NameFault if unknown."""
     word, _, rest = name.strip().lower().partition(" ")
     if word == NONE and not rest:
         return None

@@ -1,4 +1,4 @@
-"""Earliest deadline first: the path whose oldest tuple must be through soonest, by the latency that its queries promise."""
+"""Earliest deadline first: the path whose oldest tuple is due soonest, by the latency promises of its queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, T
 
 @dataclass(frozen=True, slots=True)
 class EarliestDeadline:
-    """Keeps every promise if any order does; paths without a promise come last, the oldest of them first."""
+    """A scheduler that keeps every promise if any order does; paths without a promise come last, oldest first."""
 
     kinds: tuple[UnitKind, ...] = ("path",)
     gated: bool = False

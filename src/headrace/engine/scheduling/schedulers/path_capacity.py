@@ -10,7 +10,7 @@ from headrace.engine.scheduling.schedulers.scheduler import Candidate, Choice, T
 
 @dataclass(frozen=True, slots=True)
 class PathCapacity:
-    """The least time in the system, in the mean over all tuples that come in."""
+    """A scheduler with the least mean time in the system over all tuples that enter."""
 
     kinds: tuple[UnitKind, ...] = ("path",)
     gated: bool = False
@@ -21,7 +21,7 @@ class PathCapacity:
 
 @dataclass(frozen=True, slots=True)
 class PathCapacityOutput:
-    """As path capacity, but what counts is results a second: tuples that come to nothing need not be quick."""
+    """Path capacity by results per second: tuples that lead to no result need not be quick."""
 
     kinds: tuple[UnitKind, ...] = ("path",)
     gated: bool = False

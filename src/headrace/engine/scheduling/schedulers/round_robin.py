@@ -42,5 +42,5 @@ class WeightedRoundRobin:
 
 
 def _following(candidates: Sequence[Candidate], last: int) -> int:
-    """The next unit behind the last one, going round."""
+    """Return the unit that follows the last one, in a circle."""
     return min(candidates, key=lambda one: (one.unit <= last, one.unit)).unit

@@ -1,4 +1,4 @@
-"""What a scheduler is: it sees numbers about the units that can run, and says which runs next."""
+"""The protocol of schedulers: they see numbers about the units that can run, and choose which runs next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-#: How a graph is cut into what is scheduled as one.
+#: The ways to cut a graph into units.
 UnitKind: TypeAlias = Literal["path", "operator", "envelope", "plan", "greedy", "memory-optimal", "simplified"]
 
 
@@ -24,13 +24,13 @@ class Candidate:
     capacity: float = 1.0  # tuples a second
     release: float = 1.0  # bytes a second that it frees
     selectivity: float = 1.0  # results for each tuple that enters
-    weight: float = 1.0  # how much the queries behind it count
-    deadline: int | None = None  # by when the oldest should be through, if anybody promised
+    weight: float = 1.0  # of the queries behind it
+    deadline: int | None = None  # of the oldest tuple's results, if a query promises a latency
     operators: int = 1
 
 
 class Turn(Struct, frozen=True):
-    """What a scheduler remembers from one choice to the next; part of a bucket's state, so that a repeated micro-batch chooses the same."""
+    """The memory of a scheduler between choices; it is saved, so that a repeated micro-batch chooses the same."""
 
     last: int = -1  # the unit that was chosen last
     served: int = 0  # how often in a row
@@ -40,7 +40,7 @@ class Turn(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """Who runs next, and what is to be remembered."""
+    """The unit that runs next, and what to remember."""
 
     unit: int
     turn: Turn
@@ -51,7 +51,7 @@ class Scheduler(Protocol):
 
     @property
     def kinds(self) -> tuple[UnitKind, ...]:
-        """The units it chooses among."""
+        """The kinds of units among which it chooses."""
         ...
 
     @property
@@ -60,5 +60,5 @@ class Scheduler(Protocol):
         ...
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
-        """One of the candidates, of which there is at least one."""
+        """Choose one of the candidates, of which there is at least one."""
         ...

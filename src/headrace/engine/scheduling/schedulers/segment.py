@@ -1,4 +1,4 @@
-"""Segments: the run of operators that frees memory fastest. How paths are cut into segments is what the strategies differ in."""
+"""Segments: the run of operators that frees memory fastest; strategies differ in how they cut paths into segments."""
 
 from __future__ import annotations
 
