@@ -78,15 +78,15 @@ class Catalog:
 
     def rule(self, name: str, *, span: Span | None = None) -> Rule:
         """Return the rule of this name."""
-        found = self._rules.get(name.lower())
-        if found is None:
+        definition = self._rules.get(name.lower())
+        if definition is None:
             known = [rule.name for rule in self.rules()]
             raise NameFault(
                 f"rule {name!r} does not exist",
                 span=span,
                 hint=did_you_mean(name, known, otherwise="create it first with CREATE RULE"),
             )
-        return found
+        return definition
 
     def has_rule(self, name: str) -> bool:
         return name.lower() in self._rules
@@ -194,7 +194,7 @@ class Catalog:
         queries = [
             query.name
             for query in self.queries()
-            if sides & (references(query.text).relations | {each.lower() for each in query.watched})
+            if sides & (references(query.text).relations | {watched.lower() for watched in query.watched})
         ]
         rules = [
             rule.name for rule in self.rules() if rule.event.lower() in sides or key in map(str.lower, rule.raises)
@@ -213,9 +213,9 @@ class Catalog:
             if key in reached:
                 continue
             reached.add(key)
-            found = self._relations.get(key)
-            if isinstance(found, Query):
-                pending += references(found.text).relations
+            relation = self._relations.get(key)
+            if isinstance(relation, Query):
+                pending += references(relation.text).relations
             pending += [rule.event.lower() for rule in self.rules() if key in map(str.lower, rule.raises)]
         return reached
 
@@ -261,9 +261,9 @@ class Catalog:
         while pending:
             for name in references(pending.pop().text).relations - reached:
                 reached.add(name)
-                found = self.get(name)
-                if isinstance(found, Query):
-                    pending.append(found)
+                relation = self.get(name)
+                if isinstance(relation, Query):
+                    pending.append(relation)
         return reached
 
     def _taken(self, definition: Definition) -> Definition | None:

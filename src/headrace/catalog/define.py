@@ -78,12 +78,12 @@ def _stint_options(clause: StintClause | None) -> dict[str, Option]:
     """Return what starts and stops a query, as options that are stored with it."""
     if clause is None:
         return {}
-    found = {
+    options = {
         SCHEDULE: clause.schedule,
         START_ON: clause.start_on and clause.start_on.text,
         STOP_ON: clause.stop_on and clause.stop_on.text,
     }
-    return {name: str(value) for name, value in found.items() if value is not None}
+    return {name: str(value) for name, value in options.items() if value is not None}
 
 
 def define_view(statement: CreateView, schema: Schema) -> Query:

@@ -104,18 +104,18 @@ class Headrace(Dialect):
             return item
 
         def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
-            found: exp.Expr | None = super()._parse_set_operations(this)
+            tree: exp.Expr | None = super()._parse_set_operations(this)
             if self._match_text_seq("WITH", "PACE", advance=False):
-                if not isinstance(found, exp.Union):
+                if not isinstance(tree, exp.Union):
                     raise SyntaxFault(
                         "WITH PACE must follow a UNION, right after its last part",
                         span=span_of(self._curr),
                         hint=f"FROM a UNION b {PACE_HINT}",
                     )
-                found.meta["pace"] = self._parse_pace()
+                tree.meta["pace"] = self._parse_pace()
                 if self._match_set(self.QUERY_MODIFIER_PARSERS, advance=False):
-                    found = self._parse_query_modifiers(found)
-            return found
+                    tree = self._parse_query_modifiers(tree)
+            return tree
 
         def _parse_by(self, read: Callable[..., exp.Expr]) -> exp.Expr:
             """Parse a call with `read`; its name and opening parenthesis are read already, the closing one is left."""
@@ -208,10 +208,10 @@ class Headrace(Dialect):
 
         def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
             token = self._curr
-            found = super()._parse_types(*args, **options)
-            if isinstance(found, exp.DataType):
-                found.update_positions(token)
-            return found
+            type_ = super()._parse_types(*args, **options)
+            if isinstance(type_, exp.DataType):
+                type_.update_positions(token)
+            return type_
 
         def _parse_user_defined_type(self, identifier: exp.Identifier) -> exp.Expr | None:
             if identifier.name.upper() not in TYPE_NAMES:

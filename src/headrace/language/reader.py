@@ -84,8 +84,8 @@ class Reader:
         return Span(end, end + 1)
 
     def fail(self, message: str, *, hint: str | None = None) -> NoReturn:
-        found = f"found {self.token.text!r}" if self.token is not None else f"the {self._whole} ends"
-        raise SyntaxFault(f"{message}, but {found}", span=self.here(), hint=hint)
+        instead = f"found {self.token.text!r}" if self.token is not None else f"the {self._whole} ends"
+        raise SyntaxFault(f"{message}, but {instead}", span=self.here(), hint=hint)
 
     def name(self, what: str = "a name") -> Name:
         """Read an identifier, quoted or not; keywords may be names."""

@@ -125,38 +125,38 @@ def qos_of(options: Mapping[str, Option]) -> Qos:
 
 def parse_size(text: str) -> float:
     """Read '64 MB' as bytes."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    parsed = _SIZE.fullmatch(text)
+    if parsed is None:
         raise ValueError(f"{text!r} is not an amount of memory such as '64 MB'")
-    return float(found[1]) * _BYTES[found[2].lower()]
+    return float(parsed[1]) * _BYTES[parsed[2].lower()]
 
 
 def parse_rate(text: str) -> float:
     """Read '1000/s' or '5 per minute' as tuples a second."""
-    found = _RATE.fullmatch(text)
-    if found is None or found[2].lower() not in UNITS:
+    parsed = _RATE.fullmatch(text)
+    if parsed is None or parsed[2].lower() not in UNITS:
         raise ValueError(f"{text!r} is not a rate such as '1000/s' or '5 per minute'")
-    return float(found[1]) * SECOND / UNITS[found[2].lower()]
+    return float(parsed[1]) * SECOND / UNITS[parsed[2].lower()]
 
 
 def format_qos(qos: Qos) -> list[tuple[str, str]]:
     """Write each promise as in a WITH clause, by name."""
-    found = []
+    promises = []
     for name, promise, write in (
         ("latency", qos.latency, _write_latency),
         ("memory", qos.memory, _write_size),
         ("throughput", qos.throughput, _write_rate),
     ):
         if promise is not None:
-            found.append((name, f"{_curve_text(promise.curve, write)} {promise.strictness.value}"))
+            promises.append((name, f"{_curve_text(promise.curve, write)} {promise.strictness.value}"))
     if qos.error is not None:
-        found.append(("error", f"{qos.error:g}"))
+        promises.append(("error", f"{qos.error:g}"))
     if qos.shed is not None:
         parts = (qos.shed.kind, qos.shed.attribute, None if qos.shed.center is None else f"{qos.shed.center:g}")
-        found.append(("shed", " ".join(part for part in parts if part is not None)))
+        promises.append(("shed", " ".join(part for part in parts if part is not None)))
     if qos.priority is not None:
-        found.append(("priority", str(qos.priority)))
-    return found
+        promises.append(("priority", str(qos.priority)))
+    return promises
 
 
 def _promise(options: Mapping[str, Option], name: str, parse: Callable[[str], float]) -> Promise | None:

@@ -34,11 +34,11 @@ def parse_duration(text: str) -> int:
     """Read '500 ms', '1.5 minutes' or '1 h 30 min' as microseconds; ValueError if it is none."""
     position, total = 0, 0.0
     while position < len(text):
-        found = _DURATION.match(text, position)
-        if found is None or found[2].lower() not in UNITS:
+        parsed = _DURATION.match(text, position)
+        if parsed is None or parsed[2].lower() not in UNITS:
             raise ValueError(f"{text!r} is not a duration such as '500 ms' or '5 minutes'")
-        total += float(found[1]) * UNITS[found[2].lower()]
-        position = found.end()
+        total += float(parsed[1]) * UNITS[parsed[2].lower()]
+        position = parsed.end()
     if position == 0:
         raise ValueError("a duration is missing, such as '500 ms' or '5 minutes'")
     return round(total)

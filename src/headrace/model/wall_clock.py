@@ -49,7 +49,7 @@ class Times:
     def _is_day(self, day: int) -> bool:
         date = datetime.date.fromordinal(_EPOCH + day)
         fits = ((date.year, self.years), (date.month, self.months), (date.day, self.days))
-        return all(wanted is None or value in wanted for value, wanted in fits)
+        return all(allowed is None or value in allowed for value, allowed in fits)
 
 
 def parse_times(text: str) -> Times:

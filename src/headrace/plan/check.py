@@ -116,9 +116,9 @@ def _detect_faults(node: nodes.Detect) -> Iterator[str]:
     )
     times = (Field(f"{part.name}.{TS}", Type.BIGINT) for part in primitives(node.event))
     named = Schema((*every, *times))
-    for each in primitives(node.event):
-        if each.start is not None:
-            yield from _column_faults(Column(f"{each.name}.{each.start}", Type.TIMESTAMP), named)
+    for primitive in primitives(node.event):
+        if primitive.start is not None:
+            yield from _column_faults(Column(f"{primitive.name}.{primitive.start}", Type.TIMESTAMP), named)
     for term in (*node.conditions, *(part.mask for part in primitives(node.event) if part.mask is not None)):
         yield from _predicate_faults(term, named)
 

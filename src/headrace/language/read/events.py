@@ -208,7 +208,7 @@ class _Expression:
         return self._part(source, alias)
 
     def _part(self, source: Name, alias: Name) -> Event:
-        if any(each.alias.text.lower() == alias.text.lower() for each in self.parts):
+        if any(part.alias.text.lower() == alias.text.lower() for part in self.parts):
             raise NameFault(
                 f"two parts of the event are called {alias.text!r}",
                 span=alias.span,
@@ -301,9 +301,11 @@ def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context
 
 def part_named(name: Name, parts: Sequence_[EventPart]) -> str:
     """Return the part of the event with this name, whatever the case."""
-    part = next((each.alias.text for each in parts if each.alias.text.lower() == name.text.lower()), None)
+    part = next(
+        (candidate.alias.text for candidate in parts if candidate.alias.text.lower() == name.text.lower()), None
+    )
     if part is None:
-        known = [each.alias.text for each in parts]
+        known = [candidate.alias.text for candidate in parts]
         hint = did_you_mean(name.text, known, otherwise=f"its parts are {', '.join(known)}")
         raise NameFault(f"the event has no part {name.text!r}", span=name.span, hint=hint)
     return part

@@ -57,9 +57,9 @@ def _one(
     inner = reader.until(*ends)
     if not inner:
         reader.fail(f"expected {what}", hint=HINT)
-    found = parse(inner, text)
-    if len(found) != 1:
+    expressions = parse(inner, text)
+    if len(expressions) != 1:
         raise SyntaxFault(
             f"expected one expression for {what}", span=Span(span_of(inner[0]).start, span_of(inner[-1]).end), hint=HINT
         )
-    return found[0]
+    return expressions[0]

@@ -59,11 +59,13 @@ def _modifier(reader: Reader, name: str, span: Span, parse: Parse) -> ModifierCl
     if not inner:
         reader.fail("expected a column", hint=_HINTS[name])
     args = tuple(parse(inner, reader.text))
-    wanted = 2 if name.endswith("SLOPE") else 1
-    if len(args) != wanted:
+    expected = 2 if name.endswith("SLOPE") else 1
+    if len(args) != expected:
         here = Span(inner[0].start, inner[-1].end + 1)
         raise SyntaxFault(
-            f"{name} takes {wanted} argument{'s' if wanted > 1 else ''}, not {len(args)}", span=here, hint=_HINTS[name]
+            f"{name} takes {expected} argument{'s' if expected > 1 else ''}, not {len(args)}",
+            span=here,
+            hint=_HINTS[name],
         )
     pseudo: int | float | None = None
     if reader.accept("PSEUDO"):

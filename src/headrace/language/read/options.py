@@ -91,16 +91,16 @@ def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
     if removable and reader.accept(NONE):
         return {key: NONE}
     value = reader.option()
-    found: dict[str, Option] = {key: True if value is None else value}
+    values: dict[str, Option] = {key: True if value is None else value}
     for words in _CLASSES if key in _MEASURES else ():
         if reader.accept(*words):
-            found[f"{key}.class"] = " ".join(words)
+            values[f"{key}.class"] = " ".join(words)
     if key == "shed" and value is not None and reader.word() not in (")", ","):
-        found["shed.attribute"] = reader.name("the attribute to shed by").text
+        values["shed.attribute"] = reader.name("the attribute to shed by").text
         if reader.word() not in (")", ",") and (center := reader.option()) is not None:
-            found["shed.center"] = center
+            values["shed.center"] = center
     try:
-        qos_of(found)
+        qos_of(values)
     except ValueError as error:
         span = (
             Span(reader.tokens[start].start, reader.tokens[reader.position - 1].end + 1)
@@ -108,4 +108,4 @@ def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
             else name.span
         )
         raise SyntaxFault(f"{key}: {error}", span=span) from error
-    return found
+    return values

@@ -43,16 +43,16 @@ def _columns(
     reader.expect("(")
     inner = reader.until(")")
     reader.expect(")")
-    found: list[exp.Column] = []
-    for each in parse(inner, text) if inner else ():
-        if not isinstance(each, exp.Column):
+    columns: list[exp.Column] = []
+    for expression in parse(inner, text) if inner else ():
+        if not isinstance(expression, exp.Column):
             raise SyntaxFault(
                 "MAX in WITH PACE takes only columns", span=Span(inner[0].start, inner[-1].end + 1), hint=HINT
             )
-        found.append(each)
-    if not found:
+        columns.append(expression)
+    if not columns:
         reader.fail("expected the time columns of the UNION's parts", hint=HINT)
-    return tuple(found)
+    return tuple(columns)
 
 
 def _share(reader: Reader) -> float:

@@ -59,9 +59,9 @@ def _source(reader: Reader) -> Name:
 def _time(reader: Reader) -> tuple[int, bool, Span]:
     span = reader.here()
     text = reader.string("a time")
-    found = _TIME.fullmatch(text.strip())
-    if found is not None:
-        hour, minute, second = (int(part or 0) for part in found.groups())
+    parsed = _TIME.fullmatch(text.strip())
+    if parsed is not None:
+        hour, minute, second = (int(part or 0) for part in parsed.groups())
         return hour * HOUR + minute * MINUTE + second * SECOND, True, span
     try:
         return parse_instant(text), False, span

@@ -178,7 +178,7 @@ class Context(Struct, frozen=True):
     point: bool = False
 
     def retention(self, part: str) -> Retention | None:
-        return next((each for each in self.retentions if each.part == part), None)
+        return next((retention for retention in self.retentions if retention.part == part), None)
 
 
 def operands(event: Event) -> tuple[Event, ...]:

@@ -21,16 +21,16 @@ def _open_starts(event: Event, context: Context) -> Iterator[str]:
             how_long = "forever"
         case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE:
             how_long = "until it is used"
-    for each in waiting(event):
-        retention = context.retention(each.name) if isinstance(each, Primitive) else None
+    for operand in waiting(event):
+        retention = context.retention(operand.name) if isinstance(operand, Primitive) else None
         if retention is None or (retention.keep is None and retention.age is None):
-            names = " and ".join(part.name for part in constituents(each))
+            names = " and ".join(part.name for part in constituents(operand))
             yield f"CONTEXT {context.mode.value} keeps every {names} {how_long}; WITHIN, KEEP or AGE would bound it"
 
 
 def _values(event: Event, context: Context) -> Iterator[str]:
     """Describe parts with BY, which keep a tuple for each value; the number of values has no limit."""
     bounded = {part.name for part, span in spans(event) if span is not None}
-    for each in context.retentions:
-        if each.by and each.age is None and each.part not in bounded:
-            yield f"one {each.part} is kept of each {', '.join(each.by)}, however old; WITHIN or AGE would bound it"
+    for retention in context.retentions:
+        if retention.by and retention.age is None and retention.part not in bounded:
+            yield f"one {retention.part} is kept of each {', '.join(retention.by)}, however old; WITHIN or AGE would bound it"

@@ -72,5 +72,5 @@ def key_columns(event: Event, keys: Sequence[Sequence[Expr]], outputs: Sequence[
         if isinstance(key, Column)
         and key.name == output.column
         # equal numbers with a point may differ, as 0.0 and -0.0 do
-        and all(each[place].type not in (Type.FLOAT, Type.DOUBLE) for each in keys)
+        and all(of_port[place].type not in (Type.FLOAT, Type.DOUBLE) for of_port in keys)
     }

@@ -29,11 +29,11 @@ def format_event(event: Event) -> str:
     """Write an event expression; in braces behind a primitive event stands what tells its beginning, and its mask."""
     match event:
         case Primitive(name=name, mask=mask, start=start):
-            said = [
+            notes = [
                 *([] if start is None else [f"since {format_name(start)}"]),
                 *([] if mask is None else [format_expr(mask)]),
             ]
-            return f"{format_name(name)} {{{', '.join(said)}}}" if said else format_name(name)
+            return f"{format_name(name)} {{{', '.join(notes)}}}" if notes else format_name(name)
         case And():
             return f"{_inner(event.left)} AND {_inner(event.right)}"
         case Or():

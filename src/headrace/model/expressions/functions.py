@@ -44,8 +44,8 @@ def _fits(want: Type | str, have: Type) -> bool:
 
 def _fixed(result: Type, *wants: Type | str) -> Typing:
     def typing(types: Sequence[Type]) -> Type | None:
-        wanted = [wants[min(i, len(wants) - 1)] for i in range(len(types))] if wants else []
-        return result if all(map(_fits, wanted, types)) else None
+        expected = [wants[min(i, len(wants) - 1)] for i in range(len(types))] if wants else []
+        return result if all(map(_fits, expected, types)) else None
 
     return typing
 

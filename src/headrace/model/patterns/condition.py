@@ -54,9 +54,11 @@ def term_of(part: Expr) -> tuple[Column, Match] | None:
         case Call("in", (first, *choices)):
             return _among(first, choices)
         case Call("not", (Call("in", (first, *choices)),)):
-            found = _among(first, choices)
+            values = _among(first, choices)
             return (
-                None if found is None or not isinstance(found[1], OneOf) else (found[0], Between(but=found[1].values))
+                None
+                if values is None or not isinstance(values[1], OneOf)
+                else (values[0], Between(but=values[1].values))
             )
         case Call("not", (Call("=", args),)):
             return term_of(Call("<>", args, Type.BOOLEAN))

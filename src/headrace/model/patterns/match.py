@@ -90,11 +90,11 @@ def contains(matcher: Match, value: Value, type_: Type) -> bool:
         case IsNull():
             return False
         case OneOf(values=values):
-            return any(value == one for one in values)
+            return any(value == other for other in values)
         case Between(but=but):
             low, high = _ends(matcher, type_)
             at = (value, 0)
-            return (low is None or low <= at) and (high is None or at <= high) and all(value != one for one in but)
+            return (low is None or low <= at) and (high is None or at <= high) and all(value != other for other in but)
 
 
 def covers_match(e: Match, f: Match, type_: Type) -> bool:
@@ -107,8 +107,8 @@ def covers_match(e: Match, f: Match, type_: Type) -> bool:
         case _, OneOf(values=values):
             return all(contains(e, value, type_) for value in values)
         case OneOf(), Between():
-            found = _listed(f, type_)
-            return found is not None and all(contains(e, value, type_) for value in found)
+            listed = _listed(f, type_)
+            return listed is not None and all(contains(e, value, type_) for value in listed)
         case Between(but=but), Between():
             (low, high), (inner_low, inner_high) = _ends(e, type_), _ends(f, type_)
             if low is not None and (inner_low is None or inner_low < low):
@@ -151,8 +151,8 @@ def is_empty_match(matcher: Match, type_: Type) -> bool:
             if low > high:
                 return True
             if type_ in _DISCRETE:
-                found = _listed(matcher, type_)
-                return found is not None and not found
+                listed = _listed(matcher, type_)
+                return listed is not None and not listed
             return low == high and not contains(matcher, _point(matcher), type_)
 
 
@@ -164,7 +164,7 @@ def as_held(matcher: Match, type_: Type) -> Match:
         case IsNull():
             return matcher
         case OneOf(values=values):
-            return OneOf(tuple(dict.fromkeys(value for one in values for value in _exact(one, type_))))
+            return OneOf(tuple(dict.fromkeys(value for written in values for value in _exact(written, type_))))
         case Between(low, high, open_low, open_high, but):
             low, open_low = _rounded(low, open_low, type_, math.ceil)
             high, open_high = _rounded(high, open_high, type_, math.floor)
@@ -173,7 +173,7 @@ def as_held(matcher: Match, type_: Type) -> Match:
                 high,
                 open_low,
                 open_high,
-                tuple(dict.fromkeys(value for one in but for value in _exact(one, type_))),
+                tuple(dict.fromkeys(value for written in but for value in _exact(written, type_))),
             )
 
 
@@ -255,8 +255,8 @@ def _listed(matcher: Between, type_: Type) -> Sequence[Value] | None:
 
 def _listed_within(e: Match, f: Between, type_: Type) -> bool:
     """Return whether all values of `f` match `e`, one by one; values at the ends may be excluded."""
-    found = _listed(f, type_)
-    return found is not None and all(contains(e, value, type_) for value in found)
+    values = _listed(f, type_)
+    return values is not None and all(contains(e, value, type_) for value in values)
 
 
 def _narrowest(e: Between, f: Between, type_: Type) -> Match:

@@ -60,14 +60,14 @@ EVERYTHING = Pattern()
 
 def pattern(*terms: tuple[Column, Match]) -> Pattern:
     """Return the pattern of the tuples that match all terms; several terms of a column are intersected."""
-    found: dict[str, Term] = {}
+    by_name: dict[str, Term] = {}
     for column, match in terms:
-        before = found.get(column.name)
+        before = by_name.get(column.name)
         match = as_held(match, column.type)
-        found[column.name] = Term(
+        by_name[column.name] = Term(
             column, match if before is None else intersect_matches(before.match, match, column.type)
         )
-    return Pattern(tuple(found[name] for name in sorted(found)))
+    return Pattern(tuple(by_name[name] for name in sorted(by_name)))
 
 
 def matches(wanted: Pattern, rows: pl.DataFrame) -> pl.Series:
@@ -102,8 +102,8 @@ def is_empty(wanted: Pattern) -> bool:
 
 def without(wanted: Pattern, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows that do not match; the very same frame if none does."""
-    found = matches(wanted, rows)
-    return rows.filter(~found) if found.any() else rows
+    matching = matches(wanted, rows)
+    return rows.filter(~matching) if matching.any() else rows
 
 
 def rename(wanted: Pattern, names: Mapping[str, str]) -> Pattern:

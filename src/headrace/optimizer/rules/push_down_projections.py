@@ -46,7 +46,7 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
         case nodes.Union(inputs=parts) | nodes.Pace(inputs=parts):
             names = pick(node.schema, needed)
             return (frozenset(names),) * len(parts), lambda new: replace_inputs(
-                node, tuple(narrow(each, names) for each in new)
+                node, tuple(narrow(part, names) for part in new)
             )
         case nodes.Suppress():
             return _narrow_suppress(node, needed)

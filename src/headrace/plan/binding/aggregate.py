@@ -47,7 +47,7 @@ class Grouping:
         self._env = env
         self._inner = ExpressionBinder(source.scope, env.catalog, "inside an aggregate")
         self._places: dict[str, Span | None] = {}
-        self._aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+        self._aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
         self._taken = set(BOUNDS)
         self._calls: dict[tuple[str, Expr | None], AggregateCall] = {}
         self._keys: dict[Expr, str] = {}
@@ -117,10 +117,10 @@ class Grouping:
         if len(node.parts) == 1 and name in BOUNDS:
             written = self._source.scope.column(node) if self._source.scope.has(name) else None
             return written if written is not None and written in self._keys else Column(f"${name}", Type.TIMESTAMP)
-        found = self._source.scope.column(node)
-        for column in (found,) if isinstance(found, Column) else (Column(TS, Type.BIGINT),):
+        expr = self._source.scope.column(node)
+        for column in (expr,) if isinstance(expr, Column) else (Column(TS, Type.BIGINT),):
             self._places.setdefault(column.name, place(node))
-        return found
+        return expr
 
     def _column_or_alias(self, node: exp.Column) -> Expr | None:
         aliased = (
@@ -284,7 +284,7 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
                 span=place(group),
                 hint="write the columns to group by",
             )
-    return [each.this if isinstance(each, exp.Paren) else each for each in group.expressions]
+    return [item.this if isinstance(item, exp.Paren) else item for item in group.expressions]
 
 
 def _key_name(expr: Expr) -> str:

@@ -280,7 +280,7 @@ def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> 
             hint="write DIFF(x) OVER (PARTITION BY id)",
         )
     binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
-    by = tuple(dict.fromkeys(binder.bind(each) for each in modifiers.partition))
+    by = tuple(dict.fromkeys(binder.bind(expression) for expression in modifiers.partition))
     grouping = Grouping(select, source, env, modifiers, by)
     columns = _outputs(select, source, grouping.output, grouping.star)
     having = select.args.get("having")

@@ -24,8 +24,8 @@ def coerce(expr: Expr, wanted: Type) -> Expr:
 
 def unify(exprs: Sequence[Expr]) -> tuple[Expr, ...] | None:
     """Convert expressions to their common type; None if they have none."""
-    wanted = unified_type(exprs)
-    return None if wanted is None else tuple(coerce(expr, wanted) for expr in exprs)
+    common = unified_type(exprs)
+    return None if common is None else tuple(coerce(expr, common) for expr in exprs)
 
 
 def unified_type(exprs: Sequence[Expr]) -> Type | None:

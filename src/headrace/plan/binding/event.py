@@ -85,9 +85,9 @@ def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Nod
 
 
 def _relation(name: str, part: Node) -> Relation:
-    found = tuple((field.name, Column(f"{name}.{field.name}", field.type)) for field in part.schema)
+    own = tuple((field.name, Column(f"{name}.{field.name}", field.type)) for field in part.schema)
     rowtime: Expr = Call("timestamp_micros", (Column(f"{name}.{TS}", Type.BIGINT),), Type.TIMESTAMP)
-    return Relation((name,), found if part.schema.find("rowtime") else (*found, ("rowtime", rowtime)))
+    return Relation((name,), own if part.schema.find("rowtime") else (*own, ("rowtime", rowtime)))
 
 
 def _named(term: Expr) -> set[str]:
@@ -109,8 +109,8 @@ def _lasting(event: Event, sources: Sequence[Name], catalog: Catalog) -> Event:
     def change(part: Event) -> Event:
         if not isinstance(part, Primitive):
             return part
-        found = catalog.find(sources[part.port].text)
-        return replace(part, start=EVENT_START) if isinstance(found, Query) and is_complex(found) else part
+        source = catalog.find(sources[part.port].text)
+        return replace(part, start=EVENT_START) if isinstance(source, Query) and is_complex(source) else part
 
     return rebuild(event, change)
 
@@ -154,7 +154,7 @@ def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[_Member, _M
 def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:
     for part in _walk(event):
         if isinstance(part, Aperiodic):
-            middles, ends = ({each.name for each in primitives(side)} for side in (part.middle, part.end))
+            middles, ends = ({primitive.name for primitive in primitives(side)} for side in (part.middle, part.end))
             if any(_named(term) & middles and _named(term) & ends for term in conditions):
                 raise NotSupported(
                     "a condition of APERIODIC cannot compare a middle event with the end",
@@ -178,13 +178,13 @@ def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, .
     What tells when it began has its name whatever constituents call their columns, so that other events find it.
     """
     taken: set[str] = {EVENT_START}
-    found: list[Output] = []
+    outputs: list[Output] = []
     for part in constituents(event):
-        found += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
-    found.append(Started(EVENT_START))
+        outputs += [Pick(unique(field.name, taken), part.name, field.name) for field in parts[part.port].schema]
+    outputs.append(Started(EVENT_START))
     several = repeated(event, mode)
     return (
-        *found,
+        *outputs,
         *(
             Count(unique(f"{part.name}_count", taken), part.name)
             for part in constituents(event)
@@ -195,16 +195,16 @@ def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, .
 
 def repeated(event: Event, mode: Mode) -> set[str]:
     """Return the constituents of which an occurrence may have more than one tuple."""
-    found: set[str] = set()
+    names: set[str] = set()
     for part in _walk(event):
         if isinstance(part, Times):
-            found |= {each.name for each in primitives(part.event)}
+            names |= {primitive.name for primitive in primitives(part.event)}
         if isinstance(part, AperiodicStar):
-            found |= {each.name for each in primitives(part.middle)}
+            names |= {primitive.name for primitive in primitives(part.middle)}
         if mode is Mode.CUMULATIVE and not isinstance(part, Primitive | Or):
             collected = operands(part) if isinstance(part, And | AnyOf) else operands(part)[:1]
-            found |= {each.name for operand in collected for each in primitives(operand)}
-    return found & {part.name for part in constituents(event)}
+            names |= {primitive.name for operand in collected for primitive in primitives(operand)}
+    return names & {part.name for part in constituents(event)}
 
 
 def _walk(event: Event) -> Iterator[Event]:

@@ -69,8 +69,8 @@ class ExpressionBinder:
             case exp.Column() if isinstance(node.this, exp.Star):
                 raise SyntaxFault("* is allowed only in SELECT and count(*)", span=place(node))
             case exp.Column():
-                found = self.column(node) if self.column is not None else None
-                return self.scope.column(node) if found is None else found
+                expr = self.column(node) if self.column is not None else None
+                return self.scope.column(node) if expr is None else expr
             case exp.Literal() | exp.Boolean() | exp.Null() | exp.Interval():
                 return _literal(node)
             case exp.Not():
@@ -159,7 +159,7 @@ class ExpressionBinder:
         if node.args.get("query") is not None or not node.expressions:
             _refuse(exp.Subquery(this=node))
         return apply(
-            "in", (self.bind(node.this), *(self.bind(each) for each in node.expressions)), place(node), written="IN"
+            "in", (self.bind(node.this), *(self.bind(choice) for choice in node.expressions)), place(node), written="IN"
         )
 
     def _case(self, node: exp.Case | exp.If) -> Expr:
@@ -259,10 +259,10 @@ def type_of(node: exp.Expr) -> Type:
     written = node.args.get("kind") or (
         node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name
     )
-    found = TYPE_NAMES.get(str(written).upper())
-    if found is None:
+    type_ = TYPE_NAMES.get(str(written).upper())
+    if type_ is None:
         raise no_type(node.sql(), place(node) or place(node.parent))
-    return found
+    return type_
 
 
 def _terms(node: exp.Expr) -> list[exp.Expr]:

@@ -369,9 +369,9 @@ def _conditions(
         )
         for name in using:
             reference = exp.Column(this=name.copy())
-            one, other = before.column(reference), Scope((own,)).column(reference)
-            terms += (apply("=", (one, other), place(name)),)
-            merged[name.name] = _merge(steps[i].kind, one, other)
+            mine, theirs = before.column(reference), Scope((own,)).column(reference)
+            terms += (apply("=", (mine, theirs), place(name)),)
+            merged[name.name] = _merge(steps[i].kind, mine, theirs)
         conditions[i] = terms
     return Scope(tuple(relations), merged), conditions
 
@@ -390,8 +390,8 @@ def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr
     """Return the two sides of an equality, that over `left` first; None if it does not compare the two."""
     if not isinstance(term, Call) or term.function != "=":
         return None
-    one, other = term.args
-    for pair in ((one, other), (other, one)):
+    first, second = term.args
+    for pair in ((first, second), (second, first)):
         mine, theirs = columns(pair[0]), columns(pair[1])
         if mine and theirs and mine <= left and theirs <= right:
             return pair

@@ -53,7 +53,7 @@ class Item:
 def read_item(node: exp.Expr, env: Environment) -> Item:
     """Resolve one item of FROM."""
     first = _single(node, env)
-    further = [_single(each, env) for each in unions_of(node)]
+    further = [_single(part, env) for part in unions_of(node)]
     if not further:
         return first
     united, clause = _united([first, *further]), pace_of(node)
@@ -77,7 +77,7 @@ def union(parts: Sequence[Node], span: Span | None) -> Node:
     columns: list[list[Column]] = [[Column(field.name, field.type) for field in part.schema] for part in parts]
     aligned: list[list[tuple[str, Expr]]] = [[] for _ in parts]
     for index, field in enumerate(parts[0].schema):
-        kinds = [each[index] for each in columns]
+        kinds = [of_part[index] for of_part in columns]
         exprs = unify(kinds)
         if exprs is None:
             shown = " and ".join(dict.fromkeys(kind.type.value for kind in kinds))
@@ -173,9 +173,9 @@ def _plan(query: Query, env: Environment, span: Span | None) -> Node:
 
 
 def _query(name: str, env: Environment) -> Query:
-    found = env.catalog.find(name)
-    assert isinstance(found, Query)
-    return found
+    query = env.catalog.find(name)
+    assert isinstance(query, Query)
+    return query
 
 
 def _united(items: list[Item]) -> Item:
@@ -223,6 +223,6 @@ def _renamed(item: Item, names: list[str]) -> Item:
 
 def _span(node: exp.Expr) -> Span | None:
     if isinstance(node, exp.Table):
-        places = [part for each in node.parts if (part := place(each)) is not None]
+        places = [part for name in node.parts if (part := place(name)) is not None]
         return Span(places[0].start, places[-1].end) if places else None
     return place(node)

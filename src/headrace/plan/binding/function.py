@@ -115,9 +115,9 @@ def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[
     if typing([arg.type for arg in args]) is None and any(
         arg.type in (Type.TIMESTAMP, Type.DATE) or is_text(arg) for arg in args
     ):
-        for wanted in (Type.TIMESTAMP, Type.DATE, Type.INTERVAL):
+        for kind in (Type.TIMESTAMP, Type.DATE, Type.INTERVAL):
             try:
-                turned = _temporal(function, args, wanted)
+                turned = _temporal(function, args, kind)
             except ValueError as error:
                 misfit = misfit or error
             else:

@@ -48,14 +48,14 @@ class Imputing:
 
     def _default(self, clause: ImputeClause, value: Expr) -> Expr:
         assert clause.default is not None
-        found = unify([value, self._binder.bind(clause.default)])
-        if found is None:
+        unified = unify([value, self._binder.bind(clause.default)])
+        if unified is None:
             raise TypeFault(
                 f"the default must be {value.type.value}, the type of the column",
                 span=place(clause.default),
                 hint="write a value of the column's type",
             )
-        return found[1]
+        return unified[1]
 
     def _from_function(self, clause: ImputeClause, value: Expr) -> Impute:
         target = self._target(clause)
@@ -151,19 +151,19 @@ class Imputing:
 
     def _shared(self, clause: ImputeClause, table: Table, value: Field) -> list[tuple[Expr, str]]:
         """Return the columns that the tuple and the table have in common, except the one that is imputed."""
-        found: list[tuple[Expr, str]] = []
+        pairs: list[tuple[Expr, str]] = []
         for field in table.schema:
             if field.name != value.name and self._scope.has(field.name):
                 mine = self._scope.column(exp.Column(this=exp.to_identifier(field.name)))
                 apply("=", (mine, Column(field.name, field.type)), clause.span)  # do they compare?
-                found.append((mine if mine.type is field.type else narrowed(mine, field.type), field.name))
-        if not found:
+                pairs.append((mine if mine.type is field.type else narrowed(mine, field.type), field.name))
+        if not pairs:
             other = next((name for name in table.schema.names if name != value.name), "id")
             hint = f"write for example ON id = {table.name}.{other}"
             raise NameFault(
                 f"{table.name} has no column of the same name to look up by", span=clause.archive, hint=hint
             )
-        return found
+        return pairs
 
     def _name(self, clause: ImputeClause) -> str:
         taken = {name.lower() for name in self.node.schema.names}

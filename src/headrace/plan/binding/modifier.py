@@ -35,19 +35,19 @@ class Modifiers:
 
 def modifiers_of(select: exp.Select) -> Modifiers | None:
     """Return the modifiers in SELECT and HAVING; None if there are none."""
-    found = list(_calls(select))
-    if not found:
+    calls = list(_calls(select))
+    if not calls:
         return None
-    first, partition = found[0]
+    first, partition = calls[0]
     profile: Profile | None = None
-    for clause, by in found:
+    for clause, by in calls:
         if clause.is_of_window != first.is_of_window:
             raise NotSupported(
                 "DIFF, RDIFF and SLOPE cannot be mixed with WDIFF, WRDIFF and WSLOPE",
                 span=clause.span,
                 hint="write two queries",
             )
-        if [each.sql() for each in by] != [each.sql() for each in partition]:
+        if [expression.sql() for expression in by] != [expression.sql() for expression in partition]:
             raise NotSupported(
                 "all modifiers of a SELECT need the same PARTITION BY", span=clause.span, hint="write two queries"
             )

@@ -85,21 +85,21 @@ def _part_of(column: exp.Column, parts: Sequence[Part], env: Environment) -> int
             span=span,
             hint=f"write {' or '.join(f'{name}.{column.name}' for name in known)}" if known else "write ON rowtime",
         )
-    found = [index for index, part in enumerate(parts) if qualifier.lower() in (name.lower() for name in part.names)]
-    if not found:
+    numbers = [index for index, part in enumerate(parts) if qualifier.lower() in (name.lower() for name in part.names)]
+    if not numbers:
         hint = did_you_mean(
             qualifier, known, otherwise=f"its parts are {', '.join(known)}" if known else "write ON rowtime"
         )
         raise NameFault(f"the UNION has no part {qualifier!r}", span=span, hint=hint)
-    if len(found) > 1:
+    if len(numbers) > 1:
         raise NameFault(
             f"two parts of the UNION are called {qualifier!r}", span=span, hint="give them different names with AS"
         )
-    node, name = parts[found[0]].node, column.name.lower()
-    if name == "rowtime" or name in (each.lower() for each in time_columns(node, env)):
-        return found[0]
+    node, name = parts[numbers[0]].node, column.name.lower()
+    if name == "rowtime" or name in (known_name.lower() for known_name in time_columns(node, env)):
+        return numbers[0]
     names = node.schema.names
-    if name not in (each.lower() for each in names):
+    if name not in (known_name.lower() for known_name in names):
         raise NameFault(
             f"column {column.name!r} does not exist in {qualifier}",
             span=span,

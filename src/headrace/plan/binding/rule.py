@@ -54,16 +54,16 @@ class BoundRule:
 
     def fitted(self, node: exp.Expr, wanted: Type, catalog: Catalog) -> Expr:
         """Bind an argument and convert it to a type."""
-        found = self.expression(node, catalog)
-        numeric = found.type.is_numeric and wanted.is_numeric
-        if found.type not in (wanted, Type.NULL) and not numeric and not isinstance(found, Literal):
+        expr = self.expression(node, catalog)
+        numeric = expr.type.is_numeric and wanted.is_numeric
+        if expr.type not in (wanted, Type.NULL) and not numeric and not isinstance(expr, Literal):
             raise TypeFault(
-                f"expected {wanted.value}, not {found.type.value}",
+                f"expected {wanted.value}, not {expr.type.value}",
                 span=place(node),
                 hint=f"write CAST(... AS {wanted.value})",
             )
         try:
-            return coerce(found, wanted)
+            return coerce(expr, wanted)
         except ValueError as error:
             raise TypeFault(str(error), span=place(node)) from error
 
@@ -85,29 +85,29 @@ class BoundRule:
 
 def bind_rule(rule: CreateRule, catalog: Catalog, queries: Callable[[str], Node]) -> BoundRule:
     """Resolve the names of a rule; `queries` gives the plans of named queries."""
-    found = catalog.find(rule.event.text, span=rule.event.span)
-    match found:
+    source = catalog.find(rule.event.text, span=rule.event.span)
+    match source:
         case Table():
             raise NotSupported(
                 f"{rule.event.text!r} is a stored table, which has no events",
                 span=rule.event.span,
                 hint="name an event, a stream or a query after ON",
             )
-        case Query() if is_complex(found):
-            return _complex(rule, found, catalog, queries)
+        case Query() if is_complex(source):
+            return _complex(rule, source, catalog, queries)
         case Query() | Stream():
             if rule.context is not None and rule.context.context.retentions:
                 hint = "leave the parentheses out, or compose an event with CREATE EVENT e AS a SEQUENCE b"
                 raise NotSupported(
-                    f"{found.name} is not a complex event, so it has no CONTEXT",
+                    f"{source.name} is not a complex event, so it has no CONTEXT",
                     span=rule.context.span,
                     hint=hint,
                 )
-            plan: Node = Scan(found.name, found.schema) if isinstance(found, Stream) else queries(found.name)
-            scope = Scope((relation_of((found.name,), found.schema),))
+            plan: Node = Scan(source.name, source.schema) if isinstance(source, Stream) else queries(source.name)
+            scope = Scope((relation_of((source.name,), source.schema),))
             terms = _condition(rule, scope, catalog)
             plan = _filtered(plan, terms)
-            depths = (CASCADE,) if found.schema.find(CASCADE) and _raised(found.name, catalog) else ()
+            depths = (CASCADE,) if source.schema.find(CASCADE) and _raised(source.name, catalog) else ()
             return BoundRule(plan, scope, None if rule.context is None else rule.context.context, (), depths)
 
 
@@ -158,7 +158,7 @@ def _scope(event: str, detect: Detect) -> Scope:
         if isinstance(output, Pick):
             picked.setdefault(output.part, []).append((output.column, Column(output.name, types[output.name])))
     whole = relation_of((event,), detect.schema)
-    parts = (Relation((part,), tuple(found)) for part, found in picked.items() if part.lower() != event.lower())
+    parts = (Relation((part,), tuple(columns)) for part, columns in picked.items() if part.lower() != event.lower())
     # an unqualified name is one of the event's columns, which have names of their own
     return Scope((whole, *parts), dict(whole.columns))
 
@@ -179,13 +179,13 @@ def _divided(detect: Detect, terms: Sequence[Expr]) -> tuple[tuple[Expr, ...], t
         return (), tuple(terms)
     single = {part.name for part in always(detect.event)} - repeated(detect.event, detect.context.mode)
     origin = {
-        each.name: Column(f"{each.part}.{each.column}", Type.NULL)
-        for each in detect.outputs
-        if isinstance(each, Pick) and each.part in single
+        output.name: Column(f"{output.part}.{output.column}", Type.NULL)
+        for output in detect.outputs
+        if isinstance(output, Pick) and output.part in single
     }
     inside = [term for term in terms if columns(term) and columns(term) <= origin.keys()]
     renamed = tuple(
-        transform(term, lambda each: Column(origin[each.name].name, each.type) if isinstance(each, Column) else each)
+        transform(term, lambda part: Column(origin[part.name].name, part.type) if isinstance(part, Column) else part)
         for term in inside
     )
     return renamed, tuple(term for term in terms if term not in inside)
@@ -198,5 +198,5 @@ def _filtered(plan: Node, terms: Sequence[Expr]) -> Node:
 
 def _raised(name: str, catalog: Catalog) -> bool:
     """Return whether a relation depends on an event that rules raise."""
-    found = (catalog.get(each) for each in catalog.sources(name))
-    return any(isinstance(each, Stream) and each.connector.kind == RAISED for each in found)
+    relations = (catalog.get(relation) for relation in catalog.sources(name))
+    return any(isinstance(relation, Stream) and relation.connector.kind == RAISED for relation in relations)

@@ -67,12 +67,12 @@ class Scope:
         merged = next((expr for key, expr in self.merged.items() if key.lower() == name.lower()), None)
         if merged is not None:
             return merged
-        found = [(relation, expr) for relation in self.relations for expr in relation.find(name)]
-        if len(found) > 1:
-            choices = ", ".join(dict.fromkeys(f"{relation.names[0]}.{name}" for relation, _ in found))
+        candidates = [(relation, expr) for relation in self.relations for expr in relation.find(name)]
+        if len(candidates) > 1:
+            choices = ", ".join(dict.fromkeys(f"{relation.names[0]}.{name}" for relation, _ in candidates))
             raise NameFault(f"column {name!r} is ambiguous", span=place(node), hint=f"write one of {choices}")
-        if found:
-            return found[0][1]
+        if candidates:
+            return candidates[0][1]
         if name.lower() == "rowtime":
             return ROWTIME
         if name.lower() in ("window_start", "window_end"):
@@ -90,15 +90,15 @@ class Scope:
 
     def _qualified(self, node: exp.Column, qualifier: str) -> Expr:
         relation = self._relation(qualifier, place(node))
-        found = relation.find(node.name)
-        if len(found) > 1:
+        candidates = relation.find(node.name)
+        if len(candidates) > 1:
             raise NameFault(
                 f"column {node.name!r} of {qualifier} is ambiguous", span=place(node), hint="rename one with AS"
             )
-        if found:
-            return found[0]
+        if candidates:
+            return candidates[0]
         if node.name.lower() == "rowtime" and not relation.is_table:
-            if sum(not each.is_table for each in self.relations) > 1:
+            if sum(not other.is_table for other in self.relations) > 1:
                 raise NotSupported(
                     f"{qualifier}.rowtime does not exist after a join, only rowtime of the result",
                     span=place(node),
@@ -112,19 +112,19 @@ class Scope:
         )
 
     def _relation(self, qualifier: str, span: Span | None) -> Relation:
-        found = [relation for relation in self.relations if relation.is_called(qualifier)]
-        if not found:
+        candidates = [relation for relation in self.relations if relation.is_called(qualifier)]
+        if not candidates:
             known = [relation.names[0] for relation in self.relations]
             raise NameFault(
                 f"{qualifier!r} does not exist in FROM",
                 span=span,
                 hint=did_you_mean(qualifier, known, otherwise=f"FROM has {', '.join(known)}"),
             )
-        if len(found) > 1:
+        if len(candidates) > 1:
             raise NameFault(
                 f"two items in FROM are called {qualifier!r}", span=span, hint="give them different names with AS"
             )
-        return found[0]
+        return candidates[0]
 
     @staticmethod
     def _hint(name: str, known: Iterable[str]) -> str | None:
@@ -139,7 +139,7 @@ def relation_of(
 ) -> Relation:
     """Make the relation of a FROM item whose columns come out of the plan under the names `renamed`."""
     outputs = schema.names if renamed is None else tuple(renamed)
-    columns = tuple((each.name, Column(output, each.type)) for each, output in zip(schema, outputs, strict=True))
+    columns = tuple((field.name, Column(output, field.type)) for field, output in zip(schema, outputs, strict=True))
     return Relation(names, columns, is_table)
 
 

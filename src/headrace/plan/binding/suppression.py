@@ -36,12 +36,12 @@ def suppression_of(select: exp.Select) -> SuppressClause | None:
     if having is None:
         return None
     terms = list(having.this.flatten()) if isinstance(having.this, exp.And) else [having.this]
-    found = [clause for term in terms if (clause := suppress_of(term.unnest())) is not None]
+    clauses = [clause for term in terms if (clause := suppress_of(term.unnest())) is not None]
     stray = [
         clause
         for term in terms
         for node in term.walk()
-        if (clause := suppress_of(node)) is not None and clause not in found
+        if (clause := suppress_of(node)) is not None and clause not in clauses
     ]
     if stray:
         raise NotSupported(
@@ -49,13 +49,13 @@ def suppression_of(select: exp.Select) -> SuppressClause | None:
             span=stray[0].span,
             hint=f"write HAVING {stray[0].name}(...) AND ...",
         )
-    if len(found) > 1:
+    if len(clauses) > 1:
         raise NotSupported(
             "a SELECT can have only one of RSUPPRESS and TSUPPRESS",
-            span=found[1].span,
+            span=clauses[1].span,
             hint="write the other in a sub-query",
         )
-    return found[0] if found else None
+    return clauses[0] if clauses else None
 
 
 def bind_suppression(select: exp.Select, env: Environment, outputs: Outputs) -> Node:
@@ -84,7 +84,7 @@ class _Carrying:
         self, source: Source, env: Environment, old: dict[str, str], profile: Profile, select: exp.Select
     ) -> None:
         self._old, self._profile = old, profile
-        self._aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+        self._aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
         self._scope = source.scope
         # what OLD and NEW take is bound over the input; here each column is put in the place of its tuple at once
         self._plain = ExpressionBinder(source.scope, env.catalog, "beside a suppressor")
@@ -103,8 +103,8 @@ class _Carrying:
         """Return an expression over the input, of the older or newer tuple."""
         if (profile or self._profile) == "new":
             return expr
-        found = {part: Column(self._old[part], type_) for part, type_ in _types(expr).items()}
-        return substitute(expr, found)
+        older = {part: Column(self._old[part], type_) for part, type_ in _types(expr).items()}
+        return substitute(expr, older)
 
     def _column(self, node: exp.Column) -> Expr:
         return self.of(self._scope.column(node))
@@ -158,14 +158,14 @@ def _action(clause: SuppressClause, source: Source, env: Environment) -> Expr:
         raise NameFault(
             "TSUPPRESS needs a column 'action' whose value is new, update or clean", span=clause.span, hint=hint
         )
-    found = binder.bind(clause.action if clause.action is not None else exp.column("action"))
-    if found.type is not Type.STRING:
+    action = binder.bind(clause.action if clause.action is not None else exp.column("action"))
+    if action.type is not Type.STRING:
         raise TypeFault(
-            f"the action of TSUPPRESS must be STRING, not {found.type.value}",
+            f"the action of TSUPPRESS must be STRING, not {action.type.value}",
             span=clause.span,
             hint="its value is 'new', 'update' or 'clean'",
         )
-    return Call("lower", (found,), Type.STRING)
+    return Call("lower", (action,), Type.STRING)
 
 
 def _others(select: exp.Select, clause: SuppressClause) -> list[exp.Expr]:

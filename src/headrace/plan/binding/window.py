@@ -34,7 +34,7 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
         case RangeClause(size=size, slide=slide):
             return Range(size, slide or size)
         case RowsClause(size=size, slide=slide, by=by):
-            return Rows(size, slide or size, tuple(binder.bind(each) for each in by))
+            return Rows(size, slide or size, tuple(binder.bind(expression) for expression in by))
         case SessionClause(gap=gap):
             return Session(gap)
         case LandmarkClause(start=start, slide=slide, span=span):
@@ -50,7 +50,7 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
         case UnboundedClause(slide=slide):
             return Sliding(None) if slide is None else Landmark(None, slide)
         case WhileClause(predicate=predicate, by=by):
-            return While(binder.predicate(predicate), tuple(binder.bind(each) for each in by))
+            return While(binder.predicate(predicate), tuple(binder.bind(expression) for expression in by))
 
 
 def joined_window(clauses: Sequence[WindowClause]) -> Window:
@@ -97,7 +97,7 @@ def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) 
                 hint=_NO_SLIDE,
             )
         case RowsClause(size=size, by=by):
-            return Extent(rows=size, by=tuple(binder.bind(each) for each in by))
+            return Extent(rows=size, by=tuple(binder.bind(expression) for expression in by))
         case NowClause():
             return Extent(span=0)
         case LandmarkClause(slide=slide, span=span) | UnboundedClause(slide=slide, span=span) if (
