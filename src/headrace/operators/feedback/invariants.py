@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 
 from msgspec import Struct
 
@@ -56,15 +57,8 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
     match spec:
         case specs.Filter(predicate=predicate):
             return Invariants(intersect(inputs[0].holds, _implied(predicate)), inputs[0].clocks)
-        case specs.Project(columns=columns):
-            names = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
-            constants = [
-                (Column(name, e.type), equal(e.value))
-                for name, e in columns
-                if isinstance(e, Literal) and e.value is not None
-            ]
-            carried = _carried(inputs[0].holds, names)
-            return Invariants(intersect(carried, pattern(*constants)), clocks_of(columns, inputs[0].clocks))
+        case specs.Project():
+            return _projected(spec, inputs[0])
         case specs.Pace(late=True):
             return Invariants(_without_ts(_common(inputs)))
         case specs.Union() | specs.OrderedUnion() | specs.Pace():
@@ -74,51 +68,71 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
         ):
             return inputs[0]
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
-            sided = _side_names(spec)
-            sides = (inputs[0].holds, rename(inputs[1].holds, sided[1]))
-            kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
-            clocks = [joined_clocks(inputs[port].clocks, sided[port], spec.extent(port)) for port in (0, 1)]
-            return Invariants(
-                intersect(*kept) if len(kept) == 2 else kept[0] if kept else EVERYTHING, (*clocks[0], *clocks[1])
-            )
+            return _joined(spec, inputs)
         case specs.SequenceJoin():
-            sided = _side_names(spec)
-            # a pair has the timestamp of its right tuple
-            clocks = [joined_clocks(inputs[port].clocks, sided[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
-            return Invariants(
-                intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, sided[1]))),
-                (*clocks[0], *clocks[1]),
-            )
+            return _followed(spec, inputs)
         case specs.PartialAggregate():
-            length = pane_length(spec.window)
-            # a partial's timestamp lies in the pane of its tuples
-            keys = clocks_of(spec.keys, inputs[0].clocks, least=1 - length, most=length - 1)
-            return Invariants(
-                intersect(_group(spec, inputs[0]), _parts(spec, inputs[0])), (Clock(PANE, 0, length - 1), *keys)
-            )
+            return _partial(spec, inputs[0])
         case specs.PaneAggregate():
-            start = (
-                ()
-                if not isinstance(spec.window, Range)
-                else (Clock("window_start", spec.window.size, spec.window.size),)
-            )
-            groups = frozenset(name for name, _ in spec.keys)
-            longest = spec.window.size if isinstance(spec.window, Range) else pane_length(spec.window)
-            keys = tuple(clock.moved(1, longest) for clock in inputs[0].clocks if clock.name in groups)
-            return Invariants(restrict(inputs[0].holds, groups), (Clock("window_end", 0, 0), *start, *keys))
+            return _windowed(spec, inputs[0])
         case specs.SessionAggregate(window=window):
-            keys = clocks_of(spec.keys, inputs[0].clocks, least=window.gap, most=window.gap)
-            return Invariants(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+            return _grouped(spec, spec.keys, inputs[0], later=window.gap)
         case specs.SlidingAggregate():
-            return Invariants(
-                _group(spec, inputs[0]), (Clock("window_end", 0, 0), *clocks_of(spec.keys, inputs[0].clocks))
-            )
+            return _grouped(spec, spec.keys, inputs[0])
         case specs.RowsAggregate() | specs.WhileAggregate():
             # a window may be complete with a tuple of another group, but not of another partition
-            keys = clocks_of([(name, expr) for name, expr in spec.keys if expr in spec.window.by], inputs[0].clocks)
-            return Invariants(_group(spec, inputs[0]), (Clock("window_end", 0, 0), *keys))
+            return _grouped(spec, [(name, expr) for name, expr in spec.keys if expr in spec.window.by], inputs[0])
         case _:  # to know nothing is safe
             return NO_INVARIANTS
+
+
+def _projected(spec: specs.Project, known: Invariants) -> Invariants:
+    names = {expr.name: name for name, expr in spec.columns if isinstance(expr, Column)}
+    constants = [
+        (Column(name, expr.type), equal(expr.value))
+        for name, expr in spec.columns
+        if isinstance(expr, Literal) and expr.value is not None
+    ]
+    carried = _carried(known.holds, names)
+    return Invariants(intersect(carried, pattern(*constants)), clocks_of(spec.columns, known.clocks))
+
+
+def _joined(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple[Invariants, ...]) -> Invariants:
+    names = _side_names(spec)
+    sides = (inputs[0].holds, rename(inputs[1].holds, names[1]))
+    kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
+    clocks = [joined_clocks(inputs[port].clocks, names[port], spec.extent(port)) for port in (0, 1)]
+    return Invariants(reduce(intersect, kept, EVERYTHING), (*clocks[0], *clocks[1]))
+
+
+def _followed(spec: specs.SequenceJoin, inputs: tuple[Invariants, ...]) -> Invariants:
+    names = _side_names(spec)
+    # a pair has the timestamp of its right tuple
+    clocks = [joined_clocks(inputs[port].clocks, names[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
+    holds = intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, names[1])))
+    return Invariants(holds, (*clocks[0], *clocks[1]))
+
+
+def _partial(spec: specs.PartialAggregate, known: Invariants) -> Invariants:
+    length = pane_length(spec.window)
+    # a partial's timestamp lies in the pane of its tuples
+    keys = clocks_of(spec.keys, known.clocks, least=1 - length, most=length - 1)
+    return Invariants(intersect(_group(spec, known), _parts(spec, known)), (Clock(PANE, 0, length - 1), *keys))
+
+
+def _windowed(spec: specs.PaneAggregate, known: Invariants) -> Invariants:
+    size = spec.window.size if isinstance(spec.window, Range) else None
+    start = () if size is None else (Clock("window_start", size, size),)
+    groups = frozenset(name for name, _ in spec.keys)
+    longest = pane_length(spec.window) if size is None else size
+    keys = tuple(clock.moved(1, longest) for clock in known.clocks if clock.name in groups)
+    return Invariants(restrict(known.holds, groups), (Clock("window_end", 0, 0), *start, *keys))
+
+
+def _grouped(spec: _Aggregate, keys: Iterable[tuple[str, Expr]], known: Invariants, *, later: int = 0) -> Invariants:
+    """Return what is known of results that come `later` than the last tuple of their group, if these keys tell time."""
+    clocks = clocks_of(keys, known.clocks, least=later, most=later)
+    return Invariants(_group(spec, known), (Clock("window_end", 0, 0), *clocks))
 
 
 def _side_names(
