@@ -1,6 +1,7 @@
 """CLOCK: a tuple at each of the times that `at` says, such as '*:00:00', by the clock of the machine.
 
-An offset is the instant of the last tuple, or of the beginning. With `start` the stream begins there, in the past if need be.
+An offset is the instant of the last tuple, or of the beginning. With `start` the stream begins there, in the past if
+need be.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ClockSource:
             raise QueryError(f"CLOCK: {error}", hint="write CLOCK (at '*:00:00')") from error
         if [field.type for field in stream.schema] != [Type.TIMESTAMP] or stream.timing is not Timing.EXTERNAL:
             raise TypeFault(
-                "a clock has one column, its time",
+                "CLOCK needs exactly one column, of type TIMESTAMP",
                 hint="CREATE STREAM hours (at TIMESTAMP) TIMESTAMP BY at FROM CLOCK (at '*:00:00')",
             )
 
@@ -52,7 +53,7 @@ class ClockSource:
         return list(islice(self._times.between(start, now), limit))[-1]
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
-        """One split: [after, up to]."""
+        """Return one split: [after, up to]."""
         begin = self._start if start is None else start
         return [] if begin is None or begin == end else [[begin, end]]
 
@@ -68,4 +69,4 @@ class ClockSource:
         return True
 
     def forget(self, offset: Offset) -> None:
-        """Nothing is kept."""
+        """Keep nothing."""

@@ -24,8 +24,8 @@ Split: TypeAlias = Any
 class Slice:
     """Some records of a split, in arrival order.
 
-    `rows` has the stream's declared columns and types. `seq` numbers its rows (Int64, increasing with arrival over the whole life of the
-    stream). `bad` holds records that could not be read (columns of BAD).
+    `rows` has the stream's declared columns and types. `seq` numbers its rows (Int64, increasing with arrival over the
+    whole life of the stream). `bad` holds records that could not be read (columns of BAD).
     """
 
     rows: pl.DataFrame
@@ -35,7 +35,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Records that nobody needs and that were not read: how many, how many bytes they take, and their newest timestamp if there is a time column."""
+    """Records that were skipped: their number, bytes, and newest timestamp if there is a time column."""
 
     records: int
     size: int
@@ -43,10 +43,10 @@ class Skipped:
 
 
 class Source(Protocol):
-    """Where a stream's records come from. Built by `SOURCES[kind](stream)`; picklable; keeps nothing that must survive."""
+    """The source of a stream's records, built by `SOURCES[kind](stream)`; picklable, without durable state."""
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
-        """The newest offset to read up to: about `limit` records beyond `start` at most; `start` itself if there is nothing new.
+        """Return the offset to read up to: about `limit` records beyond `start` at most; `start` if nothing is new.
 
         `now` is the micro-batch's time in microseconds. Runs on the driver, often: it must be cheap.
         """
@@ -61,7 +61,7 @@ class Source(Protocol):
         ...
 
     def finished(self, offset: Offset) -> bool:
-        """Whether nothing can follow `offset` if what is there now is all there will ever be (used by run --once)."""
+        """Say whether nothing follows `offset` if no more records arrive (used by run --once)."""
         ...
 
     def forget(self, offset: Offset) -> None:
@@ -74,7 +74,7 @@ class PacedSource(Protocol):
     """A source whose records come at their time, so that there is a moment when all that have come are read."""
 
     def caught_up(self, offset: Offset) -> bool:
-        """Whether `offset` is past everything whose time had come when `latest` last looked."""
+        """Say whether `offset` is past everything that was due when `latest` was called last."""
         ...
 
 
@@ -88,13 +88,13 @@ class SkippingSource(Protocol):
     def latest_without(
         self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int
     ) -> Offset:
-        """As `latest`, but what would be left out counts for little: a micro-batch that reads little goes far."""
+        """Do as `latest`, but count records that are left out for little, so that a micro-batch gets further."""
         ...
 
     def read_without(
         self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
     ) -> Iterator[Slice | Skipped]:
-        """As `read`, without what may be left out as far as that is known unread."""
+        """Do as `read`, without records that may be left out as far as that is known before they are read."""
         ...
 
 

@@ -53,7 +53,7 @@ class ConsoleSink:
 
 
 def block(title: str, rows: pl.DataFrame, most: int) -> str:
-    """Rows under their column names, numbers to the right."""
+    """Format rows under their column names, numbers to the right."""
     shown = rows.head(most)
     cells = [[name, *(_cell(value) for value in shown[name])] for name in rows.columns]
     widths = [max(map(len, column)) for column in cells]

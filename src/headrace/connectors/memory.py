@@ -26,7 +26,7 @@ def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]]) ->
 
 
 def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows as columns of the stream's types; absent keys are NULL."""
+    """Convert rows to columns of the stream's types; absent keys are NULL."""
     names = stream.schema.names
     for number, row in enumerate(rows):
         for name in row:
@@ -55,7 +55,7 @@ class MemorySink:
         """Keep everything: results are read after the end, too."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """All results in the order of their batches."""
+        """Return all results in the order of their batches."""
         return [
             row
             for _, frame in sorted(self._batches.copy().items(), key=lambda item: item[0])
@@ -69,7 +69,8 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
         return pl.Series(field.name, plain, dtype=field.type.polars)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         pass
-    # Mixed or foreign values (text for timestamps, whole floats for integers): one by one, so that the message can name the row.
+    # Mixed or foreign values (text for timestamps, whole floats for integers): one by one, so that the message can name
+    # the row.
     done: list[Any] = []
     for number, value in enumerate(plain):
         try:

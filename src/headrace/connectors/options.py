@@ -27,7 +27,7 @@ def check_names(connector: Connector, known: Iterable[str], *, prefixes: tuple[s
 
 
 def require(connector: Connector, name: str, example: str) -> Option:
-    """The value of an option that must be there."""
+    """Return the value of an option that must be there."""
     if name not in connector.options:
         raise QueryError(
             f"{connector.kind} needs the option {name!r}", hint=f"write {connector.kind} ({name} {example}, ...)"
@@ -45,7 +45,7 @@ def delimiter(options: Mapping[str, Option]) -> str:
     found = text(options, "delimiter", ",").replace("\\t", "\t")
     if len(found.encode()) != 1 or found in '"\r\n':
         raise QueryError(
-            f"the delimiter {found!r} is not one plain character", hint="write one such as ',' or ';' or '\\t'"
+            f"the delimiter {found!r} is not a single character", hint="write one such as ',' or ';' or '\\t'"
         )
     return found
 

@@ -1,7 +1,8 @@
 """SOCKET: JSON lines from a TCP server, kept on disk so that they can be read again.
 
-A thread of the driver receives; `latest` moves the complete lines that came to a spool of segment files and forces them to disk. An offset is
-a byte position in the spool. What arrived but was not yet spooled is lost in a crash: TCP cannot replay.
+A thread of the driver receives; `latest` moves the complete lines that came to a spool of segment files and forces them
+to disk. An offset is a byte position in the spool. What arrived but was not yet spooled is lost in a crash: TCP cannot
+replay.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class SocketSource:
                 low = high
         if splits and splits[0][1] != begin:
             raise SourceFault(
-                f"the spool {self._directory} begins after position {begin}",
+                f"the spool {self._directory} no longer holds position {begin}",
                 hint="restore the checkpoint, or start with a new one",
             )
         return splits
@@ -99,7 +100,7 @@ class SocketSource:
             size = path.stat().st_size
         except FileNotFoundError:
             raise SourceFault(
-                f"{path} is gone before it was read", hint="restore the checkpoint, or start with a new one"
+                f"{path} was deleted before it was read", hint="restore the checkpoint, or start with a new one"
             ) from None
         with path.open("rb") as file:
             for lines in text.blocks(file, begin - first, end - first, size=size):

@@ -1,8 +1,9 @@
 """SPARK: any Spark source or sink by the name of its format.
 
-A foreign source is read by a small streaming query of its own (hosts/spark/feeder.py), which leaves its rows in a spool that we read as pages.
-A foreign sink gets each micro-batch's rows by Spark's batch writer: at least once, since Spark's writers know nothing of our batch numbers
-(formats that take txnAppId and txnVersion, such as Delta, ignore a repeated batch).
+A foreign source is read by a small streaming query of its own (hosts/spark/feeder.py), which leaves its rows in a spool
+that we read as pages. A foreign sink gets each micro-batch's rows by Spark's batch writer: at least once, since Spark's
+writers know nothing of our batch numbers (formats that take txnAppId and txnVersion, such as Delta, ignore a repeated
+batch).
 """
 
 from __future__ import annotations
@@ -48,4 +49,4 @@ class SparkSink:
             ) from error
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Release nothing."""

@@ -1,4 +1,4 @@
-"""What every operator promises, checked by running a script of elements through it in many ways; and what every scheduler does."""
+"""The contracts of operators and schedulers, checked by running a script of elements in many ways."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def check_operator(
 ) -> list[Row]:
     """Assert that an operator keeps its promises on a script; return its results.
 
-    Ports that the script leaves open are ended. Then: punctuations never fall and no row is below one; a saved and restored operator goes on as if
-    nothing had happened, at every position; a chunk of state that did not change is the same object; results do not depend on how tuples are cut
-    into pages of `sizes`; what a punctuation short of the end completes was due by it.
+    Ports that the script leaves open are ended. Then: punctuations never fall and no row is below one; a saved and
+    restored operator goes on as if nothing had happened, at every position; a chunk of state that did not change is the
+    same object; results do not depend on how tuples are cut into pages of `sizes`; what a punctuation short of the end
+    completes was due by it.
     """
     count = ports if ports is not None else max((port for port, _ in script), default=0) + 1
     whole = [*script, *((port, Punctuation(END)) for port in range(count) if (port, Punctuation(END)) not in script)]
@@ -57,7 +58,7 @@ def check_operator(
 
 
 def check_scheduler(scheduler: Scheduler, *, period: float = 50e6) -> None:
-    """Assert that a scheduler is pure, always chooses somebody who can run, and starves nobody if the oldest has a turn every `period` of work (ns).
+    """Assert that a scheduler is pure, chooses runnable units, and starves none if the oldest runs every `period` ns.
 
     The order in which candidates are listed is nobody's priority, and two runs of the same input are the same run.
     """
@@ -116,7 +117,7 @@ def _situations(scheduler: Scheduler) -> Iterator[tuple[list[Candidate], Turn]]:
 
 
 def _overloaded(scheduler: Scheduler, fairness: Fairness) -> UnitTrace:
-    """A quick path with more than it can do, beside a slow one without promise or weight."""
+    """Build a fast path with more input than it can process, beside a slow one without promise or weight."""
     costs = {"quick": Cost(1e6, 1.0, 1.0, 1.0), "slow": Cost(3e6, 1.0, 1.0, 1.0)}
     stakes = {"quick": Stakes(10.0, 1000), "slow": Stakes(0.1)}
     part = part_of([*line("quick"), *line("slow")], costs, stakes)
@@ -126,7 +127,7 @@ def _overloaded(scheduler: Scheduler, fairness: Fairness) -> UnitTrace:
 
 
 def cut(script: Script, size: int) -> list[tuple[int, Element]]:
-    """The same tuples in the same order in pages of at most `size`, neighbouring pages of a port being joined first."""
+    """Return the same tuples in the same order in pages of at most `size`; join neighboring pages of a port first."""
     joined: list[tuple[int, Element]] = []
     for port, element in script:
         if joined and isinstance(element, Page):
@@ -139,7 +140,7 @@ def cut(script: Script, size: int) -> list[tuple[int, Element]]:
 
 
 def multiset(elements: Iterable[Element]) -> Counter[Any]:
-    """The rows of all pages with all columns, hidden ones too; floats rounded to 9 significant digits."""
+    """Return the rows of all pages with all columns, hidden ones too; floats rounded to 9 significant digits."""
     rows = (row for element in elements if isinstance(element, Page) for row in element.rows.iter_rows(named=True))
     return Counter(tuple((name, rounded(row[name])) for name in sorted(row)) for row in rows)
 

@@ -1,7 +1,8 @@
 """Checks exhaustively, for small inputs, that heeding an assumption loses nothing that is needed and adds nothing.
 
-All inputs of some length over a small domain, with every choice of which unneeded tuples the sources leave out, run side by side in one engine: a
-column `case` keeps them apart. So it must be a key, or part of one, of every operator that brings tuples together.
+All inputs of some length over a small domain, with every choice of which unneeded tuples the sources leave out, run
+side by side in one engine: a column `case` keeps them apart. So it must be a key, or part of one, of every operator
+that brings tuples together.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Told: TypeAlias = Mapping[VertexId, Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A result that is there too often, or not often enough, when feedback came before entry `position` of the script."""
+    """A result that is there too often or too rarely when feedback came before entry `position` of the script."""
 
     kind: str
     position: int
@@ -41,7 +42,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The columns of a source and all the values that a tuple of it may have; `key` columns hold the case and the value in one number."""
+    """The columns of a source and all values of its tuples; `key` columns hold the case and the value in one number."""
 
     schema: Schema
     rows: tuple[tuple[Any, ...], ...]
@@ -49,7 +50,7 @@ class Domain:
 
 
 class Trial:
-    """All inputs of a script; what comes out of the graph without feedback is computed once. Operators that are `speaking` give feedback too."""
+    """All inputs of a script, with the results without feedback. Operators that are `speaking` give feedback too."""
 
     def __init__(
         self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script, speaking: Collection[VertexId] = ()
@@ -61,9 +62,10 @@ class Trial:
     def violations(
         self, told: Told, answer: Respond = respond, positions: Iterable[int] | None = None
     ) -> Iterator[Violation]:
-        """Everything that is wrong if the readers at these ends tell their patterns before these entries of the script; nothing, if all is right.
+        """Yield what is wrong if the readers at these ends send their patterns before these entries of the script.
 
-        Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may be there that was not before.
+        Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may
+        be there that was not before.
         """
         for position in range(len(self.script) + 1) if positions is None else positions:
             engine = Engine(self.graph)
@@ -78,12 +80,12 @@ class Trial:
 
 
 def key_of(value: int, values: int, cases: int) -> tuple[int, ...]:
-    """All keys that stand for one of `values` values, in so many cases."""
+    """Return all keys that stand for one of `values` values, in so many cases."""
     return tuple(case * values + value for case in range(cases))
 
 
 def cases_of(domains: Mapping[VertexId, Domain], script: Script) -> int:
-    """How many inputs a script has, with every choice of tuples that are left out."""
+    """Count the inputs of a script, with every choice of tuples that are left out."""
     count = 1
     for entry in script:
         if not isinstance(entry, int):
@@ -154,7 +156,7 @@ def _tell(engine: Engine, told: Told) -> None:
 
 
 def _left_out(engine: Engine, source: VertexId, step: _Step) -> Page:
-    """The page without what the source may leave out, where it does."""
+    """Return the page without the tuples that the source leaves out."""
     said = engine.guards.relayed.get(source, ())
     unneeded = np.zeros(len(step.page), np.bool_)
     for one in (one for one in said if one.intent is Intent.ASSUMED):

@@ -1,4 +1,4 @@
-"""Runs a graph in this process, element by element, without engine, buckets or host: the shortest way from a plan to results."""
+"""Runs a graph in this process, element by element, without engine, buckets or host."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def run_graph(
     size: int = 1,
     forgetful: bool = False,
 ) -> list[Row]:
-    """All results once the streams have ended, in the order in which they come.
+    """Return all results once the streams have ended, in the order in which they come.
 
-    Pages of `size` tuples are taken from the streams in turn, each followed by the bound that the stream's skew permits. `forgetful` saves and
-    restores all operators after every page.
+    Pages of `size` tuples are taken from the streams in turn, each followed by the bound that the stream's skew
+    permits. `forgetful` saves and restores all operators after every page.
     """
     run = _Run(graph)
     bounds: dict[str, Element] = {}
@@ -92,7 +92,7 @@ def _turns(
 
 
 def _narrowed(element: Element, scan: Scan) -> Element:
-    """Only the columns that the scan wants."""
+    """Keep only the columns that the scan needs."""
     if isinstance(element, Punctuation):
         return element
     hidden = [TS, SEQ] if scan.seq else [TS]

@@ -21,8 +21,9 @@ Step: TypeAlias = Sequence[Mapping[str, Any]] | Pause | Fail | End
 class ScriptedSource:
     """Gives its batches one by one; an offset is the number of records read.
 
-    `Pause()` between batches makes the source say once that there is nothing new, `Fail(n)` lets the next batch fail n times to be read, `End()` ends
-    it. What failed or paused how often is remembered in this object only, so scripts with them are for hosts that run in this process.
+    `Pause()` between batches makes the source say once that there is nothing new, `Fail(n)` lets the next batch fail n
+    times to be read, `End()` ends it. What failed or paused how often is remembered in this object only, so scripts
+    with them are for hosts that run in this process.
     """
 
     def __init__(self, schema: Schema, steps: Sequence[Step]) -> None:
@@ -95,6 +96,6 @@ class CollectingSink:
 
     @property
     def rows(self) -> list[Row]:
-        """All tuples, batch by batch, as the oracle holds them."""
+        """Return all tuples, batch by batch, as the oracle holds them."""
         frames = [page.rows for _, pages in sorted(self._batches.items()) for page in pages]
         return [row for frame in frames for row in rows_of(frame.iter_rows(named=True)) if TS in frame.columns]

@@ -6,8 +6,8 @@
     -- bound 10s
     -- fail
 
-A dash is NULL. `-- bound` is a punctuation, `-- fail`, `-- pause` and `-- end` say what the source does at this point. Timestamps are spans
-since 1970 (`1s`, `1500ms`, `00:01:00`), ISO instants (`2026-01-01T12:00`) or plain microseconds.
+A dash is NULL. `-- bound` is a punctuation, `-- fail`, `-- pause` and `-- end` say what the source does at this point.
+Timestamps are spans since 1970 (`1s`, `1500ms`, `00:01:00`), ISO instants (`2026-01-01T12:00`) or plain microseconds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TextStream:
 
     @property
     def rows(self) -> list[Row]:
-        """The tuples alone, in arrival order."""
+        """Return the tuples alone, in arrival order."""
         return [entry for entry in self.entries if isinstance(entry, Row)]
 
     def elements(self) -> list[Element]:
@@ -118,7 +118,7 @@ def interleave(*ports: Sequence[Element]) -> list[tuple[int, Element]]:
 
 
 def page(schema: Schema, rows: Iterable[Row], *, seq: bool = True) -> Page:
-    """A page of tuples as the oracle holds them; with arrival numbers where the tuples have them."""
+    """Return a page of tuples as the oracle holds them; with arrival numbers where the tuples have them."""
     held = list(rows)
     columns = [column(field, [row.values[field.name] for row in held]) for field in schema]
     columns.append(pl.Series(TS, [row.ts for row in held], dtype=pl.Int64))
@@ -128,7 +128,7 @@ def page(schema: Schema, rows: Iterable[Row], *, seq: bool = True) -> Page:
 
 
 def column(field: Field, values: Sequence[Any]) -> pl.Series:
-    """A column of plain values."""
+    """Return a column of plain values."""
     match field.type:
         case Type.TIMESTAMP | Type.INTERVAL:
             return pl.Series(field.name, values, dtype=pl.Int64).cast(field.type.polars)

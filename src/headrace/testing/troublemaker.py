@@ -1,4 +1,4 @@
-"""Does to a stream what the world does: cuts it anywhere, disorders it within its skew, pauses and fails; the same for the same seed."""
+"""Troubles a stream: cuts it anywhere, disorders it within its skew, pauses and fails, determined by a seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Troublemaker:
         self._chance = random.Random(seed)
 
     def cut(self, rows: Sequence[Row], most: int = 10) -> list[list[Row]]:
-        """The same rows in the same order, in batches of 1 to `most`."""
+        """Return the same rows in the same order, in batches of 1 to `most`."""
         batches: list[list[Row]] = []
         rest = list(rows)
         while rest:
@@ -29,13 +29,13 @@ class Troublemaker:
         return batches
 
     def reorder(self, rows: Sequence[Row], skew: int) -> list[Row]:
-        """The same rows in another order of arrival, none more than `skew` behind the newest before it."""
+        """Return the same rows in another order of arrival, none more than `skew` behind the newest before it."""
         # who arrives at ts + delay with delay <= skew is never late
         delayed = sorted(((row.ts + self._chance.randint(0, skew), i) for i, row in enumerate(rows)))
         return [Row(rows[i].ts, rows[i].values) for _, i in delayed]
 
     def steps(self, rows: Sequence[Row], most: int = 10) -> list[Step]:
-        """A script for `ScriptedSource`: batches with pauses and failures between them."""
+        """Return a script for `ScriptedSource`: batches with pauses and failures between them."""
         found: list[Step] = []
         for batch in self.cut(rows, most):
             trouble = self._chance.choice(["none", "none", "pause", "fail"])
@@ -46,7 +46,7 @@ class Troublemaker:
 
 
 class TroubledSource:
-    """Another source, read in small bites and with failures halfway through a split, so that splits are delivered again."""
+    """A source that reads another one in small steps and fails halfway through splits, so that they are read again."""
 
     def __init__(self, source: Source, seed: int, *, failures: int = 3, bite: int = 5) -> None:
         self._source = source

@@ -19,7 +19,10 @@ def until(
     session: Session | None = None,
     meanwhile: Callable[[int], None] | None = None,
 ) -> int:
-    """Wait until something holds, or fail; with a session, also if that ends. What is done `meanwhile` is told how often it was: so is the caller."""
+    """Wait until a condition holds; return how often `meanwhile` was called.
+
+    Fail after a time, or if the session ends. `meanwhile` is called between checks with the number of calls so far.
+    """
     deadline, number = time.monotonic() + seconds, 0
     while not condition():
         assert time.monotonic() < deadline, f"it did not happen within {seconds:.0f} s"
@@ -40,6 +43,6 @@ def local_host(session: Session) -> LocalDeployment:
 
 
 def delivered(folder: Path) -> pl.DataFrame:
-    """The rows of the Parquet files that a query has written."""
+    """Return the rows of the Parquet files that a query has written."""
     files = [path for path in sorted(folder.glob("*.parquet")) if not path.name.startswith(".")]
     return pl.concat([pl.read_parquet(path) for path in files]) if files else pl.DataFrame()

@@ -64,7 +64,7 @@ def test_staged_files_are_adopted_and_a_second_try_changes_nothing(tmp_path: Pat
 
 
 def test_a_lost_staged_file_is_a_fault(tmp_path: Path) -> None:
-    with pytest.raises(SinkFault, match="is gone"):
+    with pytest.raises(SinkFault, match="was deleted"):
         sink(tmp_path / "out").write(0, [], ["never"])
 
 

@@ -135,7 +135,7 @@ def test_old_segments_are_deleted_and_positions_go_on(
     source.forget(end)
     assert len(list(spool.iterdir())) == 1
     assert source.finished(end)
-    with pytest.raises(SourceFault, match="begins after position 0"):
+    with pytest.raises(SourceFault, match="no longer holds position 0"):
         source.splits(None, end, parallel=1)
 
 

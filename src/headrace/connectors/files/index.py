@@ -1,4 +1,4 @@
-"""The files of a watched directory, in the order in which they were found, kept so that a restart finds the same order."""
+"""The files of a watched directory in the order in which they were found, stored so that a restart keeps the order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
 
-#: A directory that changed less than so many nanoseconds before it was listed may change again without showing a later time.
+#: A directory that changed less than so many nanoseconds before it was listed may change again without showing a later
+#: time.
 RACY = 2_000_000_000
 #: So long an unchanged directory is believed, whatever its file system does.
 BELIEVED = 5_000_000_000
@@ -39,7 +40,7 @@ class _Look:
     marks: tuple[tuple[int, int, int], ...]  # of it and of its partitions: device, inode, time of the last change
 
     def holds(self, now: int, marks: tuple[tuple[int, int, int], ...]) -> bool:
-        """Whether a listing would show the same again."""
+        """Say whether a listing would show the same again."""
         return (
             marks == self.marks
             and all(self.at - mark[2] >= RACY for mark in self.marks)
@@ -96,7 +97,7 @@ class FileIndex:
         self._look = look if look is not None and len(look.marks) == len(self._directories) else None
 
     def _glance(self) -> _Look | None:
-        """The time and the state of the directory and its partitions, if it is one."""
+        """Return the time and the state of the directory and its partitions, if it is a directory."""
         if is_glob(self._path):
             return None
         now = self._clock()
@@ -121,12 +122,12 @@ class FileIndex:
 
 
 def list_files(path: str, pattern: str = "*") -> list[str]:
-    """The finished files that a path names: a file, a directory's files that fit `pattern`, or what a glob finds."""
+    """Return the finished files of a path: a file, files of a directory that match `pattern`, or those of a glob."""
     return find_files(path, pattern)[0]
 
 
 def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
-    """The same, and the directories that were listed: one, and its partitions such as `segment=3`, and theirs.
+    """Return the same and the directories that were listed: one, its partitions such as `segment=3`, and theirs.
 
     Names that start with '.' or '_' or end in .tmp or .part are still being written.
     """
@@ -153,7 +154,7 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
 
 
 def is_glob(path: str) -> bool:
-    """Whether a path has wildcards."""
+    """Say whether a path has wildcards."""
     return any(mark in path for mark in "*?[")
 
 

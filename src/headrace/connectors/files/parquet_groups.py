@@ -20,7 +20,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class Groups:
-    """The row groups of one file, for readers that want `schema` and can do without what matches a pattern of `unneeded`."""
+    """The row groups of one file, for readers of `schema` that do not need rows matching a pattern of `unneeded`."""
 
     def __init__(
         self, path: str, schema: Schema, time_column: str | None, unneeded: Sequence[Pattern], partition: Partition
@@ -32,7 +32,7 @@ class Groups:
         self.skipped: Skipped | None = None
 
     def skip(self, number: int) -> bool:
-        """Whether a group need not be read; counts it if so."""
+        """Say whether a group can be skipped, and count it if so."""
         if not self.is_unneeded(number):
             return False
         group = self._metadata.row_group(number)
@@ -49,12 +49,12 @@ class Groups:
         return True
 
     def is_unneeded(self, number: int) -> bool:
-        """Whether all rows of a group match one pattern."""
+        """Say whether all rows of a group match one pattern."""
         held = self._held(self._metadata.row_group(number))
         return held is not None and any(covers(wanted, held) for wanted in self._unneeded)
 
     def _held(self, group: Any) -> Pattern | None:
-        """A pattern that all rows of a group match; None if time cannot be told, which must go on although rows are left out."""
+        """Return a pattern that all rows of a group match; None if their newest timestamp is unknown."""
         terms = self._partition.terms(self._schema, self._time_column)
         for field in self._schema:
             if field.name in self._partition.columns:
@@ -69,7 +69,7 @@ class Groups:
         return pattern(*terms)
 
     def _limits(self, group: Any, name: str, type_: Type) -> tuple[Value, Value] | None:
-        """The least and the greatest value of a column without NULLs."""
+        """Return the least and the greatest value of a column without NULLs."""
         statistics = group.column(self._places[name]).statistics if name in self._places else None
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
             return None
@@ -78,7 +78,7 @@ class Groups:
 
 
 def _value(found: Any, type_: Type) -> Value | None:
-    """A value of the statistics as patterns have it; None for types whose order there is not ours."""
+    """Return a value of the statistics as patterns have it; None for types that Parquet orders differently."""
     match type_:
         case Type.TIMESTAMP if isinstance(found, dt.datetime):
             return (found.replace(tzinfo=found.tzinfo or dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""Directories such as `segment=3` say the value of a column for all records of the files in them; the files themselves need not have it."""
+"""Partition directories such as `segment=3`, which give the value of a column for all records of the files in them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Partition:
     columns: Mapping[str, pl.Series]
 
     def stored(self, wanted: Schema) -> Schema:
-        """The wanted columns that must be read of the file itself."""
+        """Return the columns that must be read from the file itself."""
         return Schema(tuple(field for field in wanted if field.name not in self.columns)) if self.columns else wanted
 
     def complete(self, piece: Slice, wanted: Schema) -> Slice:
@@ -44,7 +44,7 @@ class Partition:
         return Slice(piece.rows.with_columns(own).select(wanted.names), piece.seq, piece.bad)
 
     def terms(self, wanted: Schema, time_column: str | None) -> list[tuple[Column, Match]]:
-        """What all records match; `__ts` too if the time column is among them."""
+        """Return a pattern that all records match, with `__ts` if the time column is among the partition columns."""
         found: list[tuple[Column, Match]] = []
         for field in wanted:
             match = self._match(field.name, field.type)
@@ -55,14 +55,14 @@ class Partition:
         return found
 
     def is_unneeded(self, wanted: Schema, time_column: str | None, unneeded: Sequence[Pattern]) -> bool:
-        """Whether no record of the file is needed, and it need not be opened to tell the time."""
+        """Say whether no record of the file is needed and its newest timestamp is known without opening it."""
         if not self.columns or (time_column is not None and time_column not in self.columns):
             return False
         held = pattern(*self.terms(wanted, time_column))
         return any(covers(each, held) for each in unneeded)
 
     def newest(self, time_column: str | None) -> int | None:
-        """The timestamp of all records, if it is said."""
+        """Return the timestamp of all records, if the directories give it."""
         value = self.columns[time_column][0] if time_column is not None and time_column in self.columns else None
         return _micros(value) if isinstance(value, dt.datetime) else None
 
@@ -88,13 +88,13 @@ class Partition:
 
 
 def partition_columns(path: str, root: str) -> Schema:
-    """The columns that the directories of a file say, if nobody declared them: whole numbers, or text."""
+    """Return the columns that the directories of a file define if none are declared: whole numbers, or text."""
     said = [part.partition("=") for part in _between(path, root) if is_partition(part)]
     return Schema(tuple(Field(name, Type.BIGINT if value.isdecimal() else Type.STRING) for name, _, value in said))
 
 
 def partition_of(path: str, root: str, schema: Schema) -> Partition:
-    """What the directories between `root`, which may be a glob, and a file say of declared columns."""
+    """Read declared columns from the directories between `root`, which may be a glob, and a file."""
     found: dict[str, pl.Series] = {}
     for part in _between(path, root):
         name, is_said, value = part.partition("=")
@@ -113,7 +113,7 @@ def partition_of(path: str, root: str, schema: Schema) -> Partition:
 
 
 def is_partition(name: str) -> bool:
-    """Whether a directory's name says a column's value."""
+    """Say whether a directory's name gives the value of a column."""
     before, is_said, _ = name.partition("=")
     return bool(is_said and before) and not name.startswith((".", "_"))
 
@@ -123,7 +123,7 @@ def _between(path: str, root: str) -> list[str]:
 
 
 def _fixed(root: str) -> str:
-    """The part of a path without wildcards."""
+    """Return the part of a path without wildcards."""
     parts = root.split(os.sep)
     first = next((i for i, part in enumerate(parts) if any(mark in part for mark in "*?[")), len(parts))
     return os.sep.join(parts[:first]) or os.sep

@@ -110,7 +110,8 @@ class FilesSink:
                 moves.append((source, destination))
             elif not destination.exists():
                 raise SinkFault(
-                    f"the staged file {source} is gone", hint="leave the _staging directory alone while queries run"
+                    f"the staged file {source} was deleted",
+                    hint="do not delete files in the _staging directory while queries run",
                 )
         files.move(moves)
 
@@ -141,7 +142,7 @@ class FilesSink:
 
 
 def as_text(name: str, type_: Type, form: str) -> pl.Expr | None:
-    """How a column is written where the format has no such type; what the FILES source reads again."""
+    """Convert a column to a type that the format has and that the FILES source reads back."""
     if type_ is Type.TIMESTAMP:
         return pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f")
     if type_ is Type.INTERVAL:

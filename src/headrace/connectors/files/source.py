@@ -1,7 +1,8 @@
 """FILES: a stream of the records in a file or in the files that appear in a directory.
 
-An offset is [files read completely, position in the next one]. A position counts rows in Parquet and Arrow files and bytes in CSV
-and JSON text. A sequence number is the file's number and the position of the row or of the line's first byte.
+An offset is [files read completely, position in the next one]. A position counts rows in Parquet and Arrow files and
+bytes in CSV and JSON text. A sequence number is the file's number and the position of the row or of the line's first
+byte.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Layout:
 
     @property
     def mark(self) -> bytes:
-        """What ends a record of text."""
+        """Return the bytes that end a record of text."""
         return text.NEWLINE if self.messages is None else self.messages.terminator
 
 
@@ -123,7 +124,7 @@ class FilesSource:
     def latest_without(
         self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int
     ) -> Offset:
-        """The same; files and groups of Parquet files that nobody needs are looked at, no more."""
+        """Do as `latest`; of files and groups of Parquet files that are not needed, only the metadata is read."""
         schema = select(self._schema, columns)
         return self._latest(start, limit, lambda entry: self._unneeded(entry, schema, unneeded))
 
@@ -173,7 +174,7 @@ class FilesSource:
     def read_without(
         self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
     ) -> Iterator[Slice | Skipped]:
-        """Leave out files whose directories say that nobody needs their records, and groups of Parquet files whose statistics say so."""
+        """Leave out files by their directories and Parquet groups by their statistics where they are not needed."""
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
             partition = self._partition(path)
@@ -215,7 +216,7 @@ class FilesSource:
         return partition_of(path, self._layout.path, self._schema)
 
     def _unneeded(self, entry: Entry, schema: Schema, unneeded: Sequence[Pattern]) -> Callable[[int], bool] | None:
-        """Which groups of a file may be left out; None if there are none."""
+        """Return the groups of a file that may be left out; None if there are none."""
         partition = self._partition(entry.path)
         if self._layout.format != "parquet":
             return (lambda group: True) if partition.is_unneeded(schema, self._time_column, unneeded) else None
@@ -244,7 +245,10 @@ class FilesSource:
     def _row_end(
         self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None
     ) -> tuple[int | None, int]:
-        """Where to stop in a file (None: at its end) and how many rows that costs: at a group's border, or inside the `first` group."""
+        """Return where to stop in a file (None: at its end) and how many rows that costs.
+
+        It stops at the border of a group, or inside the `first` group.
+        """
         groups = self._groups(entry)
         border, best, taken = 0, position, 0
         for number, count in enumerate(groups):
@@ -263,7 +267,7 @@ class FilesSource:
         return (None if best >= end else best), taken
 
     def _text_end(self, entry: Entry, position: int, left: int) -> tuple[int | None, int]:
-        """The same for text, by the length of the lines at `position`."""
+        """Do the same for text, by the length of the lines at `position`."""
         _check_present(entry.path, entry.size)
         with open(entry.path, "rb") as file:
             file.seek(position)
@@ -293,7 +297,10 @@ class FilesSource:
         return [share for share in shares if share]
 
     def _cut(self, entry: Entry, begin: int, end: int, wish: int) -> int:
-        """Where to cut a piece: anywhere in text and Arrow, but a Parquet group is decoded from its start, so only between groups."""
+        """Return where to cut a piece: anywhere in text and Arrow, between groups in Parquet.
+
+        A Parquet group is decoded from its start.
+        """
         if self._layout.format != "parquet":
             return max(begin + 1, min(wish, end))
         borders, at = [], 0
@@ -334,7 +341,7 @@ class FilesSource:
                 yield Slice(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
 
     def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
-        """How to parse a file, and where its first record is."""
+        """Return how to parse a file, and where its first record begins."""
         with open(path, "rb") as file:
             head = file.readline()
         mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
@@ -384,10 +391,10 @@ def _check_present(path: str, size: int) -> None:
         found = os.stat(path).st_size
     except FileNotFoundError:
         raise SourceFault(
-            f"{path} is gone before it was read", hint="put it back, or start again with a new checkpoint"
+            f"{path} was deleted before it was read", hint="put it back, or start again with a new checkpoint"
         ) from None
     if found < size:
         raise SourceFault(
-            f"{path} had {size} bytes when it was found and has {found} now",
+            f"{path} had {size} bytes when it was listed and has {found} now",
             hint="files must not change; put the whole file back, and write new records to new files",
         )

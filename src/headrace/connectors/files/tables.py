@@ -44,17 +44,17 @@ def read_table(table: Table) -> pl.DataFrame:
 
 
 def infer_schema(connector: Connector) -> Schema:
-    """The columns of the first file that a FILES connector names."""
+    """Return the columns of the first file that a FILES connector names."""
     where = _files(connector)
     if where.messages is not None:
         raise QueryError(
-            f"the columns that {where.messages.target} gives are not known",
+            f"the columns that {where.messages.target} returns cannot be inferred",
             hint="name the columns and their types in the statement",
         )
     files = sorted(list_files(where.path, where.pattern))
     if not files:
         raise SourceFault(
-            f"there are no files in {where.path} yet to learn the columns from",
+            f"the columns cannot be inferred: there are no files in {where.path} yet",
             hint="name the columns and their types in the statement",
         )
     found = (
@@ -116,7 +116,7 @@ def _type(name: str, dtype: pl.DataType, path: str) -> Type:
     type_ = type_of(dtype)
     if type_ is None:
         raise NotSupported(
-            f"{path}: column {name!r} is {dtype}, a type that Headrace does not have",
-            hint="declare the columns that you need; the others are left out",
+            f"{path}: column {name!r} is {dtype}, a type that Headrace does not support",
+            hint="declare only the columns that you need",
         )
     return type_

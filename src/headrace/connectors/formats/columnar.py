@@ -25,7 +25,7 @@ def groups(path: str, form: str) -> tuple[int, ...]:
 
 
 def columns_of(path: str, form: str) -> pa.Schema:
-    """The columns that a file has."""
+    """Return the columns that a file has."""
     with _Naming(path):
         if form == "parquet":
             return pq.read_schema(path)
@@ -36,7 +36,7 @@ def columns_of(path: str, form: str) -> pa.Schema:
 def read_rows(
     path: str, form: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
 ) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield (number of the first row, rows) for the rows [begin, end) of a file, only the columns of `schema`, as the file has them.
+    """Yield (number of the first row, rows) for the rows [begin, end) of a file, with the columns of `schema`.
 
     A group that lies within is not read if `skip` says so of its number.
     """
@@ -66,12 +66,14 @@ def check_columns(path: str, form: str, schema: Schema) -> None:
         if len(at) != 1:
             raise SourceFault(
                 f"{path} has {'no' if not at else 'more than one'} column {field.name!r}",
-                hint=f"the file has: {', '.join(found.names)}; declare the stream with these columns, or move the file away",
+                hint=f"the file has: {', '.join(found.names)}; declare these columns, or move the file away",
             )
-        # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's first second.
+        # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's
+        # first second.
         if not can_convert(pl.Schema(found)[field.name], field.type):
             raise SourceFault(
-                f"{path}: column {field.name!r} is {found.field(at[0]).type}, which cannot be read as {field.type.value}",
+                f"{path}: column {field.name!r} is {found.field(at[0]).type}, "
+                f"which cannot be read as {field.type.value}",
                 hint="declare the column with the type that the file has",
             )
 

@@ -20,7 +20,7 @@ _ZONED = ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f%:z")
 
 
 def can_convert(dtype: pl.DataType, to: Type) -> bool:
-    """Whether a column of this kind can hold values of type `to` at all."""
+    """Say whether a column of this kind can hold values of type `to` at all."""
     if dtype == to.polars or dtype == pl.Null or dtype in (pl.String, pl.Categorical, pl.Enum):
         return True
     if to.is_numeric:
@@ -50,7 +50,7 @@ def convert(column: pl.Series, to: Type) -> pl.Series:
 
 
 def failures(before: pl.Series, after: pl.Series) -> pl.Series:
-    """Which rows lost their value in a conversion."""
+    """Return which rows lost their value in a conversion."""
     return after.is_null() & before.is_not_null()
 
 
@@ -74,7 +74,7 @@ def reason(value: object, name: str, to: Type) -> str:
 
 
 def select(schema: Schema, columns: tuple[str, ...] | None) -> Schema:
-    """The declared columns that are asked for, in declared order."""
+    """Return the declared columns that are asked for, in declared order."""
     return schema if columns is None else Schema(tuple(field for field in schema if field.name in columns))
 
 

@@ -1,8 +1,8 @@
 """Messages of any form, read by a Python function: `format 'python:module:function'`, cut where a terminator stands.
 
-The function gets the text of one message and returns a row (a mapping of column names to values), several rows, or None if the message is of no
-interest. A message for which it raises an error is a bad record, with the error as the reason. Text is read as a value of the column's type,
-as in files; a column that is not named is NULL.
+The function gets the text of one message and returns a row (a mapping of column names to values), several rows, or None
+if the message is of no interest. A message for which it raises an error is a bad record, with the error as the reason.
+Text is read as a value of the column's type, as in files; a column that is not named is NULL.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Messages:
     terminator: bytes = NEWLINE
 
     def load(self) -> Reading:
-        """The function; SourceFault if there is none."""
+        """Load the function; raise SourceFault if there is none."""
         return _load(self.target)
 
     def parse(self, lines: Lines, schema: Schema) -> Parsed:
@@ -78,7 +78,7 @@ class Messages:
 
 
 def read_messages(form: str, options: Mapping[str, Option]) -> Messages | None:
-    """The function that a format names, or None if it names none; QueryError if what it says cannot be."""
+    """Return the function that a format names, or None if it names none; raise QueryError if it is malformed."""
     if not is_python_target(form):
         if "terminator" in options:
             raise QueryError(
@@ -89,12 +89,12 @@ def read_messages(form: str, options: Mapping[str, Option]) -> Messages | None:
     try:
         target = PythonTarget.parse_prefixed(form)
     except ValueError as error:
-        raise NameFault(f"format {form!r} names no function", hint="write 'python:module:function'") from error
+        raise NameFault(f"format {form!r} does not name a function", hint="write 'python:module:function'") from error
     return Messages(str(target), _terminator(str(options.get("terminator", "\\n"))))
 
 
 def _terminator(written: str) -> bytes:
-    r"""The bytes that a text such as '\r\n\031' stands for: octal, \xhh, \r, \n, \t and \\."""
+    r"""Return the bytes that a text such as '\r\n\031' stands for: octal, \xhh, \r, \n, \t and \\."""
 
     def plain(found: re.Match[str]) -> str:
         octal, digits, letter = found.groups()
@@ -109,11 +109,11 @@ def _terminator(written: str) -> bytes:
 
     mark = _ESCAPE.sub(plain, written).encode()
     if not mark:
-        raise QueryError("the terminator is empty", hint=r"write what stands behind each message, such as '\n'")
+        raise QueryError("the terminator is empty", hint=r"write the characters that end each message, such as '\n'")
     if any(mark.startswith(mark[-length:]) for length in range(1, len(mark))):
         raise QueryError(
-            f"the terminator {written!r} can begin within itself",
-            hint="then it is not clear where a message ends; take the end of it",
+            f"the terminator {written!r} overlaps with itself",
+            hint="it would be ambiguous where a message ends; write only the last part",
         )
     return mark
 
@@ -131,7 +131,7 @@ def _rows_of(message: str, read: Reading) -> list[Row]:
 
 
 def _column(field: Field, values: list[Any]) -> tuple[pl.Series, dict[int, str]]:
-    """Values as a column of the field's type, and which rows do not fit, with the reason."""
+    """Return values as a column of the field's type, and the rows that do not fit with the reason."""
     if all(value is None or isinstance(value, str) for value in values):
         texts = pl.Series(field.name, values, dtype=pl.String)
         column = convert(texts, field.type)

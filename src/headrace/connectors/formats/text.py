@@ -34,7 +34,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Whole lines (or other records) of a file: their bytes, where the bytes begin, and start and end of each that is not blank."""
+    """Whole lines (or other records) of a file: their bytes, their offset, and start and end of each non-blank one."""
 
     data: bytes
     begin: int
@@ -74,9 +74,10 @@ class Parsed:
 def blocks(
     file: BinaryIO, begin: int, end: int, *, size: int, first: int = 0, block: int | None = None, mark: bytes = NEWLINE
 ) -> Iterator[Lines]:
-    """Read the lines that start in [begin, end) of a file of `size` bytes whose first record is at `first`; `mark` ends a line.
+    """Read the lines that start in [begin, end) of a file of `size` bytes; the first record is at `first`.
 
-    A line belongs to the range its first byte is in, so ranges may be cut anywhere, also within a mark. No mark may begin within another.
+    A line belongs to the range its first byte is in, so ranges may be cut anywhere, also within a mark. No mark may
+    begin within another.
     """
     block = block or BLOCK
     position = _line_start(file, max(begin, first), first, size, mark)
@@ -113,7 +114,7 @@ def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
 
 
 def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
-    """The same, line by line: for records that may have line ends within."""
+    """Do the same line by line, for records that may contain line ends."""
     return _one_by_one(lines, schema, form)
 
 
@@ -126,7 +127,7 @@ def lines_of(records: Sequence[bytes]) -> Lines:
 
 
 def count_lines(path: Path | str, begin: int, end: int) -> int:
-    """How many line ends there are in a range of bytes."""
+    """Count the line ends in a range of bytes."""
     count = 0
     with open(path, "rb") as file:
         file.seek(begin)
@@ -137,7 +138,7 @@ def count_lines(path: Path | str, begin: int, end: int) -> int:
 
 
 def split_csv(line: str, delimiter: str) -> list[str]:
-    """The fields of one line; ValueError if a quote is left open."""
+    """Split a line into fields; raise ValueError if a quote is left open."""
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error as error:
@@ -185,7 +186,7 @@ def _occurrences(buffer: npt.NDArray[np.uint8], mark: bytes) -> Positions:
 
 
 def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
-    """All lines at once as text columns, or None if some line is not in order."""
+    """Parse all lines at once into text columns; return None if a line is malformed."""
     buffer = np.frombuffer(lines.data, dtype=np.uint8)
     quotes = np.flatnonzero(buffer == _QUOTE)
     if len(quotes) and (np.diff(np.searchsorted(quotes, np.append(lines.starts, len(buffer)))) % 2).any():
@@ -228,7 +229,7 @@ _JSON_TYPES: dict[Type, pa.DataType] = {
 
 
 def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
-    """All lines at once, or None if some line is not in order."""
+    """Parse all lines at once; return None if a line is malformed."""
     buffer = np.frombuffer(lines.data, dtype=np.uint8)
     last = buffer[lines.ends - 1]
     returned = last == 0x0D
@@ -297,7 +298,9 @@ def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
 def _raw_type(type_: Type, form: Form) -> pl.DataType:
     if isinstance(form, Csv) or type_ not in _JSON_TYPES:
         return pl.String()
-    return pl.Boolean() if type_ is Type.BOOLEAN else pl.Int64() if type_.is_integer else pl.Float64()
+    if type_ is Type.BOOLEAN:
+        return pl.Boolean()
+    return pl.Int64() if type_.is_integer else pl.Float64()
 
 
 def _csv_record(schema: Schema, form: Csv) -> Callable[[bytes], tuple[Any, ...]]:

@@ -1,7 +1,7 @@
 """When generated tuples arrive: arrival processes whose every stretch can be made on its own.
 
-Generator time is cut into cells of fixed length, each with its own seed, so that the tuples of a cell are the same whoever asks, in
-whatever order. Times are microseconds from the generator's beginning.
+Generator time is cut into cells of fixed length, each with its own seed, so that the tuples of a cell are the same
+whoever asks, in whatever order. Times are microseconds from the generator's beginning.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ Process: TypeAlias = Constant | Poisson | Bursty | SelfSimilar
 
 
 def cell_length(process: Process) -> int:
-    """How much generator time a cell takes."""
+    """Return how much generator time a cell takes."""
     return max(10 * MILLISECOND, min(10 * SECOND, round(_CELL / process.rate * SECOND)))
 
 
 def count(process: Process, cell: int) -> int:
-    """How many tuples arrive in a cell."""
+    """Return how many tuples arrive in a cell."""
     match process:
         case Constant():
             low, high = _constant_range(process, cell)
@@ -90,7 +90,7 @@ def count(process: Process, cell: int) -> int:
 
 
 def times(process: Process, cell: int) -> Times:
-    """When the tuples of a cell arrive, ascending."""
+    """Return when the tuples of a cell arrive, ascending."""
     length = cell_length(process)
     match process:
         case Constant(rate):
@@ -146,7 +146,7 @@ def _on_time(process: Bursty, time: int) -> int:
 def _flow_counts(
     process: SelfSimilar, cell: int, rng: np.random.Generator
 ) -> tuple[_Edges, _Edges, npt.NDArray[np.int64]]:
-    """The ON periods of all flows within a cell and how many tuples each gives."""
+    """Return the ON periods of all flows within a cell and how many tuples each gives."""
     length = cell_length(process)
     periods = [
         _flow(process.seed, flow, process.on, process.off).periods(cell * length, (cell + 1) * length)
@@ -162,7 +162,8 @@ class _Flow:
 
     def __init__(self, seed: int, flow: int, on: int, off: int) -> None:
         self._key = (seed, flow, on, off)
-        # A flow is met in the middle of its life: ON with the duty's probability, the rest of the period by the residual distribution.
+        # A flow is met in the middle of its life: ON with the duty's probability, the rest of the period by the
+        # residual distribution.
         rng = np.random.default_rng((seed, 2, flow))
         if rng.random() < _ON_MEAN * on / (_ON_MEAN * on + _OFF_MEAN * off):
             self._first_on = _residual(rng, on, ON_SHAPE)
@@ -204,7 +205,7 @@ def _block(seed: int, flow: int, on: int, off: int, block: int) -> tuple[_Edges,
 
 
 def _residual(rng: np.random.Generator, least: int, shape: float) -> float:
-    """What is left of a Pareto period met at a random moment."""
+    """Draw the rest of a Pareto period that is observed at a random moment."""
     if rng.random() < (shape - 1) / shape:
         return float(least * rng.random())
     return float(least * (1 + rng.pareto(shape - 1)))

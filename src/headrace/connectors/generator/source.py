@@ -1,7 +1,7 @@
 """GENERATOR: seeded tuples that are the same in every run and however they are cut into micro-batches.
 
-An offset is [wall time of the beginning, cell, tuples of that cell already taken, tuples taken in all]. `rate` counts tuples per second of
-event time; event time runs `speed` times as fast as the clock that `latest` is told.
+An offset is [wall time of the beginning, cell, tuples of that cell already taken, tuples taken in all]. `rate` counts
+tuples per second of event time; event time runs `speed` times as fast as the clock that `latest` is told.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class GeneratorSource:
         return end
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
-        """Equal numbers of tuples; a split is [wall time of the beginning, cell, row, number of the first tuple, tuples]."""
+        """Divide tuples equally; a split is [wall time of the beginning, cell, row, first tuple's number, count]."""
         if end is None:
             return []
         origin, cell, row, taken = start or [end[0], 0, 0, 0]
@@ -129,7 +129,7 @@ class GeneratorSource:
                 made, first = [], seq
 
     def finished(self, offset: Offset) -> bool:
-        """Whether all `rows` are made; without that option, all whose time had come when `latest` last looked."""
+        """Say whether all `rows` are made; without that option, all that were due when `latest` was called last."""
         if self._rows is not None:
             return (offset is not None and bool(offset[3] >= self._rows)) or self._rows == 0
         return self.caught_up(offset)
@@ -183,6 +183,6 @@ def _start(connector: Connector) -> int | None:
         return parse_instant(str(given))
     except ValueError:
         raise TypeFault(
-            f"option 'start' is {given!r}",
+            f"option 'start' cannot be {given!r}",
             hint="write an instant such as '2026-01-01', or leave it out to follow the clock",
         ) from None

@@ -1,7 +1,7 @@
 """What generated columns hold: small specifications such as 'uniform(1, 40)' and drawing from them.
 
-uniform(low, high), normal(mean, deviation), zipf(n, exponent) (ranks 1 to n), choice(a, b, c), constant(x), sequence, and
-null(share, specification) that leaves out a share of the values.
+uniform(low, high), normal(mean, deviation), zipf(n, exponent) (ranks 1 to n), choice(a, b, c), constant(x), sequence,
+and null(share, specification) that leaves out a share of the values.
 """
 
 from __future__ import annotations
@@ -74,6 +74,9 @@ class Null:
 Values: TypeAlias = Uniform | Normal | Zipf | Choice | Sequence | Moment | Null
 
 _CALL = re.compile(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_FORMS = (
+    "uniform(low, high), normal(mean, deviation), zipf(n, s), choice(a, b), constant(x), sequence, null(share, ...)"
+)
 _KINDS = ("uniform", "normal", "zipf", "choice", "constant", "sequence", "null")
 
 
@@ -99,16 +102,16 @@ def parse_values(text: str, type_: Type) -> Values:
             case "null", [share, _, *_] if 0 <= float(share) <= 1:
                 return Null(float(share), parse_values(inner.split(",", 1)[1].strip(), type_))
             case _:
-                hint = "the forms are uniform(low, high), normal(mean, deviation), zipf(n, s), choice(a, b), constant(x), sequence, null(share, ...)"
+                hint = f"the forms are {_FORMS}"
                 raise QueryError(
-                    f"{text!r} does not say what to generate", hint=hint if kind in _KINDS else near(kind, _KINDS)
+                    f"{text!r} is not a value specification", hint=hint if kind in _KINDS else near(kind, _KINDS)
                 )
     except ValueError as error:
-        raise QueryError(f"{text!r} does not say what to generate: {error}") from None
+        raise QueryError(f"{text!r} is not a value specification: {error}") from None
 
 
 def default_values(type_: Type) -> Values:
-    """What a column without a specification holds."""
+    """Return the values of a column without a specification."""
     match type_:
         case Type.BOOLEAN:
             return Choice(("true", "false"))
@@ -133,7 +136,7 @@ def default_values(type_: Type) -> Values:
 def draw(
     values: Values, type_: Type, rng: np.random.Generator, first: int, moments: npt.NDArray[np.int64]
 ) -> pl.Series:
-    """One value for each of the tuples numbered from `first` on whose event times are `moments`."""
+    """Return a value for each of the tuples numbered from `first` on whose event times are `moments`."""
     count = len(moments)
     match values:
         case Null(share, of):
@@ -195,15 +198,17 @@ def _items(items: tuple[str, ...], type_: Type) -> pl.Series:
 
 def _numeric(values: Values, type_: Type, text: str, *, ordered: bool) -> Values:
     if not ordered:
-        raise QueryError(f"{text!r} has its numbers the wrong way round or out of range")
+        raise QueryError(f"{text!r} has numbers out of order or out of range")
     if not type_.is_numeric and type_ not in (Type.STRING, Type.INTERVAL, Type.TIMESTAMP):
-        raise TypeFault(f"{text!r} gives numbers, the column is {type_.value}", hint="use choice(...) or constant(...)")
+        raise TypeFault(
+            f"{text!r} generates numbers, but the column is {type_.value}", hint="use choice(...) or constant(...)"
+        )
     return values
 
 
 def _literal(values: Choice, type_: Type, text: str) -> Values:
     if _items(values.items, type_).null_count():
-        raise TypeFault(f"{text!r} has a value that is not {type_.value}")
+        raise TypeFault(f"{text!r} contains a value that is not of type {type_.value}")
     return values
 
 

@@ -1,7 +1,7 @@
 """A Kafka topic as the KAFKA source and sink see it, and the client that talks to the brokers.
 
-Only this module knows the client library, which need not be installed. Waiting is bounded: what does not answer within the option `timeout` is
-a fault; until then the client connects again by itself.
+Only this module knows the client library, which need not be installed. Waiting is bounded: what does not answer within
+the option `timeout` is a fault; until then the client connects again by itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Place:
         return f"topic {self.topic!r} at {self.bootstrap}"
 
     def client(self, **more: Any) -> dict[str, Any]:
-        """What to make a client with."""
+        """Return the settings of a client."""
         return {"bootstrap.servers": self.bootstrap, "log_level": _ERRORS, **self.settings, **more}
 
 
@@ -84,19 +84,19 @@ class Topic(Protocol):
     """What a source asks of a topic; partitions are numbered from 0."""
 
     def partitions(self) -> int:
-        """How many there are now."""
+        """Return the number of partitions."""
         ...
 
     def offsets(self, asked: Asked, partitions: Sequence[int]) -> list[int | None]:
-        """The first offset, the one after the last, or that of the first record from a moment on (None: there is none)."""
+        """Return the first offset, the one after the last, or that of the first record from a moment on, if any."""
         ...
 
     def newest(self, partitions: Sequence[int]) -> list[int | None]:
-        """The greatest stamp; None if there is no record."""
+        """Return the greatest timestamp of a record; None if there is no record."""
         ...
 
     def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
-        """The records with offsets in [begin, end); there may be fewer than numbers."""
+        """Return the records with offsets in [begin, end); offsets may be missing."""
         ...
 
 
@@ -151,7 +151,8 @@ class KafkaTopic:
             messages: list[Any] = []
             patience = time.monotonic() + self._there.timeout
             while begin < end:
-                # what is here, else wait for one: there may be fewer records than numbers, so no count can be waited for
+                # what is here, else wait for one: there may be fewer records than numbers, so no count can be waited
+                # for
                 found = consumer.consume(PIECE - len(messages), 0) or consumer.consume(
                     1, max(0.0, patience - time.monotonic())
                 )
@@ -183,8 +184,8 @@ class KafkaTopic:
     def _check_present(self, problem: Any, partition: int, at: int) -> None:
         if problem.code() in (self._kafka.KafkaError._AUTO_OFFSET_RESET, self._kafka.KafkaError.OFFSET_OUT_OF_RANGE):
             raise SourceFault(
-                f"{self._there}: record {at} of partition {partition} is gone before it was read",
-                hint="the topic keeps records too short a time (retention.ms); start with a new checkpoint to read what is there",
+                f"{self._there}: record {at} of partition {partition} was deleted before it was read",
+                hint="raise the topic's retention (retention.ms), or start with a new checkpoint to read what is there",
             )
 
     def _list(self, spec: Any, partitions: Sequence[int]) -> list[Any]:
@@ -206,7 +207,7 @@ class KafkaTopic:
             return make()
         except self._kafka.KafkaException as error:
             raise SourceFault(
-                f"KAFKA: {error.args[0].str()}", hint="look at the options that are handed to the client"
+                f"KAFKA: {error.args[0].str()}", hint="check the options that are passed to the client"
             ) from error
 
     def _fault(self, error: Any) -> SourceFault:
@@ -216,11 +217,14 @@ class KafkaTopic:
 
 
 def sink_fault(there: Place, error: Any) -> SinkFault:
-    """What a client's error means for who writes."""
+    """Explain a client's error to a writer."""
     return SinkFault(f"results cannot be written to {there}: {error.str()}", hint=_REACHABLE)
 
 
-_REACHABLE = "is a broker running there, and can this machine reach it and the address that it advertises? The option timeout says how long to wait"
+_REACHABLE = (
+    "check that a broker is running there, and that this machine can reach it and the address that it advertises; "
+    "the option timeout says how long to wait"
+)
 
 
 def _records(messages: list[Any]) -> Records:

@@ -1,7 +1,8 @@
 """Which partition a key is in, and which partitions hold nothing that anybody needs.
 
-Kafka's producers choose the partition of a record with a key by a hash, so a stream whose records are keyed by a column keeps each of its values in
-one partition. If only some values are needed, and none of them belongs into a partition, that partition need not be read.
+Kafka's producers choose the partition of a record with a key by a hash, so a stream whose records are keyed by a column
+keeps each of its values in one partition. If only some values are needed, and none of them belongs into a partition,
+that partition need not be read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MASK = 0xFFFFFFFF
 
 @lru_cache(1 << 16)
 def murmur2(key: bytes) -> int:
-    """The hash by which Kafka's producers choose a partition, as a number that is not negative."""
+    """Return the hash by which Kafka's producers choose a partition, as a non-negative number."""
     found = (0x9747B28C ^ len(key)) & _MASK
     whole = len(key) & ~3
     for at in range(0, whole, 4):
@@ -38,7 +39,7 @@ def murmur2(key: bytes) -> int:
 
 
 def homes(key: str, counts: Iterable[int]) -> set[int]:
-    """The partitions that a key may be in if the topic had these numbers of partitions while its records were written."""
+    """Return the partitions that may hold a key, given the numbers of partitions that the topic has had."""
     hashed = murmur2(key.encode())
     return {hashed % count for count in counts}
 
@@ -46,7 +47,9 @@ def homes(key: str, counts: Iterable[int]) -> set[int]:
 def needed_keys(
     key: str, type_: Type, unneeded: Sequence[Pattern], covers_time: Callable[[Match], bool], times: tuple[str, ...]
 ) -> set[Value] | None:
-    """The values of a key that are needed where `covers_time` says which terms of the timestamp all records match; None if they cannot be listed.
+    """Return the values of a key that are needed; None if they cannot be listed.
+
+    `covers_time` says which terms of the timestamp all records match.
 
     NULL is not among them: a record without a key cannot be told a partition, so it is a bad one.
     """
@@ -60,7 +63,7 @@ def needed_keys(
 
 
 def _of_key(wanted: Pattern, key: str, covers_time: Callable[[Match], bool], times: tuple[str, ...]) -> Match | None:
-    """What a pattern says of the key alone; None if it says more than is known of the records."""
+    """Return the part of a pattern that concerns the key; None if it depends on more than is known of the records."""
     match: Match = PRESENT
     for term in wanted.terms:
         if term.column.name == key:
@@ -104,9 +107,10 @@ class TimeTest:
         self._first_at, self._origin, self._begin, self._end, self._skew = first_at, origin, begin, end, skew
 
     def __call__(self, match: Match) -> bool:
-        """Whether all records that are in time lie within; of a stretch that cannot be told, False.
+        """Say whether all records that are in time lie within; False if that is unknown.
 
-        No record in [begin, end) that is in time lies more than the skew below one that the stream has read before, from `origin` on.
+        No record in [begin, end) that is in time lies more than the skew below one that the stream has read before,
+        from `origin` on.
         """
         limits = whole_range(match)
         if limits is None:

@@ -1,4 +1,4 @@
-"""Records of a partition turned into rows: a JSON object, a line of CSV, a table in Arrow's format, or whatever a function of the user reads."""
+"""Records of a partition as rows: JSON objects, CSV lines, Arrow tables, or the output of a user's function."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ class Arrow:
 
 Form: TypeAlias = text.Form | Messages | Arrow
 
-#: A sequence number: the partition, the offset, and the row in a record of several; what has no room only ceases to break ties.
+#: A sequence number: the partition, the offset, and the row in a record of several; what has no room only ceases to
+#: break ties.
 _ROW_BITS, _OFFSET_BITS, _PARTITION_BITS = 14, 37, 12
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the records of a topic are read: the form of their values, the column that has the record's own time, and the column that is their key."""
+    """How the records of a topic are read: the format of their values, and the columns of their time and key."""
 
     topic: str
     form: Form
@@ -47,7 +48,10 @@ class Reading:
     def slice_of(
         self, records: Records, partition: int, counts: Sequence[int], schema: Schema, wanted: Schema
     ) -> Slice:
-        """Rows with the columns `wanted`; `schema` has all columns, and the topic had these `counts` of partitions."""
+        """Parse records into rows with the columns `wanted`.
+
+        `schema` has all columns, and the topic had these `counts` of partitions.
+        """
         looked_at = Schema(
             tuple(f for f in schema if f.name != self.time_of_record and (f.name in wanted.names or f.name == self.key))
         )
@@ -96,7 +100,10 @@ class Reading:
     def _misplaced(
         self, records: Records, column: pl.Series, owner: npt.NDArray[np.int64], partition: int, counts: Sequence[int]
     ) -> dict[int, str]:
-        """Rows whose record is not where its key says: a reader that leaves out partitions would not find them, so nobody does."""
+        """Return the rows whose record is not in the partition of its key.
+
+        A reader that skips partitions would not find them, so every reader treats them as bad.
+        """
         keys = pl.Series([records.keys[i] for i in owner], dtype=pl.Binary)
         said = keys.cast(pl.String, strict=False)
         differs = ~column.cast(pl.String).eq_missing(said) | column.is_null()

@@ -1,7 +1,8 @@
 """KAFKA as a sink: the results of a micro-batch are one transaction, which also notes the number of the micro-batch.
 
-The note is an offset of a consumer group of the query's own: what is sent again after a crash is recognised by it, so each result is in the topic
-once for all who read what is committed. The group's name is kept in the checkpoint: a new checkpoint counts its micro-batches anew.
+The note is an offset of a consumer group of the query's own: what is sent again after a crash is recognised by it, so
+each result is in the topic once for all who read what is committed. The group's name is kept in the checkpoint: a new
+checkpoint counts its micro-batches anew.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def target(connector: Connector, schema: Schema) -> Target:
         name = str(connector.options[option])
         field = schema.find(name)
         if field is None:
-            raise NameFault(f"KAFKA: {option} names no column of the query: {name!r}", hint=near(name, schema.names))
+            raise NameFault(
+                f"KAFKA: the query has no column {name!r} for the option {option}", hint=near(name, schema.names)
+            )
         if field.type not in types:
             raise TypeFault(
                 f"KAFKA: {option} {name!r} is {field.type.value}",
@@ -65,7 +68,7 @@ def target(connector: Connector, schema: Schema) -> Target:
             )
         if form == "arrow":
             raise QueryError(
-                f"KAFKA: a record of format 'arrow' has many rows, so no {option}", hint="write format 'json'"
+                f"KAFKA: format 'arrow' takes no {option}, because a record holds many rows", hint="write format 'json'"
             )
         chosen[option] = name
     return Target(there, form, chosen["key"], chosen["record_time"])
@@ -161,7 +164,7 @@ class KafkaSink:
 
 
 def _identity(path: Path) -> str:
-    """A name that a checkpoint has for ever, and no other has."""
+    """Return a name that is fixed for a checkpoint and unique to it."""
     name = files.read_if_exists(path)
     if name is None:
         name = uuid.uuid4().hex.encode()

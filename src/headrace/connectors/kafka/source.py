@@ -1,11 +1,12 @@
 """KAFKA: a stream of the records in a topic.
 
-An offset is where each partition was when the stream began, and where it is read up to: {"from": [...], "at": [...]}. The first
-micro-batch reads nothing and settles where to begin. A split is a range of one partition.
+An offset is where each partition was when the stream began, and where it is read up to: {"from": [...], "at": [...]}.
+The first micro-batch reads nothing and settles where to begin. A split is a range of one partition.
 
-With the option `key`, a partition into which none of the needed keys belongs is left unread. Time must go on as if it were read, so that is done
-only where time is known without reading: if the stream's time is the record's own (option `record_time`), whose index the brokers
-keep, or if the stream has no time of its own. The index knows malformed records too: of a partition that is left out, their time counts.
+With the option `key`, a partition into which none of the needed keys belongs is left unread. Time must go on as if it
+were read, so that is done only where time is known without reading: if the stream's time is the record's own (option
+`record_time`), whose index the brokers keep, or if the stream has no time of its own. The index knows malformed records
+too: of a partition that is left out, their time counts.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def layout(connector: Connector, schema: Schema) -> Layout:
     if time is not None:
         _check_column("record_time", str(time), schema, (Type.TIMESTAMP,))
     if key is not None and key == time:
-        raise QueryError(f"KAFKA: {key!r} is the key and the time of a record", hint="name two columns")
+        raise QueryError(f"KAFKA: {key!r} cannot be both the key and the time of a record", hint="name two columns")
     form = _form(str(require(connector, "format", "'json'")), options, schema, time)
     return Layout(
         there, Reading(there.topic, form, None if time is None else str(time), None if key is None else str(key)), start
@@ -90,13 +91,13 @@ class KafkaSource:
         return {**self.__dict__, "_topic": None}
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
-        """Look for new records and partitions, and go about `limit` records on, in all partitions up to the same time."""
+        """Look for new records and partitions; advance about `limit` records, in all partitions up to the same time."""
         return self._latest(start, limit, lambda *_: True)
 
     def latest_without(
         self, start: Offset, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern], *, now: int, limit: int
     ) -> Offset:
-        """The same, but the limit is on records of partitions that are needed."""
+        """Do as `latest`, with the limit on records of partitions that are needed."""
         return self._latest(start, limit, lambda split: not self._is_unneeded(split, unneeded))
 
     def _latest(self, start: Offset, limit: int, counts: Callable[[Split], bool]) -> Offset:
@@ -114,8 +115,8 @@ class KafkaSource:
         missing = len(ends) - len(start["at"])
         if missing < 0 or any(end < at for end, at in zip(ends, start["at"], strict=False)):
             raise SourceFault(
-                f"{self._layout.place} has less than was read of it already",
-                hint="if it was made anew, start with a new checkpoint too",
+                f"{self._layout.place}: the end offset is below the checkpoint's; was the topic recreated?",
+                hint="start with a new checkpoint to read the new topic",
             )
         # records of a partition that is new begin at 0
         begins = [*start["at"], *[0] * missing]
@@ -137,7 +138,8 @@ class KafkaSource:
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
         """Divide by partitions, and large ranges further.
 
-        A split is [partition, from, to, where its range begins, where the stream began in it, partitions then, partitions now].
+        A split is [partition, from, to, where its range begins, where the stream began in it, partitions then,
+        partitions now].
         """
         pieces = [] if start is None or end is None else self._pieces(start, end)
         target = max(_LEAST, -(-sum(piece[2] - piece[1] for piece in pieces) // max(parallel, 1)))
@@ -228,7 +230,7 @@ class KafkaSource:
         )
 
     def _newest_before(self, partition: int, end: int, origin: int) -> int | None:
-        """The greatest timestamp of the records before `end`; None if it is of a record that is not of the stream."""
+        """Return the greatest timestamp of the records before `end`; None if that record is not of the stream."""
         topic = self._open()
         (newest,) = topic.newest([partition])
         if newest is None:
@@ -249,7 +251,9 @@ class KafkaSource:
 def _check_column(option: str, name: str, schema: Schema, types: Sequence[Type]) -> None:
     field = schema.find(name)
     if field is None:
-        raise NameFault(f"KAFKA: {option} names no column of the stream: {name!r}", hint=near(name, schema.names))
+        raise NameFault(
+            f"KAFKA: the stream has no column {name!r} for the option {option}", hint=near(name, schema.names)
+        )
     if field.type not in types:
         raise TypeFault(
             f"KAFKA: {option} {name!r} is {field.type.value}",
@@ -264,7 +268,7 @@ def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
         return messages
     for name in ("delimiter", "null_value"):
         if name in options and form != "csv":
-            raise QueryError(f"KAFKA: format {form!r} has no {name}", hint="that is an option of csv")
+            raise QueryError(f"KAFKA: format {form!r} takes no option {name!r}", hint="it is an option of format 'csv'")
     match form:
         case "json":
             return text.Json()

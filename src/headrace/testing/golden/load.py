@@ -2,8 +2,9 @@
 
     decide bids 40000/s for 20s, 130000/s for 60s
 
-Tuples of the stream arrive at these rates. The machine has two cores; a micro-batch takes 200 ms and 20 us more for each tuple, divided
-among the cores. A line per decision says when it was made, for which query, what was decided, and why.
+Tuples of the stream arrive at these rates. The machine has two cores; a micro-batch takes 200 ms and 20 us more for
+each tuple, divided among the cores. A line per decision says when it was made, for which query, what was decided, and
+why.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     schedule quick=5us slow.distinct=50us/0.1 budget=60us
 
-Words give the cost of a tuple at all operators of a query, or at one kind of them, and how many results a tuple gives (1 by default);
-`budget` is the work of the micro-batch that follows. A line per execution names the queries and the operator, and the number of tuples.
-The results of the queries are not printed.
+Words give the cost of a tuple at all operators of a query, or at one kind of them, and how many results a tuple gives
+(1 by default); `budget` is the work of the micro-batch that follows. A line per execution names the queries and the
+operator, and the number of tuples. The results of the queries are not printed.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
     10s: n=2
     20s: n=1
 
-A blank line ends a case. A case without dashes prepares all cases that follow it; every other case runs in a session of its own.
-A line that begins with a blank continues the command above it. The first word of a command is its verb:
+A blank line ends a case. A case without dashes prepares all cases that follow it; every other case runs in a session of
+its own. A line that begins with a blank continues the command above it. The first word of a command is its verb:
 
     > statement           run a statement; an error is printed as the session renders it, and ends the case
     feed stream rows      push rows, separated by commas; a bare value belongs to the first column named
@@ -22,8 +22,8 @@ A line that begins with a blank continues the command above it. The first word o
     decide ...            print what the controller decides when a simulated machine gets this load (`load`)
     # text                a comment; `# local` marks a case that needs the local host
 
-At the end of a case the streams are closed. Result rows are printed in canonical order: by timestamp, then by content. With several
-queries each line starts with the name of its query. A dash is NULL.
+At the end of a case the streams are closed. Result rows are printed in canonical order: by timestamp, then by content.
+With several queries each line starts with the name of its query. A dash is NULL.
 """
 
 from __future__ import annotations

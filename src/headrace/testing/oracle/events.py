@@ -1,6 +1,7 @@
 """The meaning of complex events, computed from whole histories: slow, simple, and independent of the operators.
 
-Each event operator is defined over the lists of all occurrences of its operands: which of them go together in which mode.
+Each event operator is defined over the lists of all occurrences of its operands: which of them go together in which
+mode.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def detections(
     *,
     until: int,
 ) -> list[Occurrence]:
-    """Return all occurrences that end before `until`, given the tuples of each part (of one key) in order of arrival."""
+    """Return all occurrences that end before `until`, given the tuples of each part (of one key) as they arrive."""
     occurrences = _Oracle(context, histories, conditions, until).all(event, None)
     return [each for each in occurrences if each.end < until]
 
@@ -139,7 +140,7 @@ class _Oracle:
     # One operand
 
     def _primitive(self, event: Primitive, span: int | None) -> list[Occurrence]:
-        """Each tuple that the mask lets through; a tuple that is an event with a name may have begun earlier."""
+        """Return the tuples that the mask lets through; a tuple of a named event may have begun earlier."""
         occurrences = []
         for row in self.histories[event.name]:
             if event.mask is None or value_of(event.mask, scope_of([(event.name, row)])) is True:
@@ -149,7 +150,7 @@ class _Oracle:
         return [each for each in occurrences if each.lasts(each.end, span)]
 
     def _plus(self, event: Plus) -> list[Occurrence]:
-        """Each occurrence again, some time later."""
+        """Return each occurrence again, some time later."""
         later = [(each.end + event.span, each.rows) for each in self.all(event.event, None)]
         return [Occurrence(at, at, at, rows) for at, rows in later]
 
@@ -198,7 +199,7 @@ class _Oracle:
     def _paired_once(
         self, lefts: list[Occurrence], rights: list[Occurrence], fit: Fit
     ) -> list[tuple[Occurrence, list[Occurrence]]]:
-        """Pair each right with unused lefts: the oldest (CHRONICLE), all one by one (CONTINUOUS) or all together (CUMULATIVE)."""
+        """Pair each right with unused lefts: the oldest (CHRONICLE), each (CONTINUOUS) or all together (CUMULATIVE)."""
         pairs: list[tuple[Occurrence, list[Occurrence]]] = []
         used: set[Occurrence] = set()
         for right in rights:
@@ -367,7 +368,7 @@ class _Oracle:
                 one.end < other.start
                 and self._usable(event.start, one, other.end, span)
                 and self._hold(event, [one, other], without=event.middle)
-            )  # fmt: skip
+            )
 
         if self.mode in (Mode.UNRESTRICTED, Mode.CHRONICLE):
             pairs = self._paired(event.start, starts, ends, lambda one, other: fit(one, other) and free(one, other))
@@ -382,7 +383,10 @@ class _Oracle:
         fit: Fit,
         inside: Callable[[Occurrence, Occurrence], list[Occurrence] | None],
     ) -> list[Occurrence]:
-        """Let each end close the starts that it fits, in CHRONICLE the oldest; each gives a result unless `inside` returns None."""
+        """Let each end close the starts that it fits, in CHRONICLE the oldest.
+
+        Each start gives a result with what is inside, unless that is None.
+        """
         results: list[Occurrence] = []
         waiting = self._open(start, starts)
         for end in ends:
@@ -464,7 +468,7 @@ class _Oracle:
                 one.end < other.start
                 and self._usable(event.start, one, other.end, span)
                 and self._hold(event, [one, other], without=event.middle)
-            )  # fmt: skip
+            )
 
         def inside(one: Occurrence, other: Occurrence) -> list[Occurrence] | None:
             results = [
@@ -511,10 +515,13 @@ class _Oracle:
                 if end.end == at:
                     self._close(event, waiting, end, span)
             mine = [
-                one for one in open_starts
-                if one in waiting.waiting and (at - one.end) % event.span == 0 and self._usable(event.start, one, at, span)
+                one
+                for one in open_starts
+                if one in waiting.waiting
+                and (at - one.end) % event.span == 0
+                and self._usable(event.start, one, at, span)
                 and not (one in ticked and self.mode is Mode.PROXIMAL)
-            ]  # fmt: skip
+            ]
             ticked |= set(mine)
             if self.mode is Mode.PROXIMAL:
                 waiting.remove(mine)
@@ -541,9 +548,12 @@ class _Oracle:
     def _close(self, event: Aperiodic | Periodic, waiting: Waiting, end: Occurrence, span: int | None) -> None:
         """Let an end that is no constituent close the starts that it fits, in CHRONICLE the oldest."""
         fits = [
-            one for one in waiting.before(end.end)
-            if one.end < end.start and self._usable(event.start, one, end.end, span) and self._hold(event, [one, end], with_=event.end)
-        ]  # fmt: skip
+            one
+            for one in waiting.before(end.end)
+            if one.end < end.start
+            and self._usable(event.start, one, end.end, span)
+            and self._hold(event, [one, end], with_=event.end)
+        ]
         waiting.remove(fits[:1] if self.mode is Mode.CHRONICLE else fits)
 
     def _open(self, start: Event, starts: list[Occurrence]) -> Waiting:

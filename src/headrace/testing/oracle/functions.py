@@ -1,7 +1,7 @@
 """The scalar functions of `model.expressions.functions`, one plain Python function each, over one tuple's values.
 
-BOOLEAN is bool, integers are int, FLOAT and DOUBLE float, STRING str, DATE days since 1970, TIMESTAMP and INTERVAL microseconds, NULL None.
-NaN equals NaN and is larger than every number, as in Spark SQL.
+BOOLEAN is bool, integers are int, FLOAT and DOUBLE float, STRING str, DATE days since 1970, TIMESTAMP and INTERVAL
+microseconds, NULL None. NaN equals NaN and is larger than every number, as in Spark SQL.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[Any], int | None]:
 
 
 def _real(function: Callable[..., float], *, overflow: float = math.inf) -> Scalar:
-    """A function of floats: outside its domain NaN, beyond the largest float infinity."""
+    """Apply a function of floats: NaN outside its domain, infinity beyond the largest float."""
 
     def real(*args: Any) -> float:
         try:
@@ -231,7 +231,7 @@ def _split_part(text: str, separator: str, n: int) -> str:
 
 
 def _pattern(like: str) -> str:
-    """A SQL pattern as a regular expression."""
+    """Return a SQL pattern as a regular expression."""
     result, position = "", 0
     while position < len(like):
         char = like[position]
@@ -239,7 +239,7 @@ def _pattern(like: str) -> str:
             position += 1
             result += re.escape(like[position])
         else:
-            result += ".*" if char == "%" else "." if char == "_" else re.escape(char)
+            result += {"%": ".*", "_": "."}.get(char, re.escape(char))
         position += 1
     return result
 

@@ -13,7 +13,7 @@ from headrace.testing.oracle.rows import Row
 
 @dataclass(frozen=True, eq=False)
 class Occurrence:
-    """An occurrence of an event: the interval that operators see, when it began, and its tuples with the parts they are of."""
+    """An occurrence of an event: the interval that operators see, when it began, and its tuples with their parts."""
 
     start: int
     end: int
@@ -34,7 +34,8 @@ class Occurrence:
 class Waiting:
     """Occurrences that wait for others, in the order in which they ended.
 
-    `keep` returns those of a list that are kept when the last of them was added. Occurrences that are removed make room for others.
+    `keep` returns those of a list that are kept when the last of them was added. Occurrences that are removed make room
+    for others.
     """
 
     def __init__(self, keep: Callable[[list[Occurrence]], list[Occurrence]], coming: list[Occurrence]) -> None:

@@ -29,7 +29,10 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def answer(plan: Node, streams: Mapping[str, Sequence[Row]], tables: Tables | None = None) -> list[Row]:
-    """All results of a plan once its streams have ended, in order; `streams` holds tuples in arrival order, none of them late."""
+    """Return all results of a plan, in order, for streams that have ended.
+
+    `streams` holds tuples in arrival order, none of them late.
+    """
     return ordered(_rows(plan, streams, tables or {}))
 
 
@@ -82,7 +85,7 @@ def _derived(row: Row) -> Row:
 
 
 def _paced(node: nodes.Pace, inputs: list[list[Row]]) -> list[Row]:
-    """In the order of arrival, which numbers tell if they are given for all streams together; without them input by input."""
+    """Merge inputs in the order of arrival: by arrival number where all tuples have one, else input by input."""
     arrived = [(END if row.seq is None else row.seq, port, row) for port, rows in enumerate(inputs) for row in rows]
     found: list[Row] = []
     newest: int | None = None
@@ -224,7 +227,7 @@ def _renamed(node: nodes.Join | nodes.SequenceJoin, row: Row) -> dict[str, Any]:
 
 
 def _expiry(row: Row, extent: Extent | None) -> int:
-    """The last instant at which the row can still meet others."""
+    """Return the last instant at which the row can still meet others."""
     if extent is None:
         assert row.expiry is not None, "an input without an extent must be a join"
         return row.expiry
@@ -232,7 +235,7 @@ def _expiry(row: Row, extent: Extent | None) -> int:
 
 
 def _meet(node: nodes.Join, left: list[Row], i: int, right: list[Row], j: int) -> bool:
-    """Whether two tuples are in each other's window, the total order being (ts, port, order within the port)."""
+    """Say whether two tuples are in each other's window, the total order being (ts, port, order within the port)."""
     one, other = left[i], right[j]
     if max(one.ts, other.ts) > min(_expiry(one, node.left_extent), _expiry(other, node.right_extent)):
         return False
@@ -242,7 +245,7 @@ def _meet(node: nodes.Join, left: list[Row], i: int, right: list[Row], j: int) -
 
 
 def _among_newest(rows: list[Row], position: int, extent: Extent | None, arrived: int) -> bool:
-    """Whether the row is one of the newest `extent.rows` of its group once the first `arrived` rows have come."""
+    """Say whether the row is one of the newest `extent.rows` of its group once the first `arrived` rows have come."""
     if extent is None or extent.rows is None:
         return True
     group = _group(rows[position], extent)

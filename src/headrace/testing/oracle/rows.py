@@ -24,7 +24,7 @@ class Row:
 
     @property
     def scope(self) -> dict[str, Any]:
-        """What expressions may name."""
+        """Return the values that expressions may name."""
         return {**self.values, TS: self.ts}
 
 
@@ -34,7 +34,7 @@ def ordered(rows: Iterable[Row]) -> list[Row]:
 
 
 def split_late(rows: Sequence[Row], skew: int) -> tuple[list[Row], list[Row]]:
-    """Divide a stream's tuples (in arrival order) into those on time and those more than `skew` behind the newest before them.
+    """Divide a stream's tuples (in arrival order) into those on time and those more than `skew` behind the newest.
 
     Both keep the position of arrival in `seq`.
     """
@@ -49,7 +49,7 @@ def split_late(rows: Sequence[Row], skew: int) -> tuple[list[Row], list[Row]]:
 
 
 def rows_of(frame_rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Rows of a page (dicts with `__ts`, perhaps with datetimes) as the oracle holds them."""
+    """Convert rows of a page (dicts with `__ts`, perhaps with datetimes) to the oracle's."""
     return [_row({name: plain_value(value) for name, value in row.items()}) for row in frame_rows]
 
 
@@ -59,7 +59,7 @@ def as_multiset(rows: Iterable[Row]) -> Counter[Any]:
 
 
 def rounded(value: Any) -> Any:
-    """A hashable stand-in for a value, floats rounded to 9 significant digits."""
+    """Return a hashable stand-in for a value, floats rounded to 9 significant digits."""
     if isinstance(value, float) and math.isfinite(value):
         return identity(float(f"{value:.9g}"))
     return identity(value)

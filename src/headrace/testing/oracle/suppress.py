@@ -13,7 +13,7 @@ from headrace.testing.oracle.windows import grouped
 
 
 def suppress(node: Suppress, rows: Iterable[Row]) -> list[Row]:
-    """What comes out, the newest tuple's values and then the oldest's."""
+    """Return the results: the newest tuple's values, then the oldest's."""
     found: list[Row] = []
     for group in grouped(ordered(rows), node.by):
         let = _repeated(node.rule, group) if isinstance(node.rule, Repeats) else _standing(node.rule, group)
@@ -33,7 +33,10 @@ def _repeated(rule: Repeats, group: list[Row]) -> Iterator[tuple[int, Row, Row]]
 
 
 def _standing(rule: Standing, group: list[Row]) -> Iterator[tuple[int, Row, Row]]:
-    """Each alarm as its versions: what it began as, then its updates; each version stands until the next, its end, or for the span."""
+    """Return each alarm as its versions: its beginning, then its updates.
+
+    A version stands until the next one, until the alarm ends, or for the span.
+    """
     versions: list[Row] = []
     for row in group:
         action = value_of(rule.action, row.scope)
@@ -52,7 +55,7 @@ def _standing(rule: Standing, group: list[Row]) -> Iterator[tuple[int, Row, Row]
 
 
 def _fires(rule: Standing, versions: list[Row], end: int | None) -> Iterator[tuple[int, Row, Row]]:
-    """When the last version is let through, strictly before its end."""
+    """Return when the last version is let through, strictly before its end."""
     if not versions:
         return
     newest = versions[-1]

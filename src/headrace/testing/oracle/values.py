@@ -19,12 +19,12 @@ _TRUE, _FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 
 
 def plain(frame_rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with datetimes, dates and timedeltas (as Polars gives them) turned into the oracle's numbers."""
+    """Convert the datetimes, dates and timedeltas of rows (as Polars gives them) to the oracle's numbers."""
     return [{name: plain_value(value) for name, value in row.items()} for row in frame_rows]
 
 
 def plain_value(value: Any) -> Any:
-    """One value as the oracle holds it: TIMESTAMP and INTERVAL as microseconds, DATE as days since 1970."""
+    """Convert a value to the oracle's: TIMESTAMP and INTERVAL as microseconds, DATE as days since 1970."""
     if isinstance(value, datetime.datetime):
         return (
             (value.replace(tzinfo=None) - _EPOCH) // _TICK
@@ -39,12 +39,12 @@ def plain_value(value: Any) -> Any:
 
 
 def instant_of(micros: int) -> datetime.datetime:
-    """A TIMESTAMP as a datetime without zone."""
+    """Return a TIMESTAMP as a datetime without zone."""
     return _EPOCH + datetime.timedelta(microseconds=micros)
 
 
 def micros_of(instant: datetime.datetime) -> int:
-    """A datetime without zone as a TIMESTAMP."""
+    """Return a datetime without zone as a TIMESTAMP."""
     return (instant - _EPOCH) // _TICK
 
 
@@ -73,7 +73,7 @@ def compare(left: Any, left_type: Type, right: Any, right_type: Type) -> int:
 
 
 def identity(value: Any) -> Any:
-    """A hashable stand-in such that two values are the same for grouping iff their stand-ins are equal."""
+    """Return a hashable stand-in such that two values are the same for grouping iff their stand-ins are equal."""
     if value is None:
         return ("null",)
     if isinstance(value, bool):
@@ -84,7 +84,7 @@ def identity(value: Any) -> Any:
 
 
 def sort_key(value: Any) -> tuple[Any, ...]:
-    """A key that sorts values of one column: NULL first, NaN last."""
+    """Return a key that sorts values of one column: NULL first, NaN last."""
     if value is None:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
@@ -148,7 +148,7 @@ def _text(value: Any, have: Type) -> str | None:
 
 
 def _float_text(value: float) -> str:
-    """As Java prints it: plain from 0.001 to 10 million, else 1.0E10."""
+    """Write a number as Java does: plain from 0.001 to 10 million, else 1.0E10."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -195,7 +195,7 @@ def _float(value: Any, have: Type) -> float | None:
 def _boolean(value: Any, have: Type) -> bool | None:
     if have is Type.STRING:
         word = value.strip().lower()
-        return True if word in _TRUE else False if word in _FALSE else None
+        return (word in _TRUE) if word in (*_TRUE, *_FALSE) else None
     return bool(value != 0) if have.is_numeric else None
 
 
@@ -219,7 +219,8 @@ def _timestamp(value: Any, have: Type) -> int | None:
 def _instant_in(text: str) -> int | None:
     """Date, perhaps with time, perhaps with zone; month and day may be missing."""
     found = re.fullmatch(
-        r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d\d))?)?)?)?)?",
+        r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:"
+        r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d\d))?)?)?)?)?",
         text,
     )
     if found is None:

@@ -17,7 +17,7 @@ Content = tuple[list[Row], int | None, int, int]
 
 
 def aggregate(node: Aggregate, rows: Iterable[Row]) -> list[Row]:
-    """One row per window and group; windows that know groups are made within each group."""
+    """Return one row per window and group; windows that know groups are made within each group."""
     keys = tuple(expr for _, expr in node.keys)
     results: list[Row] = []
     in_order = ordered(rows)
@@ -42,7 +42,7 @@ def grouped(rows: Iterable[Row], by: Sequence[Expr]) -> list[list[Row]]:
 
 
 def contents(window: Window, rows: list[Row]) -> list[Content]:
-    """All windows over ordered rows that give a result."""
+    """Return all windows over ordered rows that give a result."""
     match window:
         case Range(size=size, slide=slide):
             return _range(rows, size, slide)
@@ -68,7 +68,7 @@ def _result(node: Aggregate, group: list[Row], content: Content) -> Row:
 
 
 def _in_order(window: Window, call: AggregateCall, group: list[Row]) -> list[Row]:
-    """The rows as `first` and `last` see them: windows of unordered tuples break ties of derived streams by the argument's value."""
+    """Order rows for `first` and `last`; ties in derived streams are broken by the value of the argument."""
     arg = call.arg
     if arg is None or isinstance(window, Rows | While | Sliding) or any(row.seq is not None for row in group):
         return group

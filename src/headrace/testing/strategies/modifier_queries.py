@@ -1,4 +1,4 @@
-"""Hypothesis strategies for queries with stream modifiers and suppressors, over the streams of `testing.strategies.queries`."""
+"""Hypothesis strategies for queries with stream modifiers and suppressors, over the streams of `queries`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def modifiers(draw: DrawFn) -> str:
 
 @st.composite
 def window_modifiers(draw: DrawFn) -> str:
-    """The first and the last tuple of each window compared."""
+    """Draw the first and the last tuple of each window compared."""
     size, slide = draw(st.integers(1, 10)), draw(st.integers(1, 6))
     windows = [
         f"RANGE {size} SECONDS",

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for whole queries, as text over a fixed set of streams and a table, and for the streams' histories."""
+"""Hypothesis strategies for queries as text over fixed streams and a table, and for the streams' histories."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _ITEM_AND_N = Schema.of(item=Type.STRING, n=Type.BIGINT)
 
 
 def stream_statements() -> str:
-    """The statements that create STREAMS."""
+    """Draw the statements that create STREAMS."""
     return ";\n".join(_create(stream) for stream in STREAMS)
 
 
 @st.composite
 def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
-    """A history for each of STREAMS, in arrival order, none of it late."""
+    """Draw a history for each of STREAMS, in arrival order, none of it late."""
     found: dict[str, list[Row]] = {}
     for stream in STREAMS:
         least = draw(st.sampled_from([0, most // 2, most // 2]))  # too many empty streams would test nothing
@@ -101,7 +101,7 @@ def aggregates(draw: DrawFn) -> str:
 
 @st.composite
 def joins(draw: DrawFn) -> str:
-    """Two streams joined by equality, perhaps with a further condition, inner or outer."""
+    """Draw two streams joined by equality, perhaps with a further condition, inner or outer."""
     left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
     kind = draw(st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]))
     on = _ON + draw(st.sampled_from(["", " AND x.n < y.n", " AND x.n + y.n > 2", " AND x.n = y.n"]))
@@ -116,7 +116,7 @@ def joins(draw: DrawFn) -> str:
 
 @st.composite
 def speaking_joins(draw: DrawFn) -> str:
-    """Two streams, or three, joined by a join that tells those before it what it does not need or wants first."""
+    """Draw a THRIFTY or IMPATIENT join of two or three streams."""
     names = [draw(st.sampled_from(STREAMS)).name for _ in range(draw(st.integers(2, 3)))]
     windows = [
         draw(st.sampled_from([f"RANGE {draw(st.integers(1, 6))} SECONDS"] * 3 + ["NOW", "UNBOUNDED"])) for _ in names
@@ -130,19 +130,20 @@ def speaking_joins(draw: DrawFn) -> str:
 
 @st.composite
 def three_way_joins(draw: DrawFn) -> str:
-    """All three streams within one time window each."""
+    """Draw a join of all three streams, each with a time window."""
     spans = [draw(st.integers(1, 8)) for _ in range(3)]
     a, b, c = (
         f"{stream.name} [RANGE {span} SECONDS] AS {alias}"
         for stream, span, alias in zip(STREAMS, spans, "xyz", strict=True)
     )
     residual = draw(st.sampled_from(["", " AND x.n < z.n"]))
-    return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {a} JOIN {b} ON x.item = y.item JOIN {c} ON y.item = z.item{residual}"
+    joins = f"{a} JOIN {b} ON x.item = y.item JOIN {c} ON y.item = z.item"
+    return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {joins}{residual}"
 
 
 @st.composite
 def sequences(draw: DrawFn) -> str:
-    """A stream and what follows it, by key or not, perhaps with further conditions on one side or both."""
+    """Draw a stream and what follows it, by key or not, perhaps with further conditions on one side or both."""
     left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
     mode = draw(st.sampled_from(["RECENT", "RECENT INCLUSIVE", "CHRONICLE", "CHRONICLE INCLUSIVE"]))
     terms = draw(
@@ -172,12 +173,13 @@ def sequences(draw: DrawFn) -> str:
         )
     )
     window = draw(st.sampled_from(windows))
-    return f"SELECT {columns} FROM {first} {window} AS x JOIN {second} AS y ON {' AND '.join(terms)} FOLLOWING {mode}{where}"
+    joined = f"{first} {window} AS x JOIN {second} AS y ON {' AND '.join(terms)} FOLLOWING {mode}"
+    return f"SELECT {columns} FROM {joined}{where}"
 
 
 @st.composite
 def unions(draw: DrawFn) -> str:
-    """Two selections with columns of fitting types as one stream."""
+    """Draw a union of two selections with columns of matching types."""
     one, other = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
     first, second = (
         f"SELECT item AS i, {draw(_integer(_names(s)))} AS v FROM {s.name}{draw(_where(_names(s)))}"
@@ -188,7 +190,7 @@ def unions(draw: DrawFn) -> str:
 
 @st.composite
 def distincts(draw: DrawFn) -> str:
-    """The different rows that a window holds."""
+    """Draw the different rows that a window holds."""
     stream = draw(st.sampled_from(STREAMS))
     window = draw(st.sampled_from(["RANGE 3 SECONDS", "RANGE 10 SECONDS", "NOW", "UNBOUNDED"]))
     columns = draw(st.sampled_from(["item", "item, n", "n % 2 AS odd"]))
@@ -202,19 +204,21 @@ def aggregates_of_joins(draw: DrawFn) -> str:
     spans = [draw(st.integers(1, 8)) for _ in range(2)]
     source = f"{left.name} [RANGE {spans[0]} SECONDS] AS x JOIN {right.name} [RANGE {spans[1]} SECONDS] AS y ON {_ON}"
     calls = draw(st.sampled_from(["count(*) AS c", "sum(x.n) AS s, count(y.n) AS c", "max(y.n) AS m, avg(x.n) AS a"]))
-    return f"SELECT x.item AS i, {calls}, window_end FROM {source} GROUP BY x.item{draw(st.sampled_from(['', ' HAVING count(*) > 1']))}"
+    having = draw(st.sampled_from(["", " HAVING count(*) > 1"]))
+    return f"SELECT x.item AS i, {calls}, window_end FROM {source} GROUP BY x.item{having}"
 
 
 @st.composite
 def nested(draw: DrawFn) -> str:
-    """An aggregate over a sub-query: a projection, an aggregate, a join or a union."""
+    """Draw an aggregate over a sub-query: a projection, an aggregate, a join or a union."""
     inner = draw(
         st.sampled_from(STREAMS).map(lambda s: f"SELECT item, n FROM {s.name} WHERE n > 0")
         | st.sampled_from(STREAMS).map(
             lambda s: f"SELECT item, count(*) AS n FROM {s.name} [RANGE 2 SECONDS] GROUP BY item"
         )
         | st.just(
-            f"SELECT x.item AS item, y.n AS n FROM bids [RANGE 4 SECONDS] AS x LEFT JOIN moves [RANGE 4 SECONDS] AS y ON {_ON}"
+            "SELECT x.item AS item, y.n AS n "
+            f"FROM bids [RANGE 4 SECONDS] AS x LEFT JOIN moves [RANGE 4 SECONDS] AS y ON {_ON}"
         )
         | st.just("SELECT item, n FROM bids UNION ALL SELECT item, n FROM moves")
     )
@@ -225,11 +229,12 @@ def nested(draw: DrawFn) -> str:
 
 @st.composite
 def table_joins(draw: DrawFn) -> str:
-    """A stream with the stored table."""
+    """Draw a stream with the stored table."""
     stream = draw(st.sampled_from(STREAMS))
     kind = draw(st.sampled_from(["JOIN", "LEFT JOIN"]))
     residual = draw(st.sampled_from(["", " AND x.n > i.kind"]))
-    return f"SELECT x.item AS item, x.n AS n, i.kind AS kind FROM {stream.name} AS x {kind} items AS i ON x.item = i.item{residual}"
+    joined = f"{stream.name} AS x {kind} items AS i ON x.item = i.item{residual}"
+    return f"SELECT x.item AS item, x.n AS n, i.kind AS kind FROM {joined}"
 
 
 @st.composite
@@ -243,7 +248,8 @@ def imputations(draw: DrawFn) -> str:
         )
     )
     default = draw(st.sampled_from(["", " DEFAULT -1", " DEFAULT x.n + 1"]))
-    inner = f"SELECT item, IMPUTE({value} USING items.kind ON {key}{default}) AS n FROM {stream.name} AS x{draw(_where(_names(stream)))}"
+    where = draw(_where(_names(stream)))
+    inner = f"SELECT item, IMPUTE({value} USING items.kind ON {key}{default}) AS n FROM {stream.name} AS x{where}"
     form = draw(st.integers(0, 3))
     if form == 0:
         return inner
@@ -306,9 +312,16 @@ def _condition(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
         one, other = draw(_condition(names, depth - 1)), draw(_condition(names, depth - 1))
         return draw(st.sampled_from(["({} AND {})", "({} OR {})", "NOT ({} AND {})"])).format(one, other)
     forms = [
-        "item = 'a'", "item <> 'b'", "item IS NULL", "item IS NOT NULL", "item IN ('a', 'b')", "item LIKE 'a%'", "n BETWEEN 1 AND 3",
-        "length(item) > 0", "CASE WHEN n > 2 THEN item = 'a' ELSE n < 0 END",
-    ]  # fmt: skip
+        "item = 'a'",
+        "item <> 'b'",
+        "item IS NULL",
+        "item IS NOT NULL",
+        "item IN ('a', 'b')",
+        "item LIKE 'a%'",
+        "n BETWEEN 1 AND 3",
+        "length(item) > 0",
+        "CASE WHEN n > 2 THEN item = 'a' ELSE n < 0 END",
+    ]
     forms += [f"{name} > 1.5" for name in _of(names, Type.DOUBLE)] + _of(names, Type.BOOLEAN)
     comparison = st.builds(
         "{} {} {}".format, _integer(names, 1), st.sampled_from(["=", "<>", "<", ">="]), _integer(names, 1)
@@ -338,7 +351,7 @@ def _where(draw: DrawFn, names: Mapping[str, Type]) -> str:
 
 @st.composite
 def _unordered_window(draw: DrawFn) -> str:
-    """A window whose content does not depend on the order of tuples with equal timestamps."""
+    """Draw a window whose content does not depend on the order of tuples with equal timestamps."""
     size, slide = draw(st.integers(1, 10)), draw(st.integers(1, 6))
     forms = [
         f"RANGE {size} SECONDS",

@@ -1,6 +1,7 @@
 """Hypothesis strategies: schemas, histories, expressions, windows; whole queries are in `queries`.
 
-All numbers are small integers and halves, so that sums and products of floats are exact and no two ways of computing differ.
+All numbers are small integers and halves, so that sums and products of floats are exact and no two ways of computing
+differ.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _WORDS = ("", "a", "b", "ab", "é c")
 
 
 def values(type_: Type) -> SearchStrategy[Any]:
-    """Values of a type as the oracle holds them, never NULL."""
+    """Draw values of a type as the oracle holds them, never NULL."""
     match type_:
         case Type.BOOLEAN:
             return st.booleans()
@@ -47,7 +48,7 @@ def values(type_: Type) -> SearchStrategy[Any]:
 
 @st.composite
 def schemas(draw: DrawFn, *, types: Sequence[Type] = TYPES, least: int = 1, most: int = 4) -> Schema:
-    """Columns c0, c1, ... of some types."""
+    """Draw columns c0, c1, ... of some types."""
     chosen = draw(st.lists(st.sampled_from(types), min_size=least, max_size=most))
     return Schema(tuple(Field(f"c{i}", type_) for i, type_ in enumerate(chosen)))
 
@@ -64,7 +65,7 @@ def histories(
     step: int = SECOND // 2,
     time_column: str | None = None,
 ) -> list[Row]:
-    """Tuples in arrival order with NULLs and ties; none is more than `skew` behind the newest before it, so none is late."""
+    """Draw tuples in arrival order with NULLs and ties; none is more than `skew` behind the newest, so none is late."""
     ticks = draw(st.lists(st.integers(0, until // step), min_size=least, max_size=most))
     # A tuple that arrives at ts + delay with delay <= skew is never late.
     delays = [draw(st.integers(0, skew // step)) if skew >= step else 0 for _ in ticks]
@@ -117,7 +118,7 @@ def windows(schema: Schema) -> SearchStrategy[Window]:
 
 @st.composite
 def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tuple[AggregateCall, ...]:
-    """One to three aggregates of columns; `ordered` permits first and last."""
+    """Draw one to three aggregates of columns; `ordered` permits first and last."""
     calls: list[AggregateCall] = []
     for i in range(draw(st.integers(1, 3))):
         field = draw(st.sampled_from(schema.fields))
@@ -142,7 +143,8 @@ def _tuple(draw: DrawFn, schema: Schema, ts: int, time_column: str | None) -> di
     found: dict[str, Any] = {}
     for field in schema:
         null = draw(st.integers(0, 5)) == 0
-        found[field.name] = ts if field.name == time_column else None if null else draw(values(field.type))
+        value = None if null else draw(values(field.type))
+        found[field.name] = ts if field.name == time_column else value
     return found
 
 

@@ -282,11 +282,11 @@ def test_a_vanished_or_shortened_file_says_what_to_do(tmp_path: Path, form: str)
     source = FilesSource(stream(path), tmp_path / "check")
     splits = source.splits(None, source.latest(None, now=0, limit=99), parallel=1)
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(SourceFault, match="bytes when it was found") as shortened:
+    with pytest.raises(SourceFault, match="bytes when it was listed") as shortened:
         list(source.read(splits[0]))
     assert shortened.value.hint
     path.unlink()
-    with pytest.raises(SourceFault, match="is gone"):
+    with pytest.raises(SourceFault, match="was deleted"):
         list(source.read(splits[0]))
 
 

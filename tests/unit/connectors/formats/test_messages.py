@@ -141,11 +141,11 @@ def test_any_cutting_gives_the_same_rows_also_within_a_terminator(
 @pytest.mark.parametrize(
     ("form", "options", "error", "words"),
     [
-        ("python:nothing", {}, NameFault, "names no function"),
-        ("python:a b:c", {}, NameFault, "names no function"),
+        ("python:nothing", {}, NameFault, "does not name a function"),
+        ("python:a b:c", {}, NameFault, "does not name a function"),
         ("csv", {"terminator": "x"}, QueryError, "has no terminator"),
         ("python:m:f", {"terminator": ""}, QueryError, "is empty"),
-        ("python:m:f", {"terminator": r"\r\n\r\n"}, QueryError, "can begin within itself"),
+        ("python:m:f", {"terminator": r"\r\n\r\n"}, QueryError, "overlaps with itself"),
         ("python:m:f", {"terminator": r"\q"}, QueryError, "unknown escape"),
     ],
 )
