@@ -145,9 +145,11 @@ class Intake:
     def _exchange_work(self, deployed: Deployed, start: Offset, end: Offset) -> list[Work]:
         work = []
         for origin in deployed.exchanges:
+            before = start.exchanges.get(origin)
+            if before is None:
+                continue  # files that are there already are those of a query that was dropped
             name = exchange_stream(origin)
-            begin = (start.exchanges.get(origin) or ExchangeAt()).at
-            for split in deployed.sources[name].splits(begin, end.exchanges[origin].at, parallel=self.parallel):
+            for split in deployed.sources[name].splits(before.at, end.exchanges[origin].at, parallel=self.parallel):
                 work.append(Work(name, split, BEGIN, BEGIN))
         return work
 
