@@ -1,5 +1,5 @@
--- A speed map of which only some segments are on the screen: what the display does not show, nobody needs to compute.
--- Run it with `headrace demo --viewport`, or run this file and tell it yourself, such as
+-- A speed map of which only some segments are on the screen: the others do not need to be computed.
+-- Run it with `headrace demo --viewport`, or run this file and give the feedback yourself, for example
 --   ASSUME speed_map WHERE segment NOT IN (1, 2, 3, 4) FOR 1 MINUTE;
 --   SHOW FEEDBACK;
 
@@ -13,7 +13,7 @@ CREATE STREAM probes (vehicle BIGINT, segment INT, speed DOUBLE, at TIMESTAMP)
   FROM GENERATOR (rate 2000, process 'bursty', seed 11, delay 'uniform(0, 1)',
                   col.vehicle 'uniform(1, 5000)', col.segment 'uniform(1, 12)', col.speed 'normal(50, 20)');
 
--- Windows do not overlap, so a reading of a segment that is not visible is needed by no later window either, and need not even be filtered.
+-- Windows do not overlap, so no later window needs a reading of an invisible segment: it is dropped before the filter.
 -- Segments 3 to 5 have roadworks, 9 is a bottleneck.
 CREATE QUERY speed_map AS
   WITH readings AS (
@@ -21,7 +21,9 @@ CREATE QUERY speed_map AS
     UNION ALL
     SELECT segment, speed FROM probes WHERE speed BETWEEN 1 AND 130
   )
-  SELECT segment, avg(speed * CASE WHEN segment BETWEEN 3 AND 5 THEN 0.45 WHEN segment = 9 THEN 0.7 ELSE 1.0 END) AS speed, count(*) AS n, window_end
+  SELECT segment,
+         avg(speed * CASE WHEN segment BETWEEN 3 AND 5 THEN 0.45 WHEN segment = 9 THEN 0.7 ELSE 1.0 END) AS speed,
+         count(*) AS n, window_end
   FROM readings [RANGE 2 SECONDS]
   GROUP BY segment
 INTO MEMORY;

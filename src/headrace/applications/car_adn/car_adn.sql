@@ -1,7 +1,7 @@
 -- Accidents on a motorway: a car that stands still, then another that slows down behind it.
 --   headrace example car-adn            (generates the traffic and runs this)
 
--- Each car tells where it is every 30 seconds.
+-- Each car reports its position every 30 seconds.
 CREATE STREAM car_loc (at TIMESTAMP, carId INT, speed DOUBLE, exp_way INT, dir INT, lane INT, xpos DOUBLE)
   TIMESTAMP BY at SKEW 5 SECONDS
   FROM FILES (path 'data/cars', format 'csv');
@@ -10,21 +10,23 @@ CREATE STREAM car_loc (at TIMESTAMP, carId INT, speed DOUBLE, exp_way INT, dir I
 CREATE VIEW car_seg AS
   SELECT at, carId, speed, exp_way, dir, lane, CAST(floor(xpos / 5) AS INT) AS segment, xpos FROM car_loc;
 
--- Immobile: the same place in four reports in a row.
+-- Immobile: the same position in four consecutive reports.
 CREATE VIEW standing AS
-  SELECT carId, last(exp_way) AS exp_way, last(dir) AS dir, last(lane) AS lane, last(segment) AS segment, last(xpos) AS xpos
+  SELECT carId, last(exp_way) AS exp_way, last(dir) AS dir, last(lane) AS lane, last(segment) AS segment,
+         last(xpos) AS xpos
   FROM car_seg [PARTITION BY carId ROWS 4 SLIDE 1]
   GROUP BY carId
   HAVING min(xpos) = max(xpos);
 
--- A car that stands reports again and again; what matters is the first time.
+-- A standing car keeps reporting; only the first report counts.
 CREATE VIEW cq_immobile AS
   SELECT carId, exp_way, dir, lane, segment, last(xpos) AS xpos
   FROM standing [RANGE 1 MINUTE SLIDE TUPLE]
   GROUP BY carId, exp_way, dir, lane, segment
   HAVING count(*) = 1;
 
--- Slowing down: at least 30 % slower than three reports ago. A change is measured by the new speed: (70 - 100) / 70 = -0.4286.
+-- Slowing down: at least 30 % slower than three reports ago. The change is relative to the new speed:
+-- (70 - 100) / 70 = -0.4286.
 CREATE VIEW cq_decrease AS
   SELECT carId, exp_way, dir, lane, segment, OLD(speed) AS was, speed, WRDIFF(speed PSEUDO 0.01) AS change
   FROM car_seg [PARTITION BY carId ROWS 4 SLIDE 1]
@@ -34,15 +36,18 @@ CREATE VIEW cq_decrease AS
 CREATE EVENT immobile AS SELECT carId, exp_way, dir, lane, segment, xpos FROM cq_immobile;
 CREATE EVENT slowing  AS SELECT carId, exp_way, dir, lane, segment, was, speed FROM cq_decrease;
 
--- In that order, in the same place, by two cars. A car that stands waits by itself (BY carId) and is taken once (PROXIMAL), however many slow down behind it.
+-- In that order, in the same place, by two cars. Each standing car waits by itself (BY carId) and is used once
+-- (PROXIMAL), even if several cars slow down behind it.
 CREATE EVENT accident AS immobile SEQUENCE slowing WITHIN 10 MINUTES
-  WHERE immobile.exp_way = slowing.exp_way AND immobile.dir = slowing.dir AND immobile.lane = slowing.lane AND immobile.segment = slowing.segment
+  WHERE immobile.exp_way = slowing.exp_way AND immobile.dir = slowing.dir
+    AND immobile.lane = slowing.lane AND immobile.segment = slowing.segment
     AND immobile.carId <> slowing.carId
   CONTEXT PROXIMAL (immobile BY carId);
 
--- Two cars may stand in one accident: it is notified if there was none in the same place within a quarter of an hour.
+-- Two cars may stand in one accident: it is notified only if there was none in the same place in the last 15 minutes.
 CREATE EVENT incident AS
-  SELECT exp_way, dir, lane, segment, last(carId) AS stopped, last(carId_1) AS slowed, last(event_start) AS since, window_end AS at
+  SELECT exp_way, dir, lane, segment, last(carId) AS stopped, last(carId_1) AS slowed,
+         last(event_start) AS since, window_end AS at
   FROM accident [RANGE 15 MINUTES SLIDE TUPLE]
   GROUP BY exp_way, dir, lane, segment
   HAVING count(*) = 1;
@@ -51,7 +56,7 @@ CREATE RULE notify ON incident
   DO INSERT INTO FILES (path 'out/notified', format 'json'),
      CALL PYTHON 'headrace.applications.car_adn.duty:police' (exp_way, dir, lane, segment, stopped, slowed, at);
 
--- For five minutes, cars in the two segments before it are warned whenever they report.
+-- For five minutes, cars in the two segments before the accident are warned whenever they report.
 CREATE QUERY warned AS
   SELECT c.carId, c.exp_way, c.dir, c.segment, n.segment AS accident, c.at
   FROM incident [RANGE 5 MINUTES] AS n JOIN car_seg [NOW] AS c ON n.exp_way = c.exp_way AND n.dir = c.dir
