@@ -27,7 +27,7 @@ class HeadraceError(Exception):
         self.message = message
         self.span = span
         self.hint = hint
-        self.text: str | None = None  # what the span points into, if whoever raised or passed on the error knew it
+        self.text: str | None = None  # the text that the span points into, if known
 
     def render(self, text: str | None = None) -> str:
         """Say what is wrong, show where in `text`, and what to do about it."""

@@ -16,7 +16,7 @@ from headrace.model.schema import TS, Field, Schema
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.folding import fold
-from headrace.optimizer.optimizer import MOST_ROUNDS, RULES, optimize
+from headrace.optimizer.optimizer import MAX_ROUNDS, RULES, optimize
 from headrace.plan.check import check
 from headrace.plan.explain import explain
 from headrace.plan.nodes import (
@@ -399,7 +399,7 @@ def test_the_rules_come_to_rest(plan: Node) -> None:
     steps = optimize(plan)
     note("\n".join(f"--- {step.rule}\n{explain(step.plan)}" for step in steps))
     assert all(rule(steps[-1].plan) == steps[-1].plan for rule in RULES)
-    assert len(steps) < MOST_ROUNDS * len(RULES)
+    assert len(steps) < MAX_ROUNDS * len(RULES)
 
 
 @settings(max_examples=80)

@@ -28,7 +28,7 @@ from headrace.model.patterns.match import (
     unequal,
 )
 from headrace.model.patterns.pattern import (
-    EVERYTHING,
+    ALL_TUPLES,
     Pattern,
     covers,
     format_pattern,
@@ -121,7 +121,7 @@ def test_a_comparison_never_matches_null_but_no_term_does() -> None:
     rows = rows_of(Type.INT, [None])
     for match in (less(5), at_least(-5), unequal(3), OneOf((1,)), Between()):
         assert matches(pattern((Column("x", Type.INT), match)), rows).to_list() == [False]
-    assert matches(EVERYTHING, rows).to_list() == [True]
+    assert matches(ALL_TUPLES, rows).to_list() == [True]
     assert matches(pattern((Column("x", Type.INT), IsNull())), rows).to_list() == [True]
 
 
@@ -147,7 +147,7 @@ def test_patterns_are_read_as_people_write_them() -> None:
     assert str(pattern((segment, OneOf((1, 2))))) == "segment IN (1, 2)"
     assert str(pattern((segment, IsNull()))) == "segment IS NULL"
     assert str(pattern((segment, Between()))) == "segment IS NOT NULL"
-    assert str(EVERYTHING) == "everything"
+    assert str(ALL_TUPLES) == "everything"
 
 
 def test_names_change_and_terms_go() -> None:

@@ -40,7 +40,7 @@ _D = TypeVar("_D", Stream, Table, Query)
 
 
 class Catalog:
-    """What a session knows by name."""
+    """The definitions of a session, by name."""
 
     def __init__(self) -> None:
         self._relations: dict[str, Relation] = {}

@@ -1,4 +1,4 @@
-"""What a session knows by name: streams, tables, queries and user-defined aggregates, as plain values."""
+"""The definitions of a session as plain values: streams, tables, queries, aggregates, rules and sinks."""
 
 from __future__ import annotations
 

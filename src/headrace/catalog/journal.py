@@ -1,6 +1,6 @@
 """The statements that made the catalog, on disk, each with the definition that came of it.
 
-The definition counts when it is read again: a statement may say less (columns learnt from a file that is gone by then,
+The definition counts when it is read again: a statement may say less (columns learned from a file that is gone by then,
 a path that begins elsewhere). One JSON text a line.
 """
 

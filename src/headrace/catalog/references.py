@@ -1,4 +1,4 @@
-"""Which names a SELECT mentions, found in its text alone."""
+"""The names that a SELECT mentions, found in its text alone."""
 
 from __future__ import annotations
 

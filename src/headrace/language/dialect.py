@@ -39,7 +39,7 @@ _BEFORE_JOIN = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "S
 
 
 class PlacedError(ParseError):
-    """A parse error that knows its place; sqlglot's own tells only line and column."""
+    """A parse error with a span; sqlglot's own have only line and column."""
 
     def __init__(self, message: str, span: Span) -> None:
         super().__init__(message, errors=[{}])  # sqlglot annotates the first

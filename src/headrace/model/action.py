@@ -1,4 +1,4 @@
-"""What a rule does when its event is detected, beside giving the detection to sinks."""
+"""The actions of a rule besides the sinks that its detections go to."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CASCADE = "cascade"
 
 
 class Effort(Struct, frozen=True):
-    """How long and how often an action is tried: time limit of a call, number of tries, length of chains of rules."""
+    """The effort for an action: time limit of a call, number of tries, length of chains of rules."""
 
     timeout: int = 5 * SECOND
     tries: int = 3
@@ -56,9 +56,9 @@ class Effort(Struct, frozen=True):
 
 
 class Reaction(Struct, frozen=True):
-    """How a rule reacts: when among others (priority 1 first, deferred ones last), and what it does.
+    """The reaction of a rule: its actions, and when they run among those of other rules.
 
-    `texts` are its actions as written.
+    Priority 1 runs first, deferred ones last. `texts` are the actions as written.
     """
 
     actions: tuple[Action, ...] = ()

@@ -32,7 +32,7 @@ _RATE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:/|per\s)\s*([a-z]+)\s*", re.IGNOR
 
 
 class Strictness(Enum):
-    """How strictly a promise is meant, and so what may be done to keep it."""
+    """The class of a promise: how strict it is, and what may be done to keep it."""
 
     MUST = "MUST"  # change the strategy; if that is not enough, shed
     BEST_EFFORT = "BEST EFFORT"  # change the strategy, never shed
@@ -86,7 +86,7 @@ class Promise(Struct, frozen=True):
 
 
 class Shedding(Struct, frozen=True):
-    """Which tuples are dropped first: random ones, or by an attribute.
+    """The tuples that are dropped first: random ones, or by an attribute.
 
     By an attribute the smallest, the largest, those nearest to a center or those farthest from it.
     """

@@ -1,4 +1,4 @@
-"""When a query is on: stints, and the schedule that they follow."""
+"""Stints, the runs of a query from a start to a stop, and their schedule."""
 
 from __future__ import annotations
 

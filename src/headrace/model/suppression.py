@@ -1,4 +1,4 @@
-"""When a repeated tuple comes out: after so many repetitions, or after so much time."""
+"""Suppressors: a repeated tuple comes out after so many repetitions, or after so much time."""
 
 from __future__ import annotations
 

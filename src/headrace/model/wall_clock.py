@@ -11,12 +11,12 @@ from headrace.model.time import DAY, SECOND
 _HEAD = "at '"
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 #: A date that does not come within so many days never comes.
-_FAR = 366 * 9
+_MAX_DAYS_BACK = 366 * 9
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Which instants are meant: seconds of a day, ascending, and years, months and days (None: any)."""
+    """Times of the clock: seconds of a day, ascending, on given years, months and days (None: any)."""
 
     seconds: tuple[int, ...]
     years: frozenset[int] | None = None
@@ -35,7 +35,7 @@ class Times:
 
     def last(self, after: int, upto: int) -> int | None:
         """Return the last of the instants of `between`; None if there are none."""
-        for day in range(upto // DAY, max(after // DAY, upto // DAY - _FAR) - 1, -1):
+        for day in range(upto // DAY, max(after // DAY, upto // DAY - _MAX_DAYS_BACK) - 1, -1):
             if not self._is_day(day):
                 continue
             for second in reversed(self.seconds):

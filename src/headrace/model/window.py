@@ -88,7 +88,7 @@ class AggregateCall(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """How long a join keeps a tuple: for a time, or while it is among the newest rows.
+    """The tuples of one input that a join keeps: those of a time span, or the newest rows.
 
     With `span` in microseconds (None: forever), tuple t is in the window at time x if t.ts <= x <= t.ts + span; [NOW]
     is span 0. With `rows`, the newest of its `by` group are kept, and span is None.

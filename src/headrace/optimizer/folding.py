@@ -17,7 +17,7 @@ def fold(expr: Expr) -> Expr:
 
 
 def is_null(expr: Expr) -> bool:
-    """Return whether the expression is a NULL constant, of whatever type."""
+    """Return whether the expression is a NULL constant of any type."""
     return isinstance(expr, Literal) and expr.value is None
 
 

@@ -7,7 +7,7 @@ from headrace.model.schema import Field, Schema
 from headrace.model.types import Type
 from headrace.plan.nodes import Filter, Impute, Node, Project, Scan
 
-#: From what is cheapest to carry; a type that is not listed is the dearest.
+#: Types in ascending order of cost; a type that is not listed is the most expensive.
 _CHEAPEST = (
     Type.BOOLEAN,
     Type.INT,

@@ -24,7 +24,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A plan and the rule that made it; the first plan is nobody's."""
+    """A plan and the name of the rule that made it; the first one is named 'input'."""
 
     rule: str
     plan: Node
@@ -34,13 +34,13 @@ class Step:
 RULES: tuple[Rule, ...] = (fold_constants, merge_filters, merge_projects, push_down_filters, push_down_projections)
 
 #: Every plan on the way is correct, so stopping early is harmless; rules that undo each other must not loop forever.
-MOST_ROUNDS = 10
+MAX_ROUNDS = 10
 
 
 def optimize(plan: Node) -> tuple[Step, ...]:
     """Apply all rules until the plan stays as it is; the last step has the answer."""
     steps = [Step("input", plan)]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = len(steps)
         for rule in RULES:
             changed = rule(steps[-1].plan)

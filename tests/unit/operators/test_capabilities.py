@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.expressions.expression import TRUE
-from headrace.model.patterns.pattern import EVERYTHING
+from headrace.model.patterns.pattern import ALL_TUPLES
 from headrace.operators.capabilities import (
     Speaking,
     due_of,
@@ -21,7 +21,7 @@ from headrace.operators.tuples.filter import Filter
 def test_an_operator_without_capabilities_holds_nothing_and_waits_for_nothing() -> None:
     operator = Filter(TRUE).build()
     assert (held_by(operator), late_at(operator), due_of(operator), preview_of(operator)) == (0, 0, None, None)
-    assert (purge(operator, 0, EVERYTHING), settled_in(operator, EVERYTHING)) == (0, ())
+    assert (purge(operator, 0, ALL_TUPLES), settled_in(operator, ALL_TUPLES)) == (0, ())
 
 
 def test_a_method_makes_a_capability() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from headrace.model.patterns.match import PRESENT, Between, IsNull, Match, OneOf, Value, contains, whole_range
+from headrace.model.patterns.match import NOT_NULL, Between, IsNull, Match, OneOf, Value, contains, whole_range
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import TS
 from headrace.model.types import Type
@@ -64,7 +64,7 @@ def needed_keys(
 
 def _of_key(wanted: Pattern, key: str, covers_time: Callable[[Match], bool], times: tuple[str, ...]) -> Match | None:
     """Return the part of a pattern that concerns the key; None if it depends on more than is known of the records."""
-    match: Match = PRESENT
+    match: Match = NOT_NULL
     for term in wanted.terms:
         if term.column.name == key:
             match = term.match

@@ -1,4 +1,4 @@
-"""When a query runs, as the parser reads it."""
+"""Starting and stopping of queries, as the parser reads it."""
 
 from __future__ import annotations
 

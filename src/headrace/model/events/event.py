@@ -148,7 +148,7 @@ Event: TypeAlias = (
 
 
 class Mode(Enum):
-    """Which of the occurrences that could be combined are, and which of them can be used again."""
+    """The consumption mode: which occurrences are combined, and which of them can be used again."""
 
     UNRESTRICTED = "UNRESTRICTED"  # all, and forever
     RECENT = "RECENT"  # the latest start, until a newer one replaces it
@@ -159,7 +159,7 @@ class Mode(Enum):
 
 
 class Retention(Struct, frozen=True):
-    """How many waiting tuples of one primitive event are kept.
+    """The waiting tuples of one primitive event that are kept.
 
     The newest `keep` that agree in the columns `by`, none older than `age`.
     """

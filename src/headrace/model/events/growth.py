@@ -1,4 +1,4 @@
-"""What of a detection's state no bound limits: worth a warning."""
+"""Warnings about the state of a detection that grows without a limit."""
 
 from __future__ import annotations
 

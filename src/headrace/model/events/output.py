@@ -1,4 +1,4 @@
-"""What a detection tells: the columns of its rows."""
+"""The columns of detections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pick(Struct, frozen=True, tag_field="output", tag="pick"):
 
 
 class Count(Struct, frozen=True, tag_field="output", tag="count"):
-    """How many tuples of a part there are."""
+    """The number of tuples of a part."""
 
     name: str
     part: str

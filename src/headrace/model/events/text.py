@@ -26,7 +26,7 @@ from headrace.model.time import format_duration
 
 
 def format_event(event: Event) -> str:
-    """Write an event expression; in braces behind a primitive event stands what tells its beginning, and its mask."""
+    """Write an event expression; a primitive event is followed by its start column and its mask in braces."""
     match event:
         case Primitive(name=name, mask=mask, start=start):
             notes = [

@@ -22,7 +22,7 @@ Typing = Callable[[Sequence[Type]], Type | None]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How many arguments a function takes and what type it returns; `typing` answers None for a misfit."""
+    """The arguments and the result type of a function; `typing` returns None for types that do not fit."""
 
     least: int
     most: int | None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from headrace.model.expressions.expression import Call, Column, Expr, Literal, conjuncts
 from headrace.model.patterns.match import (
-    PRESENT,
+    NOT_NULL,
     Between,
     IsNull,
     Match,
@@ -65,7 +65,7 @@ def term_of(part: Expr) -> tuple[Column, Match] | None:
         case Call("is_null", (first,)) if (column := _column(first)) is not None:
             return column, IsNull()
         case Call("not", (Call("is_null", (first,)),)) if (column := _column(first)) is not None:
-            return column, PRESENT
+            return column, NOT_NULL
         case Call("or", (left, right)):
             return _either(term_of(left), term_of(right))
         case Column(type=Type.BOOLEAN):

@@ -10,7 +10,7 @@ from headrace.model.patterns.pattern import Pattern
 
 
 class Intent(enum.Enum):
-    """What the sender wants of the tuples that it describes."""
+    """The intent of a feedback: what the sender wants of the tuples it describes."""
 
     ASSUMED = "assumed"  # they are not needed: avoid them if you can, it is final
     DESIRED = "desired"  # they are wanted first: order and time change, never content

@@ -21,7 +21,7 @@ Value: TypeAlias = bool | int | float | str
 
 _DISCRETE = frozenset({Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
 #: A range of so many whole numbers is looked through one by one where nothing else decides.
-_FEW = 4096
+_MAX_LISTED = 4096
 _LARGEST_FLOAT = float(struct.unpack("<f", b"\xff\xff\x7f\x7f")[0])
 
 
@@ -50,8 +50,8 @@ class IsNull(Struct, frozen=True, tag="is_null"):
 
 Match: TypeAlias = Between | OneOf | IsNull
 
-NOTHING = OneOf(())
-PRESENT = Between()
+NO_VALUE = OneOf(())
+NOT_NULL = Between()
 
 
 def less(value: Value) -> Match:
@@ -126,9 +126,9 @@ def intersect_matches(e: Match, f: Match, type_: Type) -> Match:
         case IsNull(), IsNull():
             return e
         case IsNull(), _:
-            return NOTHING
+            return NO_VALUE
         case _, IsNull():
-            return NOTHING
+            return NO_VALUE
         case OneOf(values=values), _:
             return OneOf(tuple(value for value in values if contains(f, value, type_)))
         case _, OneOf(values=values):
@@ -248,7 +248,7 @@ def _listed(matcher: Between, type_: Type) -> Sequence[Value] | None:
     first, last = low[0], high[0]
     assert isinstance(first, int)
     assert isinstance(last, int)
-    if last - first >= _FEW:
+    if last - first >= _MAX_LISTED:
         return None
     return [value for value in range(first, last + 1) if value not in matcher.but]
 
@@ -268,7 +268,7 @@ def _narrowest(e: Between, f: Between, type_: Type) -> Match:
     both = Between(lower.low, upper.high, lower.open_low, upper.open_high)
     holes = dict.fromkeys((*e.but, *f.but))
     both = replace(both, but=tuple(value for value in holes if contains(both, value, type_)))
-    return NOTHING if is_empty_match(both, type_) else both
+    return NO_VALUE if is_empty_match(both, type_) else both
 
 
 def _point(matcher: Between) -> Value:

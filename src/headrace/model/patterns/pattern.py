@@ -55,7 +55,7 @@ class Pattern(Struct, frozen=True):
 
 #: The timestamp as an attribute.
 STAMP = Column(TS, Type.BIGINT)
-EVERYTHING = Pattern()
+ALL_TUPLES = Pattern()
 
 
 def pattern(*terms: tuple[Column, Match]) -> Pattern:
@@ -79,7 +79,7 @@ def matches(wanted: Pattern, rows: pl.DataFrame) -> pl.Series:
 
 @lru_cache(16_384)
 def covers(e: Pattern, f: Pattern) -> bool:
-    """Return whether every tuple that matches `f` matches `e`; False if that cannot be told."""
+    """Return whether every tuple that matches `f` matches `e`; False if that is not known."""
     if is_empty(f):
         return True
     for term in e.terms:

@@ -8,8 +8,18 @@ from functools import reduce
 from msgspec import Struct
 
 from headrace.model.expressions.expression import Call, Column, Expr, Literal, conjuncts
-from headrace.model.patterns.match import PRESENT, Between, IsNull, Match, OneOf, at_least, covers_match, equal, shifted
-from headrace.model.patterns.pattern import EVERYTHING, STAMP, Pattern, intersect, pattern, rename, restrict
+from headrace.model.patterns.match import (
+    NOT_NULL,
+    Between,
+    IsNull,
+    Match,
+    OneOf,
+    at_least,
+    covers_match,
+    equal,
+    shifted,
+)
+from headrace.model.patterns.pattern import ALL_TUPLES, STAMP, Pattern, intersect, pattern, rename, restrict
 from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.model.types import Type
@@ -23,7 +33,7 @@ from headrace.operators.windows.panes import PANE, pane_length
 class Invariants(Struct, frozen=True):
     """`holds` matches every tuple; `clocks` tell its time."""
 
-    holds: Pattern = EVERYTHING
+    holds: Pattern = ALL_TUPLES
     clocks: tuple[Clock, ...] = ()
 
 
@@ -102,7 +112,7 @@ def _joined(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple
     sides = (inputs[0].holds, rename(inputs[1].holds, names[1]))
     kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
     clocks = [joined_clocks(inputs[port].clocks, names[port], spec.extent(port)) for port in (0, 1)]
-    return Invariants(reduce(intersect, kept, EVERYTHING), (*clocks[0], *clocks[1]))
+    return Invariants(reduce(intersect, kept, ALL_TUPLES), (*clocks[0], *clocks[1]))
 
 
 def _followed(spec: specs.SequenceJoin, inputs: tuple[Invariants, ...]) -> Invariants:
@@ -169,7 +179,7 @@ def _implied(predicate: Expr) -> Pattern:
             ):
                 terms.append((column, _comparison(_COMPARE[op], value)))
             case Call("not", (Call("is_null", (Column() as column,)),)):
-                terms.append((column, PRESENT))
+                terms.append((column, NOT_NULL))
             case _:
                 pass
     return pattern(*terms)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.patterns.match import (
-    NOTHING,
+    NO_VALUE,
     Between,
     IsNull,
     Match,
@@ -98,7 +98,7 @@ def _sorted_out(spec: PaneAggregate, wanted: Pattern) -> tuple[list[Term], Match
         elif name == "window_start" and isinstance(spec.window, Range):
             match = shifted(term.match, spec.window.size)
         elif name == "window_start":
-            match = NOTHING  # the same for all windows, or NULL: nothing follows
+            match = NO_VALUE  # the same for all windows, or NULL: nothing follows
         else:
             values.append(term)
         if match is not None:

@@ -57,7 +57,7 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
         case nodes.Aggregate():
             return _narrow_aggregate(node, needed)
         case nodes.Impute(input=below, name=name, value=value, keys=looked_up):
-            if name not in needed:  # nobody reads what would be looked up
+            if name not in needed:  # the imputed column is not read
                 return (needed,), lambda new: new[0]
             return (_reads(needed - {name}, (value, *looked_up)),), lambda new: replace_inputs(node, new)
         case nodes.TableJoin(input=below, keys=keys, residual=residual):

@@ -264,7 +264,7 @@ def _distinct_span(source: Source) -> int:
 
 
 def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> Node:
-    """Plan DIFF and its kin: consecutive tuples are windows of two, so the first of a partition has no result."""
+    """Plan DIFF, RDIFF and SLOPE: consecutive tuples are windows of two, so the first of a partition has no result."""
     source = bind_from(select, env, aggregated=False)
     if len(source.streams) == 1 and source.clauses:
         hint = "leave the window out, or write WDIFF, WRDIFF or WSLOPE, which compare its first and last tuple"

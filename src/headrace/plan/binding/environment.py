@@ -1,4 +1,4 @@
-"""What a SELECT may refer to from outside itself."""
+"""The surroundings of a SELECT while it is bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.plan.nodes import Node
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the binder needs: catalog, plans of named queries, relations of WITH, and how to bind a nested query.
+    """The catalog, plans of named queries, relations of WITH, and the function that binds a nested query.
 
     `path` has the named queries that are being bound.
     """

@@ -37,7 +37,7 @@ from headrace.plan.binding.expression import ExpressionBinder
 from headrace.plan.binding.scope import Relation, Scope, unique
 from headrace.plan.nodes import Detect, Node, Scan
 
-#: The column that tells when an occurrence of a complex event began.
+#: The column with the start of an occurrence of a complex event.
 EVENT_START = "event_start"
 
 
@@ -175,7 +175,7 @@ def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
 def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, ...]:
     """Return all columns of all constituents, the start, and counts for parts that may have several tuples.
 
-    What tells when it began has its name whatever constituents call their columns, so that other events find it.
+    The column of the start always has the name EVENT_START, so that other events find it.
     """
     taken: set[str] = {EVENT_START}
     outputs: list[Output] = []

@@ -34,7 +34,7 @@ from headrace.plan.nodes import Node, Order, Project, Scan, Union
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What FROM names: a plan or a stored table, what it is called there, and its window."""
+    """An item of FROM: a plan or a stored table, its names, and its window."""
 
     source: Node | Table
     names: tuple[str, ...]

@@ -26,7 +26,7 @@ _WHERE_HINT = "use it in SELECT or HAVING; to go on with it, put that into a sub
 
 @dataclass(frozen=True, slots=True)
 class Modifiers:
-    """What the modifiers of a SELECT have in common: kind, partition, and the tuple that other columns come from."""
+    """The common part of the modifiers of a SELECT: kind, partition, and the tuple that other columns come from."""
 
     of_window: bool
     partition: tuple[exp.Expr, ...]

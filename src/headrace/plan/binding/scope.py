@@ -1,4 +1,4 @@
-"""Which names an expression may use, and which column each stands for."""
+"""The names that an expression may use, and the column that each stands for."""
 
 from __future__ import annotations
 

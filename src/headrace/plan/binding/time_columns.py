@@ -1,4 +1,4 @@
-"""Which columns of a plan are its tuples' timestamps."""
+"""The columns of a plan that are its tuples' timestamps."""
 
 from __future__ import annotations
 

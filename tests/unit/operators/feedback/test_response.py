@@ -8,7 +8,7 @@ import pytest
 
 from headrace.model.expressions.expression import Call, Column, Literal
 from headrace.model.patterns.match import Between, IsNull, at_least, at_most, equal, less, more, unequal
-from headrace.model.patterns.pattern import EVERYTHING, STAMP, Pattern, pattern
+from headrace.model.patterns.pattern import ALL_TUPLES, STAMP, Pattern, pattern
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session
@@ -65,7 +65,7 @@ def test_a_projection_renames_and_inverts() -> None:
         (pattern((G, equal(1)), (STAMP, less(5))),)
     )
     assert answer(spec, pattern((N, at_least(-1)))) == Response((pattern((V, at_most(1))),))
-    assert answer(spec, pattern((Column("c", Type.STRING), equal("x")))) == Response((EVERYTHING,))
+    assert answer(spec, pattern((Column("c", Type.STRING), equal("x")))) == Response((ALL_TUPLES,))
     assert answer(spec, pattern((Column("c", Type.STRING), equal("y")))) == Response((None,))
     assert answer(spec, pattern((Column("s", Type.BIGINT), equal(1)))) == Response((None,))
     p, two = Column("p", Type.BIGINT), Literal(2, Type.INT)
