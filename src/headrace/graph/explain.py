@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.naming import Names
-from headrace.graph.place import place
+from headrace.graph.place import origin_of, place
 from headrace.operators.specs import Receive
 
 
@@ -29,7 +29,7 @@ def _lines(half: Graph, names: Names, notes: Mapping[VertexId, str]) -> list[str
         else:
             text = names.full(vertex.id)
             if vertex.inputs and vertex.inputs != before:
-                text += f" <- {'; '.join(names[origin] for origin in vertex.inputs)}"
+                text += f" <- {'; '.join(names[origin_of(origin)] for origin in vertex.inputs)}"
         lines.append(f"  {text}   [{notes[vertex.id]}]" if vertex.id in notes else f"  {text}")
         before = (vertex.id,)
     return lines

@@ -40,15 +40,14 @@ class Names(Mapping[VertexId, str]):
     def __getitem__(self, vertex: VertexId) -> str:
         if vertex in self._names:
             return self._names[vertex]
-        origin = origin_of(vertex)  # a bucket receives what the ingest made of it
-        if origin != vertex:
-            return self[origin]
+        if (received := origin_of(vertex)) != vertex:
+            return shorten(f"receive {self[received]}")
         if (exchanged := exchange_of(vertex)) in self._names:
             return shorten(f"exchange of {self._names[exchanged]}")
         if (exchanged := origin_of_scan(vertex)) in self._names:
             return shorten(f"read exchange of {self._names[exchanged]}")
-        if (origin := tapped(vertex)) in self._names:
-            return self._names[origin]
+        if (sent := tapped(vertex)) in self._names:
+            return shorten(f"send {self._names[sent]}")
         return vertex
 
     def __iter__(self) -> Iterator[VertexId]:

@@ -89,7 +89,7 @@ def test_no_name_is_long_and_all_are_unique() -> None:
 def test_vertices_that_placing_adds_have_names_as_well() -> None:
     graph = filtered("bids", "q")
     names = Names(graph)
-    assert {names[each.id] for each in place(graph).keyed} == {"filter price > 5", "output of q"}
+    assert {names[each.id] for each in place(graph).keyed} == {"receive filter price > 5", "output of q"}
     assert names["unknown"] == "unknown"
 
 

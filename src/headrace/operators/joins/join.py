@@ -23,7 +23,7 @@ from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
 
 #: An impatient join that would ask for more keys than these does not ask by them: all would come first.
-MOST_WISHED = 1024
+MOST_DESIRED_KEYS = 1024
 
 
 class Join(Pairing, frozen=True, tag="join"):
@@ -56,13 +56,13 @@ class JoinOperator(TwoSides[SortedSide]):
         self.is_impatient = spec.manner == "impatient"
         self.is_thrifty = not self.is_impatient  # if it speaks at all
         self._told = [BEGIN, BEGIN]  # what a thrifty join has said
-        self._wishes: list[tuple[int, Feedback]] = []
+        self._desires: list[tuple[int, Feedback]] = []
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
         if not len(page):
             return
         if self.speaks and self.is_impatient:
-            self._wish(port, page)
+            self._desire(port, page)
         rows, known = self._pairer.arrange(port, page)
         preserved = self._sides[port].preserved
         if known is not None:  # a row without a key never finds a partner
@@ -98,7 +98,7 @@ class JoinOperator(TwoSides[SortedSide]):
         """
         if not self.speaks:
             return []
-        found, self._wishes = self._wishes, []
+        found, self._desires = self._desires, []
         if not self.is_thrifty:
             return found
         for port, extent in enumerate((self._spec.left_extent, self._spec.right_extent)):
@@ -111,7 +111,7 @@ class JoinOperator(TwoSides[SortedSide]):
                 found.append((port, Feedback(Intent.ASSUMED, pattern((STAMP, less(before))))))
         return found
 
-    def _wish(self, port: int, page: Page) -> None:
+    def _desire(self, port: int, page: Page) -> None:
         """Ask for the partners of a page's tuples."""
         terms: list[tuple[Column, Match]] = []
         for pair in self._spec.keys:
@@ -123,10 +123,10 @@ class JoinOperator(TwoSides[SortedSide]):
                 and own.type is other.type
             ):
                 values = page.rows[own.name].drop_nulls().unique()
-                if len(values) <= MOST_WISHED:
+                if len(values) <= MOST_DESIRED_KEYS:
                     terms.append((other, OneOf(tuple(values.sort().to_physical().to_list()))))
         if terms:
-            self._wishes.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
+            self._desires.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
 
     def due(self) -> int | None:
         first = min(side.next_unmatched() for side in self._sides)

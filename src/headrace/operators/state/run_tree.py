@@ -28,7 +28,7 @@ _CREDIT = 4
 _CHILD = "~"
 
 
-class SpreadRuns:
+class RunTree:
     """What `Runs` gives, for rows whose groups are in the columns `by`; without any there is one group and one node."""
 
     def __init__(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import polars as pl
 
 from headrace.model.time import BEGIN
-from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.state.run_tree import RunTree
 from headrace.operators.state.runs import Runs
 
 #: With fewer panes in a window, blocks do not pay.
@@ -23,7 +23,7 @@ class PaneBlocks:
     """The rows of windows over `panes`, which are `length` long, `count` of them in a window, by the column `pane`."""
 
     def __init__(
-        self, panes: SpreadRuns, pane: str, *, length: int, count: int, merge: Callable[[pl.DataFrame], pl.DataFrame]
+        self, panes: RunTree, pane: str, *, length: int, count: int, merge: Callable[[pl.DataFrame], pl.DataFrame]
     ) -> None:
         self._panes, self._pane, self._length, self._merge = panes, pane, length, merge
         self._height = count.bit_length() - 1 if count >= _LEAST_PANES else 0
@@ -31,7 +31,7 @@ class PaneBlocks:
 
     def forget(self) -> None:
         """Start again after the panes were replaced."""
-        self._levels: list[Runs | SpreadRuns] = [
+        self._levels: list[Runs | RunTree] = [
             self._panes,
             *(Runs("blocks", self._pane, None) for _ in range(self._height)),
         ]

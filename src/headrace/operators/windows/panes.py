@@ -25,7 +25,7 @@ from headrace.model.window import AggregateCall, Landmark, Range
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, computed_from, renamed
 from headrace.operators.spec import Order, Spec
-from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.state.run_tree import RunTree
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 from headrace.operators.windows.pane_blocks import PaneBlocks
@@ -128,7 +128,7 @@ class _RangeWindows(Operator):
     def __init__(self, window: Range, aggregates: Aggregates) -> None:
         self._window, self._aggregates = window, aggregates
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
-        self._panes = SpreadRuns("pane", PANE, self._merge, aggregates.names)
+        self._panes = RunTree("pane", PANE, self._merge, aggregates.names)
         length = math.gcd(window.size, window.slide)
         self._blocks = PaneBlocks(self._panes, PANE, length=length, count=window.size // length, merge=self._merge)
 
@@ -254,9 +254,9 @@ class _LandmarkWindows(Operator):
     def __init__(self, window: Landmark, aggregates: Aggregates) -> None:
         self._window, self._aggregates = window, aggregates
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
-        self._panes = SpreadRuns("pane", PANE, self._merge, aggregates.names)
+        self._panes = RunTree("pane", PANE, self._merge, aggregates.names)
         # A total needs no pane: all have the same, so that the totals of a group merge.
-        self._totals = SpreadRuns("total", PANE, self._merge, aggregates.names)
+        self._totals = RunTree("total", PANE, self._merge, aggregates.names)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         self._panes.append(page.rows.select(self._columns))

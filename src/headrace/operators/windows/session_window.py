@@ -18,7 +18,7 @@ from headrace.model.time import BEGIN, END
 from headrace.model.window import AggregateCall, Session
 from headrace.operators.operator import Operator, State
 from headrace.operators.spec import Spec
-from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.state.run_tree import RunTree
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 
@@ -56,7 +56,7 @@ class _Sessions(Operator):
     def __init__(self, gap: int, aggregates: Aggregates) -> None:
         self._gap, self._aggregates = gap, aggregates
         self._columns = [*aggregates.names, _FIRST, _LAST, *(part.name for part in aggregates.parts)]
-        self._fragments = SpreadRuns("session", _LAST, self._merge, aggregates.names)
+        self._fragments = RunTree("session", _LAST, self._merge, aggregates.names)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         if len(page):

@@ -13,7 +13,7 @@ from headrace.model.time import BEGIN, END
 from headrace.operators.arrays import KEY, matches
 from headrace.operators.state import run_tree, sorted_side
 from headrace.operators.state.key_tree import FAN
-from headrace.operators.state.run_tree import SpreadRuns
+from headrace.operators.state.run_tree import RunTree
 from headrace.operators.state.runs import Runs
 from headrace.operators.state.sorted_side import SortedSide
 
@@ -120,7 +120,7 @@ def test_spread_runs_hold_what_plain_runs_hold(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_tree, "LARGEST", 8)
-        plain, spread = Runs("r", "at", sums), SpreadRuns("r", "at", sums, ["group"])
+        plain, spread = Runs("r", "at", sums), RunTree("r", "at", sums, ["group"])
         for i, page in enumerate(pages):
             frame = pl.DataFrame(
                 [(at, group, 1) for at, group in page],
@@ -134,7 +134,7 @@ def test_spread_runs_hold_what_plain_runs_hold(
             for runs in (plain, spread):
                 runs.append(frame)
             if restarts:
-                before, spread = spread.state(), SpreadRuns("r", "at", sums, ["group"])
+                before, spread = spread.state(), RunTree("r", "at", sums, ["group"])
                 spread.restore(before)
                 assert all(spread.state()[name] is chunk for name, chunk in before.items())
         assert spread.least() == plain.least()
@@ -147,7 +147,7 @@ def test_spread_runs_hold_what_plain_runs_hold(
 
 @pytest.mark.usefixtures("small_chunks")
 def test_groups_that_come_again_do_not_make_spread_runs_grow() -> None:
-    spread = SpreadRuns("r", "at", sums, ["group"])
+    spread = RunTree("r", "at", sums, ["group"])
     for _ in range(60):
         spread.append(
             pl.DataFrame(
