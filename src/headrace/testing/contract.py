@@ -219,3 +219,44 @@ def _check_same(found: Counter[Any], expected: Counter[Any], when: str) -> None:
 
 def _last_bound(emitted: Sequence[Element]) -> int:
     return max((element.bound for element in emitted if isinstance(element, Punctuation)), default=BEGIN)
+
+
+def run_join(spec: Spec, steps: Iterable[tuple[int, Page | int]], *, restarts: bool) -> Counter[tuple[Any, ...]]:
+    """Run pages and bounds of two ports through a join; return its rows, with all columns.
+
+    Assert that bounds rise and hold, that chunks of state which did not change are the same objects, and that nothing
+    is held when both inputs have ended. With `restarts`, a new operator goes on from the state after every step.
+    """
+    operator, bound = spec.build(), BEGIN
+    rows: Counter[tuple[Any, ...]] = Counter()
+    before: State = {}
+    for port, step in steps:
+        for element in _given(operator, port, step):
+            if isinstance(element, Punctuation):
+                assert element.bound > bound
+                bound = element.bound
+            else:
+                assert element.rows.height > 0
+                assert all(ts >= bound for ts in element.rows[TS])
+                rows.update(element.rows.rows())
+        after = operator.state()
+        kept = [name for name in before if name in after and after[name].equals(before[name])]
+        assert all(after[name] is before[name] for name in kept)
+        before = after
+        if restarts:
+            operator = spec.build()
+            before = {name: Page.decode(Page(frame).encode()).rows for name, frame in after.items()}
+            operator.restore(before)
+            again = operator.state()
+            assert again.keys() == before.keys()
+            assert all(again[name] is before[name] for name in before)
+    assert bound == END
+    assert held_by(operator) == 0
+    assert set(operator.state()) == {"bounds"}
+    return rows
+
+
+def _given(operator: Operator, port: int, step: Page | int) -> list[Element]:
+    return list(
+        operator.on_page(port, step) if isinstance(step, Page) else operator.on_punctuation(port, Punctuation(step))
+    )

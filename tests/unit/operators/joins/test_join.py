@@ -22,6 +22,7 @@ from headrace.operators import arrays
 from headrace.operators.capabilities import held_by
 from headrace.operators.joins.join import Join
 from headrace.operators.operator import Operator
+from headrace.testing.contract import run_join
 
 A = Schema.of(a=Type.STRING)
 B = Schema.of(b=Type.STRING)
@@ -351,47 +352,13 @@ def page_from(spec: Join, port: int, rows: list[tuple[int, int, tuple[Any, ...]]
     return page
 
 
-def copied(state: Any) -> dict[str, pl.DataFrame]:
-    return {name: Page.decode(Page(frame).encode()).rows for name, frame in state.items()}
-
-
 @settings(deadline=None, max_examples=80)
 @given(script=scripts(), restarts=st.booleans())
 def test_results_are_those_of_a_nested_loop_over_the_histories(script: Script, restarts: bool) -> None:
-    operator = script.spec.build()
-    found: Counter[tuple[Any, ...]] = Counter()
-    promised = BEGIN
-    before: dict[str, pl.DataFrame] = {}
-    for port, step in script.steps:
-        out = list(
-            operator.on_page(port, page_from(script.spec, port, step))
-            if isinstance(step, list)
-            else operator.on_punctuation(port, Punctuation(step))
-        )
-        for element in out:
-            if isinstance(element, Punctuation):
-                assert element.bound > promised
-                promised = element.bound
-            else:
-                assert element.rows[TS].min() >= promised
-                assert element.rows.height > 0
-                found.update(element.rows.rows())
-        after = dict(operator.state())
-        assert all(
-            after[name] is frame for name, frame in before.items() if name in after and after[name].equals(frame)
-        )
-        before = after
-        if restarts:
-            operator = script.spec.build()
-            before = copied(after)
-            operator.restore(before)
-            again = operator.state()
-            assert again.keys() == before.keys()
-            assert all(again[name] is before[name] for name in before)
-    assert found == expected_rows(script)
-    assert promised == END
-    assert held_by(operator) == 0
-    assert set(operator.state()) == {"bounds"}
+    steps = [
+        (port, page_from(script.spec, port, step) if isinstance(step, list) else step) for port, step in script.steps
+    ]
+    assert run_join(script.spec, steps, restarts=restarts) == expected_rows(script)
 
 
 @settings(deadline=None, max_examples=50)

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from headrace.model.expressions.expression import Call, Column, Expr
 from headrace.model.page import Page, Punctuation, page_of
 from headrace.model.schema import EXPIRY, TS, Schema
-from headrace.model.time import BEGIN, END
+from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import Extent
 from headrace.operators.capabilities import held_by
 from headrace.operators.joins.rows_join import RowsJoin
 from headrace.operators.operator import Operator
+from headrace.testing.contract import run_join
 
 LEFT = Schema.of(k=Type.BIGINT, s=Type.STRING, v=Type.BIGINT)
 RIGHT = Schema.of(k=Type.BIGINT, s=Type.STRING, w=Type.BIGINT)
@@ -268,40 +269,10 @@ def page_from(spec: RowsJoin, port: int, rows: list[Tuple]) -> Page:
 @settings(deadline=None, max_examples=60)
 @given(script=scripts(), restarts=st.booleans())
 def test_results_are_those_of_one_tuple_at_a_time_in_total_order(script: Script, restarts: bool) -> None:
-    operator = script.spec.build()
-    found: Counter[tuple[Any, ...]] = Counter()
-    promised = BEGIN
-    before: dict[str, pl.DataFrame] = {}
-    for port, step in script.steps:
-        out = list(
-            operator.on_page(port, page_from(script.spec, port, step))
-            if isinstance(step, list)
-            else operator.on_punctuation(port, Punctuation(step))
-        )
-        for element in out:
-            if isinstance(element, Punctuation):
-                assert element.bound > promised
-                promised = element.bound
-            else:
-                assert element.rows[TS].min() >= promised
-                assert element.rows.height > 0
-                found.update(element.rows.rows())
-        after = dict(operator.state())
-        assert all(
-            after[name] is frame for name, frame in before.items() if name in after and after[name].equals(frame)
-        )
-        before = after
-        if restarts:
-            operator = script.spec.build()
-            before = {name: Page.decode(Page(frame).encode()).rows for name, frame in after.items()}
-            operator.restore(before)
-            again = operator.state()
-            assert again.keys() == before.keys()
-            assert all(again[name] is before[name] for name in before)
-    assert found == expected_rows(script)
-    assert promised == END
-    assert held_by(operator) == 0
-    assert set(operator.state()) == {"bounds"}
+    steps = [
+        (port, page_from(script.spec, port, step) if isinstance(step, list) else step) for port, step in script.steps
+    ]
+    assert run_join(script.spec, steps, restarts=restarts) == expected_rows(script)
 
 
 def test_window_stays_as_small_as_it_says() -> None:

@@ -20,6 +20,7 @@ from headrace.operators.capabilities import held_by
 from headrace.operators.windows.rows_window import RowsAggregate
 from headrace.operators.windows.sliding import SlidingAggregate
 from headrace.operators.windows.while_window import WhileAggregate
+from headrace.testing import windows
 
 COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 K, V = Column("k", Type.INT), Column("v", Type.DOUBLE)
@@ -29,12 +30,12 @@ LAST = (AggregateCall("last", "last", V, Type.DOUBLE),)
 Row = dict[str, Any]
 
 
-def tuples(windows: Any, *given_: tuple[int, float]) -> Page:
+def tuples(*given_: tuple[int, float]) -> Page:
     return windows.page([{"ts": ts, "seq": i, "k": 0, "v": v} for i, (ts, v) in enumerate(given_)])
 
 
-def tuples_at(windows: Any, *instants: int) -> Page:
-    return tuples(windows, *((ts, 1.0) for ts in instants))
+def tuples_at(*instants: int) -> Page:
+    return tuples(*((ts, 1.0) for ts in instants))
 
 
 def rows_of(elements: list[Any]) -> list[tuple[int, int, int]]:
@@ -47,54 +48,54 @@ def rows_of(elements: list[Any]) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_a_sliding_window_gives_one_result_per_tuple_and_includes_its_far_edge(windows: Any) -> None:
-    inputs = [tuples_at(windows, 0, 4), None, tuples_at(windows, 10, 11, 11), Punctuation(11)]
+def test_a_sliding_window_gives_one_result_per_tuple_and_includes_its_far_edge() -> None:
+    inputs = [tuples_at(0, 4), None, tuples_at(10, 11, 11), Punctuation(11)]
     output = windows.run(lambda: [SlidingAggregate(Sliding(10), (), COUNT).build()], inputs)
     assert rows_of(output) == [(0, 0, 1), (0, 4, 2), (0, 10, 3), (1, 11, 3), (1, 11, 4)]
     assert output[-1] == Punctuation(11)
 
 
-def test_an_unbounded_window_grows(windows: Any) -> None:
-    inputs = [tuples_at(windows, 3, 4, 4), None, tuples_at(windows, 1000), Punctuation(END)]
+def test_an_unbounded_window_grows() -> None:
+    inputs = [tuples_at(3, 4, 4), None, tuples_at(1000), Punctuation(END)]
     output = windows.run(lambda: [SlidingAggregate(Sliding(None), (), COUNT).build()], inputs)
     assert rows_of(output) == [(3, 3, 1), (3, 4, 2), (3, 4, 3), (3, 1000, 4)]
 
 
-def test_a_rows_window_counts_tuples_and_gives_complete_windows_only(windows: Any) -> None:
-    inputs = [tuples_at(windows, 1, 2), None, tuples_at(windows, 3, 5, 8), Punctuation(END)]
+def test_a_rows_window_counts_tuples_and_gives_complete_windows_only() -> None:
+    inputs = [tuples_at(1, 2), None, tuples_at(3, 5, 8), Punctuation(END)]
     output = windows.run(lambda: [RowsAggregate(Rows(3, 2), (), COUNT).build()], inputs)
     assert rows_of(output) == [(1, 3, 3), (3, 8, 3)]
 
 
-def test_a_rows_window_keeps_less_than_its_size(windows: Any) -> None:
+def test_a_rows_window_keeps_less_than_its_size() -> None:
     operator = RowsAggregate(Rows(4, 1), (), COUNT).build()
-    list(operator.on_page(0, tuples_at(windows, *range(100))))
+    list(operator.on_page(0, tuples_at(*range(100))))
     assert held_by(operator) == 3
 
 
-def test_a_while_window_is_stamped_by_the_tuple_that_ends_it(windows: Any) -> None:
+def test_a_while_window_is_stamped_by_the_tuple_that_ends_it() -> None:
     inputs = [
-        tuples(windows, (1, 0.0), (2, 1.0), (3, 2.0)),
+        tuples((1, 0.0), (2, 1.0), (3, 2.0)),
         None,
-        tuples(windows, (4, 5.0), (6, -1.0), (7, -1.0), (8, 1.0)),
+        tuples((4, 5.0), (6, -1.0), (7, -1.0), (8, 1.0)),
         Punctuation(END),
     ]
     output = windows.run(lambda: [WhileAggregate(While(IS_POSITIVE), (), COUNT).build()], inputs)
     assert rows_of(output) == [(2, 6, 3)]
 
 
-def test_rows_beyond_a_sliding_window_are_forgotten_at_a_punctuation(windows: Any) -> None:
+def test_rows_beyond_a_sliding_window_are_forgotten_at_a_punctuation() -> None:
     operator = SlidingAggregate(Sliding(10), (), COUNT).build()
-    list(operator.on_page(0, tuples_at(windows, 1, 5)))
+    list(operator.on_page(0, tuples_at(1, 5)))
     assert held_by(operator) == 2
     list(operator.on_punctuation(0, Punctuation(12)))
     assert held_by(operator) == 1
 
 
-def test_sliding_partitions_by_its_keys_and_the_others_by_the_window(windows: Any) -> None:
-    assert SlidingAggregate(Sliding(1), windows.keys, COUNT).partition_by(0) == (K,)
-    assert RowsAggregate(Rows(1, 1, (V,)), windows.keys, COUNT).partition_by(0) == (V,)
-    assert WhileAggregate(While(IS_POSITIVE), windows.keys, COUNT).partition_by(0) == ()
+def test_sliding_partitions_by_its_keys_and_the_others_by_the_window() -> None:
+    assert SlidingAggregate(Sliding(1), windows.KEYS, COUNT).partition_by(0) == (K,)
+    assert RowsAggregate(Rows(1, 1, (V,)), windows.KEYS, COUNT).partition_by(0) == (V,)
+    assert WhileAggregate(While(IS_POSITIVE), windows.KEYS, COUNT).partition_by(0) == ()
 
 
 def groups(rows: list[Row], by: tuple[Expr, ...]) -> list[list[Row]]:
@@ -105,7 +106,7 @@ def groups(rows: list[Row], by: tuple[Expr, ...]) -> list[list[Row]]:
     return list(found.values())
 
 
-def naive_sliding(windows: Any, rows: list[Row], window: Sliding) -> Counter[Any]:
+def naive_sliding(rows: list[Row], window: Sliding) -> Counter[Any]:
     found: Counter[Any] = Counter()
     for group in groups(rows, (K,)):
         for i, row in enumerate(group):
@@ -116,7 +117,7 @@ def naive_sliding(windows: Any, rows: list[Row], window: Sliding) -> Counter[Any
     return found
 
 
-def naive_rows(windows: Any, rows: list[Row], window: Rows) -> Counter[Any]:
+def naive_rows(rows: list[Row], window: Rows) -> Counter[Any]:
     found: Counter[Any] = Counter()
     for part in groups(rows, window.by):
         for start in range(0, len(part) - window.size + 1, window.slide):
@@ -129,7 +130,7 @@ def naive_rows(windows: Any, rows: list[Row], window: Rows) -> Counter[Any]:
     return found
 
 
-def naive_while(windows: Any, rows: list[Row], window: While) -> Counter[Any]:
+def naive_while(rows: list[Row], window: While) -> Counter[Any]:
     found: Counter[Any] = Counter()
     for part in groups(rows, window.by):
         run: list[Row] = []
@@ -175,9 +176,7 @@ def histories(draw: Any) -> list[Any]:
     return [*items, END]
 
 
-def check(
-    windows: Any, history: list[Any], build: Callable[[], Any], naive: Callable[[list[Row]], Counter[Any]]
-) -> None:
+def check(history: list[Any], build: Callable[[], Any], naive: Callable[[list[Row]], Counter[Any]]) -> None:
     inputs = [
         None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history
     ]
@@ -191,13 +190,12 @@ def check(
 
 @settings(deadline=None, max_examples=35)
 @given(histories(), st.sampled_from([0, 1, 5, 12, None]))
-def test_sliding_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], size: int | None) -> None:
+def test_sliding_windows_agree_with_the_plain_meaning(history: list[Any], size: int | None) -> None:
     window = Sliding(size)
     check(
-        windows,
         history,
-        SlidingAggregate(window, windows.keys, windows.calls).build,
-        lambda rows: naive_sliding(windows, rows, window),
+        SlidingAggregate(window, windows.KEYS, windows.CALLS).build,
+        lambda rows: naive_sliding(rows, window),
     )
 
 
@@ -206,26 +204,24 @@ def test_sliding_windows_agree_with_the_plain_meaning(windows: Any, history: lis
     histories(), st.sampled_from([(1, 1), (3, 1), (3, 2), (2, 3), (1, 4), (4, 4)]), st.sampled_from([(), (K,), (V,)])
 )
 def test_rows_windows_agree_with_the_plain_meaning(
-    windows: Any, history: list[Any], shape: tuple[int, int], by: tuple[Expr, ...]
+    history: list[Any], shape: tuple[int, int], by: tuple[Expr, ...]
 ) -> None:
     window = Rows(*shape, by)
     check(
-        windows,
         history,
-        RowsAggregate(window, windows.keys, windows.calls).build,
-        lambda rows: naive_rows(windows, rows, window),
+        RowsAggregate(window, windows.KEYS, windows.CALLS).build,
+        lambda rows: naive_rows(rows, window),
     )
 
 
 @settings(deadline=None, max_examples=35)
 @given(histories(), st.sampled_from([(), (K,)]))
-def test_while_windows_agree_with_the_plain_meaning(windows: Any, history: list[Any], by: tuple[Expr, ...]) -> None:
+def test_while_windows_agree_with_the_plain_meaning(history: list[Any], by: tuple[Expr, ...]) -> None:
     window = While(IS_POSITIVE, by)
     check(
-        windows,
         history,
-        WhileAggregate(window, windows.keys, windows.calls).build,
-        lambda rows: naive_while(windows, rows, window),
+        WhileAggregate(window, windows.KEYS, windows.CALLS).build,
+        lambda rows: naive_while(rows, window),
     )
 
 
@@ -237,12 +233,12 @@ def test_while_windows_agree_with_the_plain_meaning(windows: Any, history: list[
         WhileAggregate(While(IS_POSITIVE), (), LAST),
     ],
 )
-def test_the_last_of_equal_instants_is_the_newest_after_a_restart_too(windows: Any, spec: Any) -> None:
+def test_the_last_of_equal_instants_is_the_newest_after_a_restart_too(spec: Any) -> None:
     inputs = [
-        tuples(windows, (5, 1.0), (5, 2.0), (5, 3.0)),
+        tuples((5, 1.0), (5, 2.0), (5, 3.0)),
         None,
-        tuples(windows, (5, 4.0)),
-        tuples(windows, (5, -1.0)),
+        tuples((5, 4.0)),
+        tuples((5, -1.0)),
         Punctuation(END),
     ]
     values = [
@@ -254,13 +250,13 @@ def test_the_last_of_equal_instants_is_the_newest_after_a_restart_too(windows: A
     assert values == ([4.0] if isinstance(spec, WhileAggregate) else [1.0, 2.0, 3.0, 4.0, -1.0])
 
 
-def test_instants_far_apart_in_many_groups_find_their_windows(windows: Any) -> None:
+def test_instants_far_apart_in_many_groups_find_their_windows() -> None:
     rows = [
         {"ts": ts, "seq": i, "k": i % 3, "v": 1.0}
         for i, ts in enumerate((-(2**61), -(2**61) + 1, 0, 3, 2**61, 2**61 + 5))
     ]
     output = windows.run(
-        lambda: [SlidingAggregate(Sliding(2**61 + 10), windows.keys, COUNT).build()],
+        lambda: [SlidingAggregate(Sliding(2**61 + 10), windows.KEYS, COUNT).build()],
         [windows.page(rows), Punctuation(END)],
     )
     assert [n for _, _, n in rows_of(output)] == [1, 1, 1, 2, 1, 2]

@@ -17,6 +17,7 @@ from headrace.model.window import AggregateCall, Landmark, Range
 from headrace.operators.capabilities import held_by
 from headrace.operators.windows import panes
 from headrace.operators.windows.panes import PANE, PaneAggregate, PartialAggregate
+from headrace.testing import windows
 
 COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 Row = dict[str, Any]
@@ -26,7 +27,7 @@ def counting(window: Range | Landmark) -> list[Any]:
     return [PartialAggregate(window, (), COUNT).build(), PaneAggregate(window, (), COUNT).build()]
 
 
-def tuples_at(windows: Any, *instants: int) -> Page:
+def tuples_at(*instants: int) -> Page:
     return windows.page([{"ts": ts, "seq": i, "k": 0, "v": 1.0} for i, ts in enumerate(instants)])
 
 
@@ -34,43 +35,40 @@ def stamped(elements: list[Any]) -> list[tuple[int, int]]:
     return [row for item in elements if isinstance(item, Page) for row in item.rows.select(TS, "n").rows()]
 
 
-def test_a_tumbling_window_comes_out_when_a_punctuation_reaches_its_end(windows: Any) -> None:
-    inputs = [tuples_at(windows, 1, 4, 12), Punctuation(9), Punctuation(10)]
-    output = windows.run(lambda: counting(Range(10, 10)), inputs)
+def test_a_tumbling_window_comes_out_when_a_punctuation_reaches_its_end() -> None:
+    output = windows.run(lambda: counting(Range(10, 10)), [tuples_at(1, 4, 12), Punctuation(9), Punctuation(10)])
     assert stamped(output) == [(10, 2)]
     assert [item.bound for item in output if isinstance(item, Punctuation)] == [10, 20]
     assert output[1].rows["window_start"].cast(pl.Int64).to_list() == [0]
 
 
-def test_overlapping_windows_share_panes(windows: Any) -> None:
-    output = windows.run(
-        lambda: counting(Range(10, 5)), [tuples_at(windows, 1, 6), tuples_at(windows, 7, 11), Punctuation(END)]
-    )
+def test_overlapping_windows_share_panes() -> None:
+    output = windows.run(lambda: counting(Range(10, 5)), [tuples_at(1, 6), tuples_at(7, 11), Punctuation(END)])
     assert stamped(output) == [(5, 1), (10, 3), (15, 3), (20, 1)]
     assert output[-1] == Punctuation(END)
 
 
-def test_tuples_in_the_gaps_between_windows_are_dropped(windows: Any) -> None:
-    output = windows.run(lambda: counting(Range(2, 10)), [tuples_at(windows, -9, -8, 0, 1, 2, 9, 11), Punctuation(END)])
+def test_tuples_in_the_gaps_between_windows_are_dropped() -> None:
+    output = windows.run(lambda: counting(Range(2, 10)), [tuples_at(-9, -8, 0, 1, 2, 9, 11), Punctuation(END)])
     assert stamped(output) == [(-8, 1), (2, 2), (12, 1)]
 
 
-def test_a_landmark_window_keeps_totals_and_speaks_only_of_groups_that_got_tuples(windows: Any) -> None:
+def test_a_landmark_window_keeps_totals_and_speaks_only_of_groups_that_got_tuples() -> None:
     output = windows.run(
         lambda: counting(Landmark(5, 10)),
-        [tuples_at(windows, 4, 5, 14, 16, 31), Punctuation(15), Punctuation(25), None, Punctuation(END)],
+        [tuples_at(4, 5, 14, 16, 31), Punctuation(15), Punctuation(25), None, Punctuation(END)],
     )
     assert stamped(output) == [(15, 2), (25, 3), (35, 4)]
 
 
-def test_an_unbounded_landmark_has_no_start(windows: Any) -> None:
-    output = windows.run(lambda: counting(Landmark(None, 10)), [tuples_at(windows, -3, 3), Punctuation(END)])
+def test_an_unbounded_landmark_has_no_start() -> None:
+    output = windows.run(lambda: counting(Landmark(None, 10)), [tuples_at(-3, 3), Punctuation(END)])
     assert stamped(output) == [(0, 1), (10, 2)]
     assert output[0].rows["window_start"].to_list() == [None, None]
 
 
-def test_partials_are_one_row_per_pane_and_group_with_the_least_timestamp(windows: Any) -> None:
-    spec = PartialAggregate(Range(10, 4), windows.keys, COUNT)
+def test_partials_are_one_row_per_pane_and_group_with_the_least_timestamp() -> None:
+    spec = PartialAggregate(Range(10, 4), windows.KEYS, COUNT)
     rows = [{"ts": ts, "seq": 0, "k": k, "v": None} for ts, k in ((3, 1), (2, 1), (3, None), (4, 1))]
     (page,) = spec.build().on_page(0, windows.page(rows))
     assert spec.is_stateless
@@ -86,9 +84,9 @@ def test_groups_are_found_by_the_names_of_the_keys() -> None:
     assert PaneAggregate(Range(1, 1), keys, COUNT).partition_by(0) == (Column("key", Type.STRING),)
 
 
-def test_a_punctuation_that_closes_nothing_changes_no_state(windows: Any) -> None:
+def test_a_punctuation_that_closes_nothing_changes_no_state() -> None:
     partial, panes = counting(Range(100, 10))
-    for page in partial.on_page(0, tuples_at(windows, 1, 15)):
+    for page in partial.on_page(0, tuples_at(1, 15)):
         assert list(panes.on_page(0, page)) == []
     before = panes.state()
     assert list(panes.on_punctuation(0, Punctuation(9))) == [Punctuation(10)]
@@ -97,9 +95,9 @@ def test_a_punctuation_that_closes_nothing_changes_no_state(windows: Any) -> Non
     assert all(after[name] is before[name] for name in after)
 
 
-def test_a_micro_batch_writes_little_beside_what_is_new(windows: Any) -> None:
-    partial = PartialAggregate(Range(10**9, 10**9), windows.keys, COUNT).build()
-    panes = PaneAggregate(Range(10**9, 10**9), windows.keys, COUNT).build()
+def test_a_micro_batch_writes_little_beside_what_is_new() -> None:
+    partial = PartialAggregate(Range(10**9, 10**9), windows.KEYS, COUNT).build()
+    panes = PaneAggregate(Range(10**9, 10**9), windows.KEYS, COUNT).build()
     seen: set[int] = set()
     kept: list[pl.DataFrame] = []  # so that no id is given twice
     written = 0
@@ -118,9 +116,9 @@ def test_a_micro_batch_writes_little_beside_what_is_new(windows: Any) -> None:
     assert written <= 1280 * 9  # each row about log2(128) times, not 64 times
 
 
-def test_a_long_silence_between_crowded_windows_costs_nothing(windows: Any) -> None:
+def test_a_long_silence_between_crowded_windows_costs_nothing() -> None:
     window = Range(10_000, 1)
-    spec, operator = PartialAggregate(window, windows.keys, COUNT), PaneAggregate(window, windows.keys, COUNT).build()
+    spec, operator = PartialAggregate(window, windows.KEYS, COUNT), PaneAggregate(window, windows.KEYS, COUNT).build()
     rows = [{"ts": ts, "seq": 0, "k": k, "v": None} for ts in (0, 10**15) for k in range(20)]
     for page in spec.build().on_page(0, windows.page(rows)):
         assert isinstance(page, Page)
@@ -131,17 +129,15 @@ def test_a_long_silence_between_crowded_windows_costs_nothing(windows: Any) -> N
     assert len(result) == 20 * (10_000 + 2)
 
 
-def test_windows_close_one_by_one_up_to_a_pane_that_is_in_none_of_them(windows: Any) -> None:
+def test_windows_close_one_by_one_up_to_a_pane_that_is_in_none_of_them() -> None:
     with mock.patch.object(panes, "_BATCH_ROWS", 0):
-        output = windows.run(
-            lambda: counting(Range(10, 10)), [tuples_at(windows, 0, 30), Punctuation(35), Punctuation(END)]
-        )
+        output = windows.run(lambda: counting(Range(10, 10)), [tuples_at(0, 30), Punctuation(35), Punctuation(END)])
     assert stamped(output) == [(10, 1), (40, 1)]
 
 
-def test_state_is_gone_once_all_windows_have_closed(windows: Any) -> None:
+def test_state_is_gone_once_all_windows_have_closed() -> None:
     partial, panes = counting(Range(10, 5))
-    for page in partial.on_page(0, tuples_at(windows, 1, 6, 40)):
+    for page in partial.on_page(0, tuples_at(1, 6, 40)):
         list(panes.on_page(0, page))
     list(panes.on_punctuation(0, Punctuation(20)))
     assert panes.held() == 1
@@ -149,7 +145,7 @@ def test_state_is_gone_once_all_windows_have_closed(windows: Any) -> None:
     assert panes.state() == {}
 
 
-def naive_range(windows: Any, rows: list[Row], window: Range) -> Counter[Any]:
+def naive_range(rows: list[Row], window: Range) -> Counter[Any]:
     found: Counter[Any] = Counter()
     for k in {row["k"] for row in rows}:
         for start in range(-200 // window.slide * window.slide, 200, window.slide):
@@ -160,7 +156,7 @@ def naive_range(windows: Any, rows: list[Row], window: Range) -> Counter[Any]:
     return found
 
 
-def naive_landmark(windows: Any, rows: list[Row], window: Landmark) -> Counter[Any]:
+def naive_landmark(rows: list[Row], window: Landmark) -> Counter[Any]:
     found: Counter[Any] = Counter()
     rows = [row for row in rows if window.start is None or row["ts"] >= window.start]
     origin = window.start or 0
@@ -171,38 +167,9 @@ def naive_landmark(windows: Any, rows: list[Row], window: Landmark) -> Counter[A
     return found
 
 
-@st.composite
-def histories(draw: Any) -> list[list[Row] | int | None]:
-    """Pages, punctuations that hold, and restarts."""
-    bound, seq = draw(st.integers(-20, 5)), 0
-    items: list[list[dict[str, Any]] | None] = []
-    for _ in range(draw(st.integers(1, 5))):
-        for _ in range(draw(st.integers(0, 3))):
-            values = st.tuples(
-                st.integers(0, 25), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 0.0, 1.0, 3.0])
-            )
-            page = [
-                {"ts": bound + dt, "seq": seq + i, "k": k, "v": v}
-                for i, (dt, k, v) in enumerate(draw(st.lists(values, max_size=5)))
-            ]
-            seq += len(page)
-            items.append(page)
-            if draw(st.integers(0, 3)) == 0:
-                items.append(None)
-        bound += draw(st.integers(0, 15))
-        items.append(bound)
-    return [*items, END]
-
-
-def inputs_of(windows: Any, history: list[list[Row] | int | None]) -> list[Any]:
-    return [
-        None if item is None else Punctuation(item) if isinstance(item, int) else windows.page(item) for item in history
-    ]
-
-
 @settings(deadline=None, max_examples=40)
 @given(
-    histories(),
+    windows.histories(),
     st.sampled_from(
         [
             Range(10, 10),
@@ -221,19 +188,17 @@ def inputs_of(windows: Any, history: list[list[Row] | int | None]) -> list[Any]:
     st.booleans(),
 )
 def test_panes_agree_with_the_plain_meaning(
-    windows: Any, history: list[list[Row] | int | None], window: Range | Landmark, crowded: bool
+    history: list[list[Row] | int | None], window: Range | Landmark, crowded: bool
 ) -> None:
     def build() -> list[Any]:
         return [
-            PartialAggregate(window, windows.keys, windows.calls).build(),
-            PaneAggregate(window, windows.keys, windows.calls).build(),
+            PartialAggregate(window, windows.KEYS, windows.CALLS).build(),
+            PaneAggregate(window, windows.KEYS, windows.CALLS).build(),
         ]
 
     rows = [row for item in history if isinstance(item, list) for row in item]
-    expected = (
-        naive_range(windows, rows, window) if isinstance(window, Range) else naive_landmark(windows, rows, window)
-    )
+    expected = naive_range(rows, window) if isinstance(window, Range) else naive_landmark(rows, window)
     with mock.patch.object(
         panes, "_BATCH_ROWS", 0 if crowded else 1_000_000
     ):  # as if there were too many rows for one merge
-        assert Counter(windows.results(windows.run(build, inputs_of(windows, history)))) == expected
+        assert Counter(windows.results(windows.run(build, windows.inputs_of(history)))) == expected

@@ -1,0 +1,167 @@
+"""Checks windows against plain Python: aggregates over a column `v`, what they give, and a runner with restarts."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import polars as pl
+from hypothesis import strategies as st
+
+from headrace.model.expressions.expression import Column
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.schema import SEQ, TS
+from headrace.model.time import BEGIN, END
+from headrace.model.types import Type
+from headrace.model.window import AggregateCall
+from headrace.operators.operator import Operator
+
+#: A tuple with ts, seq, k and v.
+Row: TypeAlias = dict[str, Any]
+#: Pages, bounds that hold, and restarts (None).
+History: TypeAlias = list[list[Row] | int | None]
+
+_V = Column("v", Type.DOUBLE)
+_TYPES = {"count": Type.BIGINT, "count_distinct": Type.BIGINT}
+_FUNCTIONS = ("count", "sum", "avg", "min", "max", "stddev", "variance", "count_distinct", "first", "last")
+
+KEYS = (("k", Column("k", Type.INT)),)
+#: Every function of `v`, and a user's aggregate.
+CALLS = (
+    AggregateCall("n", "count", None, Type.BIGINT),
+    *(AggregateCall(f"{name}_v", name, _V, _TYPES.get(name, Type.DOUBLE)) for name in _FUNCTIONS),
+    AggregateCall("squares", "python:headrace.testing.windows:SumOfSquares", _V, Type.DOUBLE),
+)
+
+
+class SumOfSquares:
+    """A user's aggregate."""
+
+    def zero(self) -> Any:
+        return [0.0]
+
+    def add(self, state: Any, values: list[Any]) -> Any:
+        return [state[0] + sum(value * value for value in values)]
+
+    def merge(self, left: Any, right: Any) -> Any:
+        return [left[0] + right[0]]
+
+    def finish(self, state: Any) -> Any:
+        return state[0]
+
+
+def page(rows: Sequence[dict[str, Any]]) -> Page:
+    """Return a page of tuples."""
+    schema = {TS: pl.Int64, SEQ: pl.Int64, "k": pl.Int32, "v": pl.Float64}
+    return Page(pl.DataFrame([(r["ts"], r["seq"], r["k"], r["v"]) for r in rows], schema=schema, orient="row"))
+
+
+def expect(rows: Iterable[dict[str, Any]], **more: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the result row over these tuples, with `more` added, in a form that compares."""
+    ordered = sorted(rows, key=lambda row: (row["ts"], row["seq"]))
+    values = [row["v"] for row in ordered if row["v"] is not None]
+    result = {
+        "n": len(ordered),
+        "count_v": len(values),
+        "sum_v": sum(values) if values else None,
+        "avg_v": statistics.fmean(values) if values else None,
+        "min_v": min(values, default=None),
+        "max_v": max(values, default=None),
+        "stddev_v": statistics.stdev(values) if len(values) > 1 else None,
+        "variance_v": statistics.variance(values) if len(values) > 1 else None,
+        "count_distinct_v": len(set(values)),
+        "first_v": ordered[0]["v"],
+        "last_v": ordered[-1]["v"],
+        "squares": sum(value * value for value in values),
+    }
+    return _plain({**result, **more})
+
+
+def results(elements: Iterable[Element]) -> list[tuple[tuple[str, Any], ...]]:
+    """Return all result rows in the same form."""
+    instant = pl.col("window_start", "window_end").cast(pl.Int64)
+    return [
+        _plain(row) for item in elements if isinstance(item, Page) for row in item.rows.with_columns(instant).to_dicts()
+    ]
+
+
+def run(build: Callable[[], Sequence[Operator]], inputs: Iterable[Element | None]) -> list[Element]:
+    """Push inputs through a chain of new operators; None restarts it from its state.
+
+    Assert on the way that bounds hold and that state which did not change is the same.
+    """
+    chain, bound = list(build()), BEGIN
+    output: list[Element] = []
+    for item in inputs:
+        if item is None:
+            saved = [operator.state() for operator in chain]
+            again = [operator.state() for operator in chain]
+            assert all(
+                a.keys() == b.keys() and all(a[name] is b[name] for name in a)
+                for a, b in zip(saved, again, strict=True)
+            )
+            chain = list(build())
+            for operator, state in zip(chain, saved, strict=True):
+                operator.restore({name: Page.decode(Page(chunk).encode()).rows for name, chunk in state.items()})
+            continue
+        flow: list[Element] = [item]
+        for operator in chain:
+            flow = [out for element in flow for out in _step(operator, element)]
+        for out in flow:
+            if isinstance(out, Punctuation):
+                assert out.bound >= bound
+                bound = out.bound
+            else:
+                assert all(ts >= bound for ts in out.rows[TS])
+        output += flow
+    return output
+
+
+def _step(operator: Operator, element: Element) -> list[Element]:
+    return list(operator.on_page(0, element) if isinstance(element, Page) else operator.on_punctuation(0, element))
+
+
+def inputs_of(history: History) -> list[Element | None]:
+    """Return the elements of a history; a restart is None."""
+    elements: list[Element | None] = []
+    for item in history:
+        match item:
+            case None:
+                elements.append(None)
+            case int():
+                elements.append(Punctuation(item))
+            case list():
+                elements.append(page(item))
+    return elements
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, most: int = 5) -> History:
+    """Draw pages, bounds that hold, and restarts, up to `most` bounds."""
+    bound, seq = draw(st.integers(-20, 5)), 0
+    items: History = []
+    for _ in range(draw(st.integers(1, most))):
+        for _ in range(draw(st.integers(0, 3))):
+            values = st.tuples(
+                st.integers(0, 25), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 0.0, 1.0, 3.0])
+            )
+            rows = [
+                {"ts": bound + dt, "seq": seq + i, "k": k, "v": v}
+                for i, (dt, k, v) in enumerate(draw(st.lists(values, max_size=5)))
+            ]
+            seq += len(rows)
+            items.append(rows)
+            if draw(st.integers(0, 3)) == 0:
+                items.append(None)
+        bound += draw(st.integers(0, 15))
+        items.append(bound)
+    return [*items, END]
+
+
+def _plain(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        sorted(
+            (name, round(float(value), 6) if isinstance(value, int | float) else value) for name, value in row.items()
+        )
+    )
