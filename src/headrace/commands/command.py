@@ -1,7 +1,7 @@
 """Commands: how a running deployment is changed.
 
-The driver appends them to a durable log which is part of the source's offset. Each takes effect at the same micro-batch in every bucket, and
-a restart replays them at the same place.
+The driver appends them to a durable log which is part of the source's offset. Each takes effect at the same micro-batch
+in every bucket, and a restart replays them at the same place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.model.stint import Schedule, Stint
 
 
 class Activation(Struct, frozen=True, omit_defaults=True):
-    """How a query turns itself on and off: at times of a schedule, or with the first tuple that a watched graph gives."""
+    """How a query turns itself on and off: by a schedule, or with the first tuple of a watched graph."""
 
     schedule: Schedule | None = None
     start_on: Graph | None = None
@@ -75,7 +75,10 @@ class DropQuery(Struct, frozen=True, tag="drop_query"):
 
 
 class StartQuery(Struct, frozen=True, tag="start_query"):
-    """Turn a stopped query on, for a stint that begins with empty state; ignored if it has had a stint of this number."""
+    """Turn a stopped query on, for a stint that begins with empty state.
+
+    Ignored if it has had a stint of this number.
+    """
 
     stint: Stint
 
@@ -117,7 +120,10 @@ class SetPromises(Struct, frozen=True, tag="set_promises"):
 
 
 class SendFeedback(Struct, frozen=True, tag="send_feedback"):
-    """Apply feedback of a query's readers; `since` is the bound of its results at that time, `until` the bound that ends the feedback."""
+    """Apply feedback of a query's readers.
+
+    `since` is the bound of its results at that time, `until` the bound that ends the feedback.
+    """
 
     query: str
     feedback: Feedback
@@ -144,7 +150,7 @@ class Relay(Struct, frozen=True):
 
 
 class ShedAt(Struct, frozen=True):
-    """A share of the tuples on an arc to drop, and which ones first; on behalf of a query that reads what comes of them."""
+    """A share of the tuples on an arc to drop, and which ones first, on behalf of a query behind the arc."""
 
     reader: VertexId
     port: int
@@ -159,7 +165,10 @@ class ShedAt(Struct, frozen=True):
 
 
 class UseCosts(Struct, frozen=True, tag="use_costs"):
-    """Replace the costs that schedulers and budgets calculate with; a vertex that is not named has the default of its kind."""
+    """Replace the costs that schedulers and budgets calculate with.
+
+    A vertex that is not named has the default of its kind.
+    """
 
     costs: dict[VertexId, Cost]
 

@@ -1,4 +1,7 @@
-"""The durable log of commands: a file for each, numbered; it is part of the source's offset, so a restart replays them at the same place."""
+"""The durable log of commands: a numbered file for each.
+
+The number of commands is part of the source's offset, so a restart replays them at the same place.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from headrace.storage import files
 
 
 class CommandLog:
-    """Numbered files in a directory; a command is there once its file has its final name."""
+    """Numbered files in a directory; a command exists once its file has its final name."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -19,7 +22,7 @@ class CommandLog:
         self._lock = threading.RLock()  # users and micro-batches of one process send commands
 
     def append(self, command: Command) -> int:
-        """Add a command durably; returns how many there are now."""
+        """Append a command durably and return how many there are now."""
         try:
             with self._lock:
                 number = len(self.upto(None))
@@ -32,7 +35,7 @@ class CommandLog:
         return number + 1
 
     def upto(self, count: int | None) -> list[Command]:
-        """The first `count` commands (None: all there are)."""
+        """Return the first `count` commands (None: all)."""
         with self._lock:
             while count is None or len(self._read) < count:
                 data = files.read_if_exists(self._path(len(self._read)))

@@ -46,7 +46,8 @@ from headrace.model.qos import Qos
 from headrace.model.stint import Stint
 from headrace.operators.feedback.reach import Reach
 
-#: At most so many assumptions about one query are in force. Buckets ignore more, which is always correct; to drop one they apply is not.
+#: At most so many assumptions about one query are in force. Buckets ignore more, which is always correct; to drop one
+#: they apply is not.
 MAX_ASSUMPTIONS = 64
 
 #: The parts of Running that have entries for a query, which go when the query is dropped.
@@ -261,7 +262,8 @@ def _apart(query: AddQuery, ending: tuple[AddQuery, ...]) -> AddQuery:
 def _with(sent: tuple[SendFeedback, ...], new: SendFeedback) -> tuple[SendFeedback, ...]:
     """Return the feedback in force with new feedback.
 
-    A demand is answered at once and not kept; a desire replaces the one before; an assumption ends those that the results have passed.
+    A demand is answered at once and not kept; a desire replaces the one before; an assumption ends those that the
+    results have passed.
     """
     match new.feedback.intent:
         case Intent.DEMANDED:

@@ -1,4 +1,4 @@
-"""The graph of all running queries together: where it runs, what is known of it, and what feedback means in it."""
+"""The graph of all running queries together: its placement, its invariants, and the effect of feedback on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.operators.feedback.reach import REACHES
 
 
 def whole_of(running: Running) -> Graph:
-    """The graphs of all queries as one, and of what is watched to turn some on and off."""
+    """Return the graphs of all queries as one, with the graphs that start or stop queries."""
     watched = (graph for query in running.known for graph in query.activation.watched)
     return merge((*(query.graph for query in running.working), *watched))
 
@@ -24,24 +24,24 @@ def names_in(running: Running) -> Names:
 
 
 def closed_in(running: Running) -> frozenset[VertexId]:
-    """Where tuples enter the keyed stage for stints that are being ended, and so do not enter any more."""
+    """Return where tuples of ending stints would enter the keyed stage; they enter no more."""
     return frozenset(name for query in running.ending for name in entrances(query.graph))
 
 
 def placement_of(running: Running) -> Placement:
-    """Where everything runs."""
+    """Return where each vertex runs."""
     return place(whole_of(running), running.deferrals)
 
 
 def invariants_in(running: Running) -> dict[VertexId, Invariants]:
-    """What is known of every vertex's output."""
+    """Return the invariants of every vertex's output."""
     streams = [stream for query in (*running.working, *running.stopped) for stream in query.streams]
     times = {stream.name: stream.time_column for stream in streams if stream.time_column is not None}
     return invariants_of(whole_of(running), times)
 
 
 def spread_in(running: Running, invariants: dict[VertexId, Invariants]) -> Spread:
-    """What follows from all that was told of queries, and that operators found out, and has not ended."""
+    """Return what follows from all feedback in force, of readers and of operators."""
     said = [((relay.reader, relay.port), relay.pattern) for relay in running.relays]
     return spread_all(
         whole_of(running), running.assumptions(), said=said, invariants=invariants, answer=REACHES[running.reach]

@@ -1,7 +1,7 @@
 """Settings that ALTER changes while queries run.
 
-A strategy, a scheduler, breaks and a shed share belong to one query, or (but for the share) to every query that has none of its own.
-Fairness, eligibility, ETS and the reach of feedback belong to the whole system.
+A strategy, a scheduler, breaks and a shed share belong to one query, or (but for the share) to every query that has
+none of its own. Fairness, eligibility, ETS and the reach of feedback belong to the whole system.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class ShedShare(Struct, frozen=True, tag="shed_share"):
 
 
 class Fairness(Struct, frozen=True, tag="fairness"):
-    """The protection against starvation: the oldest unit has a turn after each `period` of work (nanoseconds), and age may raise priority."""
+    """The protection against starvation.
+
+    The oldest unit has a turn after each `period` of work (nanoseconds), and age may raise priority.
+    """
 
     mode: Literal["oldest", "dynamic", "none"] = "oldest"
     period: int = 100_000_000
@@ -47,7 +50,10 @@ class Fairness(Struct, frozen=True, tag="fairness"):
 
 
 class Eligibility(Struct, frozen=True, tag="eligibility"):
-    """The units that may have a turn: those with more tuples waiting per operator, or a longer wait (microseconds), than this; 0: all."""
+    """The units that may have a turn.
+
+    More tuples than this wait per operator, or they have waited longer (microseconds); 0: all units.
+    """
 
     tuples: int = 0
     waited: int = 0
@@ -61,7 +67,7 @@ class Ets(Struct, frozen=True, tag="ets"):
 
 
 class FeedbackReach(Struct, frozen=True, tag="feedback_reach"):
-    """How far feedback goes: to the results, to the operator that makes them, or as far against the streams as it can."""
+    """How far feedback goes: to the results, to the operator that makes them, or up to the sources."""
 
     reach: Reach = "sources"
 

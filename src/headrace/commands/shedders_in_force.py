@@ -1,7 +1,7 @@
-"""What is dropped where: shedders on the arcs of all running queries together, and in which half of the graph each acts.
+"""The shedders in force: on which arcs of all running queries tuples are dropped, and in which half of the graph.
 
-An arc is named by its reader in the graph of all queries. Where queries share it, the one that bears least counts; what others bear beyond that
-is dropped behind the place where they part.
+An arc is named by its reader in the graph of all queries. Where queries share an arc, the one that tolerates least
+decides; what others tolerate beyond that is dropped behind the place where they part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.operators import specs
 
 @dataclass(frozen=True, slots=True)
 class PlacedShedders:
-    """Shedders by where they act: on arcs of the ingest, on routes (by Receive vertex, before tuples travel), and on arcs of the keyed stage."""
+    """Shedders by place: arcs of the ingest, routes (by Receive vertex, before the shuffle), keyed arcs."""
 
     ingest: dict[Arc, ShedAt] = field(default_factory=dict)
     routes: dict[VertexId, ShedAt] = field(default_factory=dict)
@@ -30,21 +30,23 @@ class PlacedShedders:
 
 
 def shedders_in(running: Running) -> dict[Arc, ShedAt]:
-    """What is in force: what promises need, except where a query's share is set by hand."""
+    """Return the shedders in force: as promises need, except for queries whose share a user set."""
     if not running.shedders and not running.shed_shares:
         return {}
     whole = whole_of(running)
     arcs = sheddable(whole)
     by_hand = {vertex for query in running.shed_shares for vertex in running.own(query)}
-    found: dict[Arc, ShedAt] = {}
-    for one in (*(shedder for shedder in running.shedders if shedder.reader not in by_hand), *_by_hand(running, whole)):
-        if one.arc in arcs and (one.arc not in found or one.share < found[one.arc].share):
-            found[one.arc] = one
-    return found
+    automatic = [shedder for shedder in running.shedders if shedder.reader not in by_hand]
+    in_force: dict[Arc, ShedAt] = {}
+    for shedder in (*automatic, *_by_hand(running, whole)):
+        known = in_force.get(shedder.arc)
+        if shedder.arc in arcs and (known is None or shedder.share < known.share):
+            in_force[shedder.arc] = shedder
+    return in_force
 
 
 def place_shedders(placement: Placement, shedders: Mapping[Arc, ShedAt]) -> PlacedShedders:
-    """Say for each shedder where it acts; the sooner the better: a route with a single reader is shed before tuples travel."""
+    """Place each shedder as early as possible: on a route with a single reader it acts before the shuffle."""
     placed = PlacedShedders()
     if not shedders:
         return placed
@@ -62,10 +64,10 @@ def place_shedders(placement: Placement, shedders: Mapping[Arc, ShedAt]) -> Plac
 
 
 def sheddable(graph: Graph) -> set[Arc]:
-    """The arcs on which tuples may be dropped.
+    """Return the arcs on which tuples may be dropped.
 
-    Not behind a partial aggregate, of which a row stands for many tuples, nor where anything stems from a stream that tells of the system itself: to
-    shed those would only make more of them.
+    Excluded are arcs behind a partial aggregate, whose rows stand for many tuples, and all that comes from a system
+    stream: shedding it would only produce more of it.
     """
     vertices = graph.by_id()
     system: set[VertexId] = set()
@@ -85,7 +87,7 @@ def sheddable(graph: Graph) -> set[Arc]:
 
 
 def readers_of(running: Running) -> dict[VertexId, tuple[str, ...]]:
-    """The queries to which each vertex belongs."""
+    """Return the queries to which each vertex belongs."""
     found: dict[VertexId, list[str]] = {}
     for query in running.queries:
         for vertex in query.graph:
@@ -94,7 +96,7 @@ def readers_of(running: Running) -> dict[VertexId, tuple[str, ...]]:
 
 
 def parts_of(graph: Graph, name: VertexId) -> int:
-    """Of how many tuples of streams what a vertex emits consists at most: it is lost if one of them is."""
+    """Return how many tuples of streams an output of a vertex consists of at most; it is lost if one of them is."""
     vertices = graph.by_id()
     counts: dict[VertexId, int] = {}
 
@@ -114,12 +116,12 @@ def parts_of(graph: Graph, name: VertexId) -> int:
 
 
 def share_of_each(share: float, parts: int) -> float:
-    """How much may be lost of each of several parts so that no more than a share is lost of what consists of all."""
+    """Return the share that each part may lose so that results that need all parts lose at most `share`."""
     return share if parts == 1 else 1.0 - (1.0 - share) ** (1.0 / parts)
 
 
 def fitted(shedding: Shedding | None, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> Shedding:
-    """The way to shed what a vertex emits: as wanted if it has the attribute, else at random."""
+    """Return how to shed the output of a vertex: as the query asks if the output has the attribute, else at random."""
     if shedding is None or shedding.attribute is None:
         return Shedding()
     name = _attribute(shedding.attribute, origin, vertices)
@@ -127,9 +129,9 @@ def fitted(shedding: Shedding | None, origin: VertexId, vertices: Mapping[Vertex
 
 
 def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
-    """The shares that were set, as near to the streams as those who share an arc agree.
+    """Return the shedders for the shares that users set, as near to the streams as the readers of an arc agree.
 
-    Along a path the share only grows, so on each arc what is missing of it is dropped from what is left.
+    Along a path the share only grows, so each arc drops what is missing of it from the tuples that remain.
     """
     qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
     parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
@@ -153,7 +155,10 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
 
 
 def _attribute(name: str, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> str | None:
-    """The column of a vertex's output that is this attribute of a stream; None if there is none, or it is not plain to see."""
+    """Return the column of a vertex's output that is this attribute of a stream.
+
+    None if it is not there or not obvious.
+    """
     vertex = vertices[origin]
     match vertex.spec:
         case specs.Scan(columns=columns):

@@ -1,1 +1,1 @@
-"""Keeping promises while queries run: what is observed, what is decided, and why."""
+"""Keeping promises while queries run: observations, decisions and their reasons."""

@@ -1,6 +1,7 @@
 """The controller: what changes after a micro-batch so that promises hold.
 
-A pure function of what is remembered and observed. Its decisions reach the buckets as commands, so a repeated micro-batch sees the same.
+A pure function of what is remembered and observed. Its decisions reach the buckets as commands, so a repeated
+micro-batch sees the same.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ class LeaveUnread(Struct, frozen=True, tag="leave_unread"):
 class UseScheduler(Struct, frozen=True, tag="use_scheduler"):
     """Schedule a query, or all (None), by another scheduler.
 
-    For one query because its promises are broken, with the scores of all strategies; for all because the budget began or ended.
+    For one query because its promises are broken, with the scores of all strategies; for all because the budget began
+    or ended.
     """
 
     query: str | None
@@ -115,7 +116,10 @@ class EndDeferral(Struct, frozen=True, tag="end_deferral"):
 
 
 class Overload(Struct, frozen=True):
-    """The load in micro-batches of `seconds`, as a share of what they can process; `correction` is what promises have shown to be missing in it."""
+    """The load in micro-batches of `seconds`, as a share of what they can process.
+
+    `correction` is the part of it that only broken promises have shown.
+    """
 
     load: float
     seconds: float
@@ -127,7 +131,10 @@ class Overload(Struct, frozen=True):
 
 
 class ShedBefore(Struct, frozen=True, tag="shed_before"):
-    """Drop another share of an operator's input on behalf of a query; without an overload no MUST latency is promised any more."""
+    """Drop another share of an operator's input on behalf of a query.
+
+    Without an overload no MUST latency is promised any more.
+    """
 
     query: str
     operator: str

@@ -21,14 +21,14 @@ from headrace.model.qos import Strictness
 
 
 class WorkLimits(Struct, frozen=True):
-    """What the next micro-batches may do: nanoseconds of work in each bucket (None: no limit), and tuples to read of some streams."""
+    """Limits of the next micro-batches: nanoseconds of work per bucket (None: no limit), and tuples of streams."""
 
     budget: int | None = None
     streams: dict[str, int] = {}
 
 
 class LimitsMemory(Struct, frozen=True):
-    """The budget in force, the streams that are left unread, and how far micro-batches exceeded what was planned for them."""
+    """The budget in force, the streams left unread, and how far micro-batches exceeded their plan."""
 
     pressure: Pressure = Pressure(slack=SLACK)
     budget: int | None = None

@@ -1,4 +1,4 @@
-"""The control loop of a deployment: after each micro-batch observe, let the controller decide, and log its decisions."""
+"""The control loop of a deployment: it observes, lets the controller decide, and logs the decisions."""
 
 from __future__ import annotations
 

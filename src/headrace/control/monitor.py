@@ -1,4 +1,4 @@
-"""Looks at the counters after each micro-batch: how fast streams come, what operators cost, how queries do."""
+"""The monitor: derives rates, costs and the state of queries from the counters after each micro-batch."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from headrace.model.streams import bad_stream, late_stream
 from headrace.model.time import SECOND
 from headrace.worker.wire import Report
 
-#: The first micro-batches start processes and read what came before; nothing is learned from how long they take.
+#: The first micro-batches start processes and read a backlog; their durations are not learned from.
 STARTING = 3
-#: Rates are means over this time (microseconds), and what is usual over that; at least two looks are kept.
+#: Recent rates are means over the first of these times (microseconds), usual ones over the second; at least two looks
+#: are kept.
 _RECENT, _USUAL = 2 * SECOND, 30 * SECOND
-#: How much the newest micro-batch counts in what operators cost, and how many tuples it must have had.
+#: The weight of the newest micro-batch in the costs of operators, and the tuples it must have had.
 _NEWEST, _FEW = 0.2, 50
-#: The shortest time between two micro-batches counts the less the longer ago it was.
+#: The shortest time between two micro-batches grows by this factor until a shorter one is seen.
 _FADING = 1.05
 #: Bytes of a tuple that waits before an operator.
 _WAITING = 64
 
 
 class _Batches(Struct, frozen=True):
-    """All micro-batches so far: how many, how long, what their tasks needed side by side, how long they read and how many tuples."""
+    """Sums over all micro-batches: their number, seconds, spans of work, seconds of reading, and tuples."""
 
     number: int = 0
     seconds: float = 0.0
@@ -38,6 +39,8 @@ class _Batches(Struct, frozen=True):
 
 
 class _Look(Struct, frozen=True):
+    """The counters at a time."""
+
     time: int
     streams: dict[str, int]  # side streams too
     results: dict[str, int]
@@ -46,7 +49,7 @@ class _Look(Struct, frozen=True):
 
 
 class Monitor:
-    """Remembers what is needed to tell rates and costs; `look` is called once after each micro-batch."""
+    """Keeps the counters that rates and costs are computed from; `look` is called once after each micro-batch."""
 
     def __init__(self) -> None:
         self.machine = Machine()
@@ -61,7 +64,7 @@ class Monitor:
         self._reading = 0.0
 
     def look(self, seen: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int) -> Observation:
-        """After a micro-batch that was planned when its reports say, and delivered now."""
+        """Observe a micro-batch that was planned at the time in its reports and delivered now."""
         self.looks += 1
         self._batch(reports, now, cores)
         latest = _look(seen, now, self._batches)
@@ -88,7 +91,7 @@ class Monitor:
         )
 
     def _batch(self, reports: Sequence[Report], now: int, cores: int) -> None:
-        """Learn from how long a micro-batch took."""
+        """Learn from the duration of a micro-batch."""
         planned = max((report.time for report in reports), default=now)
         self._between = min(max(0.0, (planned - self._ended) / SECOND), self._between * _FADING)
         self._ended = now
@@ -115,20 +118,20 @@ class Monitor:
         )
 
     def _usual(self, rates: Mapping[str, float]) -> Usual:
-        """Over the longest time that is remembered; what is recent, if there is no more."""
+        """Return means over the longest time that is kept; the recent ones if there is no more."""
         if len(self._older) < 2:
             return Usual(rates, dict(self._costs), self._reading, self.machine.fixed)
         first, latest = self._older[0], self._older[-1]
         costs = {
             name: _from_to(first.vertices.get(name, (0, 0, 0)), counts) for name, counts in latest.vertices.items()
         }
-        found = {name: cost for name, cost in costs.items() if cost is not None}
+        usual = {name: cost for name, cost in costs.items() if cost is not None}
         before, after = first.batches, latest.batches
         number, tuples = after.number - before.number, after.tuples - before.tuples
         seconds, span = after.seconds - before.seconds, after.span - before.span
         return Usual(
             _per_second(first.streams, latest.streams, latest.time - first.time),
-            self._costs | found,
+            self._costs | usual,
             (after.reading - before.reading) / tuples if tuples >= _FEW else self._reading,
             max(0.0, seconds - self.machine.cost * span) / number,
         )
@@ -150,7 +153,10 @@ class Monitor:
 
 
 def _work(reports: Sequence[Report], cores: int) -> Work:
-    """What reading and operators did. What a bucket does beside them (state, promises, reports) it does in every micro-batch."""
+    """Return the work of reading and operators.
+
+    The other work of a bucket (state, bounds, reports) is the same each time.
+    """
     ingest = [nanoseconds / 1e9 for report in reports for nanoseconds in report.ingest_ns]
     buckets = [sum(counts.busy_ns for counts in report.vertices.values()) / 1e9 for report in reports]
     return work_of((ingest, buckets), cores)
@@ -174,7 +180,7 @@ def _remember(looks: list[_Look], latest: _Look, window: int) -> None:
 
 
 def _from_to(before: tuple[int, int, int], after: tuple[int, int, int]) -> VertexCost | None:
-    """What a tuple took from one look to another; None if there were too few to tell."""
+    """Return the cost of a tuple between two looks; None if there were too few tuples."""
     taken, made, busy = (new - old for old, new in zip(before, after, strict=True))
     return None if taken < _FEW else VertexCost(busy / 1e9 / taken, made / taken)
 

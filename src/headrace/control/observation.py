@@ -12,7 +12,10 @@ from headrace.graph.graph import VertexId
 
 
 class QueryObservation(Struct, frozen=True):
-    """How a query does now: seconds that its slowest result took, bytes that it holds, results a second, tuples that wait; None: nothing was seen."""
+    """The state of a query; None where there is no observation.
+
+    Latency of its slowest result (seconds), bytes of state, results per second, and tuples that wait.
+    """
 
     query: str
     latency: float | None = None
@@ -21,6 +24,7 @@ class QueryObservation(Struct, frozen=True):
     waiting: int = 0
 
     def value(self, measure: Measure) -> float | None:
+        """Return the observation of a measure."""
         match measure:
             case "latency":
                 return self.latency
@@ -31,14 +35,17 @@ class QueryObservation(Struct, frozen=True):
 
 
 class VertexCost(Struct, frozen=True):
-    """What a vertex takes and gives for one tuple: seconds, and tuples."""
+    """The cost of a vertex per input tuple: seconds of work, and output tuples."""
 
     service: float
     selectivity: float
 
 
 class Usual(Struct, frozen=True):
-    """Means of the last half minute, for forecasts. Rates are of side streams too; `fixed` is what a micro-batch takes whatever it does."""
+    """Means of the last half minute, for forecasts.
+
+    Rates include side streams, `fixed` is the fixed part of a micro-batch.
+    """
 
     rates: Mapping[str, float]
     costs: Mapping[VertexId, VertexCost]
@@ -47,7 +54,7 @@ class Usual(Struct, frozen=True):
 
 
 class Observation(Struct, frozen=True):
-    """What is known after a micro-batch. Rates are tuples a second."""
+    """What is known after a micro-batch; rates are tuples per second."""
 
     time: int
     machine: Machine

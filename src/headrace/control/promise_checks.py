@@ -49,7 +49,8 @@ def promise_of(qos: Qos, measure: Measure) -> Promise | None:
 def promise_checks(qos: Qos, seen: QueryObservation, elapsed: int, lookahead: int = 0) -> tuple[PromiseCheck, ...]:
     """Check each promise of a query for which there is an observation.
 
-    `elapsed` is the time since the query began. The promise is taken `lookahead` later, so that a change can come in time.
+    `elapsed` is the time since the query began. The promise is taken `lookahead` later, so that a change can come in
+    time.
     """
     checks = []
     for measure in MEASURES:

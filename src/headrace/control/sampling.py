@@ -1,4 +1,4 @@
-"""When to look again: seldom while little changes, often while much does."""
+"""How often a value is sampled: seldom while it changes little, often while it changes much."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Sampling(Struct, frozen=True):
-    """How often a value is looked at (microseconds), and the last values seen."""
+    """A sampling period (microseconds) within limits, and the last values."""
 
     shortest: int
     longest: int
@@ -17,7 +17,10 @@ class Sampling(Struct, frozen=True):
     values: tuple[float, ...] = ()
 
     def after(self, value: float) -> Sampling:
-        """With one more value; the period doubles if the last ones lie close together, and halves if they do not."""
+        """Return the sampling with one more value.
+
+        The period doubles if the last ones are close together, else it halves.
+        """
         values = (*self.values, value)[-_WINDOW:]
         if len(values) < _WINDOW:
             return Sampling(self.shortest, self.longest, self.period, values)
@@ -25,7 +28,7 @@ class Sampling(Struct, frozen=True):
         return Sampling(self.shortest, self.longest, min(max(period, self.shortest), self.longest), values)
 
 
-#: So many values are compared, and so little they may deviate, relative to their mean.
+#: The number of values that are compared, and their largest deviation relative to the mean.
 _WINDOW, _STEADY = 4, 0.1
 
 

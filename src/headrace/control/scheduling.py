@@ -50,7 +50,7 @@ class SchedulingMemory(Struct, frozen=True):
 def schedule(
     memory: SchedulingMemory, situation: Situation, limits: WorkLimits | None
 ) -> tuple[SchedulingMemory, list[Command], list[Decision]]:
-    """Choose schedulers, unless users have: by deadline under a budget, else for each query whose promises are broken."""
+    """Choose schedulers unless users have: by deadline under a budget, else for queries with broken promises."""
     seen, running = situation.seen, situation.running
     if any(not chosen.auto for chosen in running.schedulers.values()):
         memory, commands = send_costs(memory, seen)

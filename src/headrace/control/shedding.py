@@ -24,7 +24,7 @@ REDUCE_INTERVAL = 2 * SECOND
 
 
 class SheddingMemory(Struct, frozen=True):
-    """What is shed, how far the load was underestimated, when shedders changed last, and whether shedding is not enough."""
+    """What is shed, the correction of the load, when shedders changed last, and whether shedding is not enough."""
 
     active: ActiveSheds = ActiveSheds()
     pressure: Pressure = Pressure()

@@ -1,7 +1,7 @@
 """From a SELECT to what runs: bound, optimized, lowered.
 
-A named query that a SELECT reads is optimized separately, so that all its readers share one graph. In the plan of a reader it is
-a scan of a stream whose name no user can write, until that plan is optimized.
+A named query that a SELECT reads is optimized separately, so that all its readers share one graph. In the plan of a
+reader it is a scan of a stream whose name no user can write, until that plan is optimized.
 """
 
 from __future__ import annotations
@@ -142,7 +142,10 @@ def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False)
 
 
 def warnings_of(plan: Node) -> tuple[str, ...]:
-    """Return warnings about unbounded state of an event's detection; of the event itself, not of events that it reads."""
+    """Return warnings about unbounded state of an event's detection.
+
+    Of the event itself, not of events that it reads.
+    """
     while isinstance(plan, Filter):
         plan = plan.input
     return growing(plan.event, plan.context) if isinstance(plan, Detect) else ()

@@ -25,7 +25,10 @@ _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent
 def feedback_command(
     statement: Statement, catalog: Catalog, running: dict[str, AddQuery], in_force: Running, *, since: int, now: int
 ) -> SendFeedback:
-    """Check a statement and return its command; `since` is the bound of the query's results, and a duration begins at `now`."""
+    """Check a statement and return its command.
+
+    `since` is the bound of the query's results, and a duration begins at `now`.
+    """
     query = running.get(statement.query.text)
     if query is None:
         raise NameFault(

@@ -35,7 +35,8 @@ def measured(statistics: Statistics, latest: Observation | None, streams: Iterab
 class Stated:
     """Figures that a user states: rates by stream, seconds and outputs per tuple by kind of operator.
 
-    `elsewhere` is the time that a micro-batch takes beside the operators (seconds), `groups` the number of keys in a window.
+    `elsewhere` is the time that a micro-batch takes beside the operators (seconds), `groups` the number of keys in a
+    window.
     """
 
     rates: Mapping[str, float]

@@ -35,7 +35,10 @@ Functions = Collection[str]
 def create_rule(
     statement: rules.CreateRule, transaction: Transaction, functions: Functions, admit: Callable[[AddQuery], None]
 ) -> None:
-    """Check a rule and run it from the next micro-batch on; one that exists unchanged stays. `admit` may refuse to run it."""
+    """Check a rule and run it from the next micro-batch on.
+
+    One that exists unchanged stays. `admit` may refuse to run it.
+    """
     catalog = transaction.catalog
     bound = plan_rule(statement, catalog)
     rule = _rule(statement, bound, catalog, functions)
@@ -109,7 +112,8 @@ def _rule(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog, funct
     _check_cascade(statement, bound, catalog)
     condition = statement.condition_span
     return Rule(
-        statement.name.text, catalog.find(statement.event.text).name, statement.text, bound.plan.schema, tuple(sinks), reaction,
+        statement.name.text, catalog.find(statement.event.text).name, statement.text, bound.plan.schema,
+        tuple(sinks), reaction,
         "" if bound.context is None else format_context(bound.context),
         "" if condition is None else statement.text[condition.start : condition.end],
         bound.warnings, tuple(parts),
@@ -124,7 +128,7 @@ def _action(
             if is_python:
                 _check_function(target)
             elif target.text not in functions:
-                otherwise = f"register it with session.register({target.text!r}, function), or use CALL PYTHON 'module:function'"
+                otherwise = f"call session.register({target.text!r}, function), or use CALL PYTHON 'module:function'"
                 hint = did_you_mean(target.text, list(functions), otherwise=otherwise)
                 raise NameFault(f"no function {target.text!r}", span=target.span, hint=hint)
             return CallFunction(
@@ -232,7 +236,8 @@ def _count(name: str, value: Option, span: Span | None) -> int:
 def _own_part(connector: Connector, rule: str) -> Connector:
     """Return a named sink as one rule uses it.
 
-    Several rules would write the same files in a micro-batch, so each has its own folder, which readers see as a column `rule`.
+    Several rules would write the same files in a micro-batch, so each has its own folder, which readers see as a column
+    `rule`.
     """
     if connector.kind != "FILES":
         return connector

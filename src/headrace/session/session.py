@@ -40,9 +40,9 @@ Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 class Session:
     """Streams, tables and queries by name, and the deployment that runs them.
 
-    A micro-batch reads about `limit` tuples of a stream at most, and a page holds `page` at most; neither changes a result.
-    The statements of one `execute` take effect together: either all are correct or nothing happens, and their queries see the
-    same first tuple.
+    A micro-batch reads about `limit` tuples of a stream at most, and a page holds `page` at most; neither changes a
+    result. The statements of one `execute` take effect together: either all are correct or nothing happens, and their
+    queries see the same first tuple.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Session:
         return "\n\n".join(shown)
 
     def foretell(self, text: str, stated: Stated, *, speed: float = 1.0) -> CapacityReport:
-        """Forecast the queries of a text beside those that run, without running them, on a processor `speed` times as fast."""
+        """Forecast the queries of a text beside those that run, on a processor `speed` times as fast."""
         transaction = self._prepare(text)
         facts = stated.facts(transaction.catalog.streams())
         return forecast_together(transaction.running.values(), facts, speed=speed)
@@ -98,7 +98,10 @@ class Session:
         self._turn(name, True)
 
     def stop_query(self, name: str) -> None:
-        """Stop a query, as STOP QUERY does: its windows end, pending results come out, and it stays defined; nothing if it is off."""
+        """Stop a query, as STOP QUERY does: its windows end, pending results come out, and it stays defined.
+
+        Nothing if it is off.
+        """
         self._turn(name, False)
 
     def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -117,7 +120,10 @@ class Session:
         raise NameFault(f"no running query {query!r} with a MEMORY sink", hint="create it with INTO MEMORY")
 
     def partials(self, query: str) -> list[dict[str, Any]]:
-        """Return what the last DEMAND of a query gave: rows as they were then, flagged `partial`; final ones come later."""
+        """Return what the last DEMAND of a query gave: rows as they were then, flagged `partial`.
+
+        Final ones come later.
+        """
         return partial_rows(self.deployment.delivery, query)
 
     def subscribe(self, query: str, take: Subscriber) -> None:
@@ -129,7 +135,9 @@ class Session:
         self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
 
     def register(self, name: str, function: Callable[..., Any]) -> None:
-        """Let rules CALL a function by name: it takes the detection as a dictionary, or the arguments that CALL names, and `key`.
+        """Let rules CALL a function by name.
+
+        It takes the detection as a dictionary, or the arguments that CALL names, and `key`.
 
         A session that continues a checkpoint registers its functions again, before it starts.
         """

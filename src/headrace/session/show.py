@@ -79,7 +79,10 @@ def describe_rule(rule: Rule) -> Listing:
 def describe(
     found: Stream | Table | Query, running: Running, warnings: Iterable[str] = (), seen: Statistics | None = None
 ) -> Listing:
-    """The columns of a stream, table or query; below them, what the query promises now, and what of an event's state nothing bounds."""
+    """The columns of a stream, table or query.
+
+    Below them, what the query promises now, and what of an event's state nothing bounds.
+    """
     columns = tuple((field.name, field.type.value) for field in found.schema)
     promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
     warned = tuple(("warning", warning) for warning in warnings) + _scheduled(found.name, running, seen)

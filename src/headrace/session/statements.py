@@ -97,7 +97,10 @@ class Statements:
                 self._explain(statement, transaction)
 
     def preview(self, statement: Statement, form: str, transaction: Transaction) -> list[str]:
-        """Return how the query of a statement would run, as plan and graph; a statement without a query only takes effect."""
+        """Return how the query of a statement would run, as plan and graph.
+
+        A statement without a query only takes effect.
+        """
         catalog = transaction.catalog
         if isinstance(statement, statements.Select):
             return [explain(plan_select(statement.select, statement.text, catalog), form, catalog)]

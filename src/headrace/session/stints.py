@@ -24,7 +24,10 @@ from headrace.session.compile import graph_of, plan_query, streams_read
 
 
 def with_activation(command: AddQuery, clause: StintClause, catalog: Catalog, now: int) -> AddQuery:
-    """Return the command that adds a query which starts and stops by itself: with its first stint, or off until something starts it."""
+    """Return the command that adds a query which starts and stops by itself.
+
+    It has its first stint, or is off until something starts it.
+    """
     watched = {word: name for word, name in (("START", clause.start_on), ("STOP", clause.stop_on)) if name is not None}
     plans = {word: _watch(name, catalog) for word, name in watched.items()}
     graphs: dict[str, Graph] = {
@@ -72,7 +75,7 @@ def stop_query(running: Running, name: Name, now: int) -> list[Command]:
         ]
         if others:
             raise NotSupported(
-                f"{query.query!r} shares operators with {others[0]!r} whose tuples are still on their way between buckets",
+                f"{query.query!r} shares operators with {others[0]!r} whose tuples are still between buckets",
                 span=name.span,
                 hint=f"stop {others[0]} first, or create {query.query} with START, so that it runs by itself",
             )

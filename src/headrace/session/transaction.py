@@ -49,7 +49,8 @@ class Transaction:
     def define(self, definition: Definition, statement: Create, what: str, note: str = "") -> bool:
         """Add a definition; return whether it is new, or a query that is defined but not deployed.
 
-        `note` follows the message that it was created. A definition that is the same as before stays (a script that runs again).
+        `note` follows the message that it was created. A definition that is the same as before stays (a script that
+        runs again).
         """
         known = self._known(definition)
         if known == definition or (known is not None and statement.if_not_exists):

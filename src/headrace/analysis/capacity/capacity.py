@@ -1,4 +1,4 @@
-"""Capacities of operators, paths and segments: how many source tuples a second they can take, how many bytes a second they free."""
+"""Capacities of operators, paths and segments: source tuples they can take, and bytes they free, per second."""
 
 from __future__ import annotations
 

@@ -10,7 +10,10 @@ from headrace.analysis.capacity.sharing import PathTrie
 
 
 def load(paths: Sequence[tuple[Sequence[str], float]], operators: Mapping[str, PathOperator]) -> float:
-    """Phi of paths (labels from the leaf upward) with the mean rates of their streams; more than 1 means congestion under any scheduler."""
+    """Phi of paths (labels from the leaf upward) with the mean rates of their streams.
+
+    More than 1 means congestion under any scheduler.
+    """
     naive = sum(rate * _cost(labels, operators) for labels, rate in paths)  # (7.5)
     return naive - _counted_twice(paths, operators)  # (7.8)
 

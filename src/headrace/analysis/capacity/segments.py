@@ -1,6 +1,7 @@
 """Cuts paths into segments, the runs of operators that are scheduled as one.
 
-Three ways: greedy, memory-optimal, and simplified (at most two segments a path). A path is a tree where queries share its first operators.
+Three ways: greedy, memory-optimal, and simplified (at most two segments a path). A path is a tree where queries share
+its first operators.
 """
 
 from __future__ import annotations
@@ -102,7 +103,10 @@ def _tree(path: Path, reach: float = 1.0) -> _Node:
 
 
 def _block(node: _Node) -> _Block:
-    """Absorb the best child block while that does not slow the release down; equal to trying all orders, and cheaper."""
+    """Absorb the best child block while that does not slow the release down.
+
+    Equal to trying all orders, and cheaper.
+    """
     names: Segment = (node.operator.name,)
     time, gain = node.time, node.gain
     rest = [_block(child) for child in node.children]

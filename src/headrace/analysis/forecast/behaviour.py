@@ -17,7 +17,7 @@ from headrace.operators import specs
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What is known of an input: its rate, the bytes of its tuples, how long they live in joins, how far they may be out of order (seconds)."""
+    """An input: its rate, the bytes of its tuples, their lifetime in joins and their disorder (seconds)."""
 
     rate: float
     size: float
@@ -27,7 +27,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Selectivity and seconds of memory port by port, tuples kept whatever the rate, the size and life of what comes out."""
+    """Selectivity and seconds of memory by port, tuples kept at any rate, and the size and life of outputs."""
 
     selectivities: tuple[float, ...]
     size: float

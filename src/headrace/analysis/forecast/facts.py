@@ -1,4 +1,4 @@
-"""What is known about what runs, measured or stated, and what is assumed of each kind of operator where nothing is known."""
+"""Facts about running queries, measured or stated, and assumptions about each kind of operator without any."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.operators.specs import Spec
 
-#: Seconds a tuple, by kind of operator: the order of magnitude on one core of a usual machine, with pages of many tuples. A scan reads and parses.
+#: Seconds a tuple, by kind of operator: the order of magnitude on one core of a usual machine, with pages of many
+#: tuples. A scan reads and parses.
 SERVICE: Mapping[str, float] = {
     "scan": 5e-7,
     "filter": 2e-8,

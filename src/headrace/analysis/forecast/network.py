@@ -26,8 +26,8 @@ class Feed:
 class Station:
     """An operator with its queue.
 
-    `emits` says what becomes of the selectivities if rates change: they stay (share), each follows the rate of the other side (pairs), or
-    results come at the same times whatever the rate (timed).
+    `emits` says what becomes of the selectivities if rates change: they stay (share), each follows the rate of the
+    other side (pairs), or results come at the same times whatever the rate (timed).
     """
 
     name: str
@@ -50,7 +50,8 @@ class Network:
     elsewhere: float = 0.0  # seconds of a round that no station uses
     outside: float = 0.0  # the share of the processor that is not ours
     discipline: Discipline = "gated"
-    batched: bool = False  # micro-batches: what a round reads is fixed before it starts, and its results are delivered when it has ended
+    #: Micro-batches: what a round reads is fixed before it starts, and its results are delivered at its end.
+    batched: bool = False
 
     def station(self, name: str) -> Station | None:
         return next((station for station in self.stations if station.name == name), None)

@@ -1,4 +1,7 @@
-"""What would make a broken promise hold: a faster processor, or fewer tuples; and how far rates may grow until it breaks."""
+"""What would make a broken promise hold, and how far rates may grow until a promise breaks.
+
+A faster processor or fewer tuples can make it hold.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ _STEPS = 50  # of bisection: far more than the figures are worth
 class Remedy:
     """What would make a broken promise hold; None where nothing of the kind would.
 
-    `speed` is how many times as fast the processor must be, `shed` the share of the query's streams that must be dropped.
+    `speed` is how many times as fast the processor must be, `shed` the share of the query's streams that must be
+    dropped.
     """
 
     speed: float | None
@@ -58,13 +62,17 @@ def smallest_shed(network: Network, check: Check) -> float | None:
     def fits(share: float) -> bool:
         return forecast(thinned(network, streams, share)).stable
 
-    # Fewer tuples give more results only as long as there are more than can be served; for the rest the fewer the better, but for none at all.
+    # Fewer tuples give more results only as long as there are more than can be served; for the rest the fewer the
+    # better, but for none at all.
     most = _smallest(fits, 1 - 1e-9) if check.measure == "throughput" else 1 - 1e-9
     return None if most is None else _smallest(holds, most)
 
 
 def largest_growth(network: Network, query: str, qos: Qos) -> float:
-    """By which factor the rates of a query's streams can grow until one of its promises, or the processor, breaks; below 1 if one is broken."""
+    """By which factor the rates of a query's streams can grow until one of its promises, or the processor, breaks.
+
+    Below 1 if one is broken.
+    """
     _, streams = reached(network, query)
 
     def holds(factor: float) -> bool:

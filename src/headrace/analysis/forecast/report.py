@@ -43,7 +43,10 @@ class QueryLine(Struct, frozen=True):
 
 
 class PromiseLine(Struct, frozen=True):
-    """One promise, in seconds, bytes or results a second; speed and shed are what would make it hold if it does not (None: nothing of the kind)."""
+    """One promise, in seconds, bytes or results a second.
+
+    Speed and shed are what would make it hold if it does not (None: nothing of the kind).
+    """
 
     query: str
     measure: Measure
@@ -75,7 +78,10 @@ class CapacityReport(Struct, frozen=True):
 
 
 def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, only: str | None = None) -> CapacityReport:
-    """Predict what a model will do on a processor `speed` times as fast; `only` leaves out what does not concern one query."""
+    """Predict what a model will do on a processor `speed` times as fast.
+
+    `only` leaves out what does not concern one query.
+    """
     network = faster(model.network, speed)
     seen = forecast(network)
     names = [only] if only is not None else list(network.queries)
@@ -203,8 +209,12 @@ def size(value: float) -> str:
 
 def _processor(found: CapacityReport) -> str:
     if found.utilisation >= 1:
-        return f"processor: {found.utilisation:.1%} needed, {found.utilisation - 1:.1%} more than there is; most by {found.bottleneck}"
-    return f"processor: {found.utilisation:.1%} used, most by {found.bottleneck or 'nothing'}; a round takes {seconds(found.round)}"
+        excess = found.utilisation - 1
+        return (
+            f"processor: {found.utilisation:.1%} needed, {excess:.1%} more than available; most by {found.bottleneck}"
+        )
+    most = found.bottleneck or "nothing"
+    return f"processor: {found.utilisation:.1%} used, most by {most}; a round takes {seconds(found.round)}"
 
 
 def _sentence(line: PromiseLine) -> str:

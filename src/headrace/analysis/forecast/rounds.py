@@ -1,6 +1,7 @@
 """The round of a scheduler: how often and how long each station has the processor, and how long it is on vacation.
 
-Push-up serves every station once a round, children first; weighted round robin serves some more often. Both are solved in closed form.
+Push-up serves every station once a round, children first; weighted round robin serves some more often. Both are solved
+in closed form.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from headrace.analysis.queueing.vacations import vacation_queue
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Means of one turn of a station: tuples served, seconds busy, and seconds until the next turn begins (cycle) or without it (vacation)."""
+    """Means of a turn of a station: tuples, busy seconds, seconds to the next turn (cycle) and between (vacation)."""
 
     served: float
     busy: float
@@ -43,7 +44,7 @@ class Round:
 
 
 def solve_round(network: Network, flow: Flow) -> Round:
-    """The round in which everything that comes is served (step 4): the set of linear equations (5.57), (5.58) in closed form."""
+    """Return the round in which all that comes is served (step 4): equations (5.57), (5.58) in closed form."""
     work = sum(flow.rate(station.name) * station.service.mean for station in network.stations)
     utilisation = work / (1 - network.outside)
     if utilisation >= 1:

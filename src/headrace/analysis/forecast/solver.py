@@ -16,7 +16,10 @@ from headrace.analysis.queueing.vacations import vacation_queue
 
 @dataclass(frozen=True, slots=True)
 class StationForecast:
-    """One station in steady state; times in seconds, `latency` from the arrival of a tuple until the station has served it."""
+    """One station in steady state.
+
+    Times in seconds, `latency` from the arrival of a tuple until the station has served it.
+    """
 
     name: str
     rate: float
@@ -121,7 +124,7 @@ class _Solving:
         return max(0.0, self.round.length - served)
 
     def _waits(self, station: Station) -> tuple[float, ...]:
-        """Mean wait in the queue of the tuples of each feed: class (a) of streams, (b) of other stations, (c) of both."""
+        """Return the mean wait of the tuples of each feed: class (a) of streams, (b) of other stations, (c) of both."""
         if math.isinf(self.round.length):
             return tuple(math.inf for _ in station.feeds)
         ports = range(len(station.feeds))
@@ -145,7 +148,8 @@ class _Solving:
         # the service of internal tuples, if there are any, is part of the time away from these
         away = constant(max(0.0, visit.cycle - visit.setup - rate * visit.cycle * station.service.mean))
         alone = vacation_queue(rate, station.service, station.setup, away, self.network.discipline).wait
-        # Rounds that cost nothing are infinitely short. What is left then is the wait for the work of all who came before.
+        # Rounds that cost nothing are infinitely short. What is left then is the wait for the work of all who came
+        # before.
         wait = max(alone, self.residual / (2 * (1 - self.round.utilisation)))
         return wait + self.before[self.positions[station.name]] if self.network.batched else wait
 

@@ -1,4 +1,4 @@
-"""Operators whose input is the output of others: it comes in batches while they run, and none comes while the operator runs itself.
+"""Operators that read the output of others: it comes in batches while those run, and not while the operator runs.
 
 Gated and exhaustive service are therefore the same here.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a child gives its parent between two runs of the parent: `runs` batches, each of the outputs of `served` tuples."""
+    """The output of a child between two runs of its parent: `runs` batches, each from `served` tuples."""
 
     served: float  # N_i, tuples that the child serves in a run
     selectivity: float  # sigma_i, what goes to the parent of each
@@ -25,7 +25,10 @@ class Batch:
 
 
 def batch_waits(batches: tuple[Batch, ...], service: float, setup: float, *, before: float = 0.0) -> tuple[float, ...]:
-    """Mean wait of each child's tuples at the parent, who serves them child by child in this order, `before` seconds after its setup."""
+    """Return the mean wait of each child's tuples at the parent.
+
+    The parent serves them child by child in this order, `before` seconds after its setup.
+    """
     waits = []
     for batch in batches:
         # (5.53, E-11). Fewer than one tuple a batch has nobody to wait for, where the formula would go below zero.

@@ -11,7 +11,10 @@ from headrace.analysis.queueing.queues import Queue
 def join_service(
     *, hash_call: float, evaluation: float, output: float, other: float, buckets: float, upkeep: float = 0.0
 ) -> float:
-    """Seconds to serve a tuple of one side, while the `other` side holds so many tuples; `upkeep` is the share of admission and expiry."""
+    """Seconds to serve a tuple of one side, while the `other` side holds so many tuples.
+
+    `upkeep` is the share of admission and expiry.
+    """
     return (2 * hash_call + output + evaluation * other / buckets) / (1 - upkeep)  # (5.7)
 
 
@@ -56,8 +59,9 @@ class JoinQueue:
         rho = self.utilisation
         if rho >= 1:
             return []
-        # (5.16) by level crossing, which only adds: from below k to k or more as often as from k to below. `more[m]` is the probability that m
-        # or more tuples come during a service; the c_k of the theorem are k! times those of exactly k.
+        # (5.16) by level crossing, which only adds: from below k to k or more as often as from k to below.
+        # `more[m]` is the probability that m or more tuples come during a service; the c_k of the theorem are k! times
+        # those of exactly k.
         none = self._arrivals(0)
         more = [1.0, 1.0 - none]
         shares = [1 - rho]

@@ -22,7 +22,7 @@ class Moments:
         return Moments(self.mean / speed, self.square / speed**2)
 
     def transform(self, s: float) -> float:
-        """E[exp(-sX)], of the gamma distribution with these moments: exact for a constant and for an exponential time."""
+        """Return E[exp(-sX)] of the gamma distribution with these moments: exact if constant or exponential."""
         if self.mean == 0.0 or s == 0.0:
             return 1.0
         spread = self.variance / self.mean
@@ -42,7 +42,7 @@ def exponential(mean: float) -> Moments:
 
 
 def deciding_tests(tests: tuple[tuple[float, float], ...], *, overhead: float = 0.0) -> Moments:
-    """The service time of a select with several conditions: (probability that the test decides, cost) in the order in which they are tried.
+    """Return the service time of a select with several conditions: (probability that it decides, cost), in test order.
 
     A tuple for which no earlier test decided ends with the last one.
     """

@@ -1,7 +1,7 @@
 """Operators with external input that share a processor: M/G/1 with setups and vacations.
 
-While the processor works elsewhere the operator is on vacation. A gated operator serves the tuples that it finds when it gets the processor, an
-exhaustive one serves until none is left.
+While the processor works elsewhere the operator is on vacation. A gated operator serves the tuples that it finds when
+it gets the processor, an exhaustive one serves until none is left.
 """
 
 from __future__ import annotations

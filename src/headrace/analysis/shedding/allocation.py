@@ -1,4 +1,4 @@
-"""How much to shed where: places by what they free for the error that they cost, the last one only as far as is needed."""
+"""How much to shed where: the places that free most for their error first, the last only as far as needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ NOTHING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """A place and the share of the tuples of its path to drop there; `share` counts those that would come if nothing was dropped before."""
+    """A place and the share of the tuples of its path to drop there.
+
+    `share` counts those that would come if nothing was dropped before.
+    """
 
     place: Place
     share: float

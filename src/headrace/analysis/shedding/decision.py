@@ -1,7 +1,7 @@
 """When to begin and to end shedding: a small state machine from one estimate of the load to the next.
 
-The load is that of the streams as they come, before anything is dropped. What was chosen last ends first, and only once the rest would do without
-it by a margin, so a load that hovers around the limit does not switch shedders on and off.
+The load is that of the streams as they come, before anything is dropped. What was chosen last ends first, and only once
+the rest would do without it by a margin, so a load that hovers around the limit does not switch shedders on and off.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _more(sheds: list[Shed], places: Iterable[Place], excess: float) -> ActiveSh
 
 
 def _less(sheds: list[Shed], load: float, limit: float, margin: float) -> list[Shed]:
-    """End what was chosen last if the others do; else let it drop only as much as is needed, with half of the margin to spare."""
+    """End what was chosen last if the others suffice; else reduce it to what is needed plus half of the margin."""
     *others, last = sheds
     left = load - _freed(others)
     if left < limit - margin:

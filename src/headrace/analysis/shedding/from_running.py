@@ -1,4 +1,4 @@
-"""From running queries and what was measured of them to places where tuples may be dropped, and from chosen places back to arcs."""
+"""From running queries and measurements to places where tuples may be dropped, and from places back to arcs."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ TEST = 2e-8
 
 @dataclass(frozen=True, slots=True)
 class ShedOptions:
-    """What the queries need of the processor (1: all of it), before anything is dropped to keep promises, and where it could be dropped."""
+    """The load of the processor (1: all of it) before anything is shed for promises, and where tuples could be shed."""
 
     load: float
     places: tuple[Place, ...]
     arcs: Mapping[str, Arc]  # by the label of a place
 
     def shedders(self, plan: ActiveSheds, running: Running) -> tuple[ShedAt, ...]:
-        """What was decided, as a command says it: each arc on behalf of the query that bears least of those that read it."""
+        """Return the shedders of a decision, each on behalf of the reader of the arc that tolerates least."""
         return shedders_of(plan.sheds, self.arcs, running)
 
 
 def shed_options(
     running: Running, facts: Facts, *, speed: float = 1.0, bears: Mapping[str, float] | None = None, test: float = TEST
 ) -> ShedOptions:
-    """Describe what runs on `speed` cores. `bears` says which share of its results each query may lose (else its error, if it has one).
+    """Return the load on `speed` cores and the places to shed; `bears` is what each query may lose (else its error).
 
-    A query whose share was set by hand bears nothing more, and what is dropped for it is not part of the load. A query with several inputs bears on
-    each so much that together it is no more than it bears: a result of a join is there only if all of its parts are.
+    A query whose share was set by hand bears nothing more, and what is dropped for it is not part of the load. A query
+    with several inputs bears on each so much that together it is no more than it bears: a result of a join is there
+    only if all of its parts are.
     """
     whole = whole_of(running)
     by_hand = running.shed_shares

@@ -1,7 +1,8 @@
-"""Where to shed: how much of the processor a dropped tuple frees for the error that it causes, and which places of shared paths to use.
+"""Where to shed: what a dropped tuple frees for the error that it causes, and the best places of shared paths.
 
-Paths go from a stream to the results of a query. A place is the input of one of their operators. Where paths share operators, they are a tree: it is
-cut into segments behind each operator after which paths part, and each segment has one place at most.
+Paths go from a stream to the results of a query. A place is the input of one of their operators. Where paths share
+operators, they are a tree: it is cut into segments behind each operator after which paths part, and each segment has
+one place at most.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from headrace.analysis.capacity.capacity import PathOperator
 
 @dataclass(frozen=True, slots=True)
 class QueryPath:
-    """The operators from a stream to a query's results, the stream's tuples a second, and which share of the results may be lost."""
+    """The operators from a stream to a query's results, the stream's rate, and the share that may be lost."""
 
     query: str
     labels: tuple[str, ...]
@@ -24,7 +25,7 @@ class QueryPath:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The input of an operator: the tuples a second that come there, the processor seconds that one of them costs from there on, and who reads it.
+    """The input of an operator: its rate (tuples per second), and what a tuple costs from there on (processor seconds).
 
     `test` is what a shedder there takes for each tuple that comes; `error` is the share that all who read it bear.
     """
@@ -89,7 +90,10 @@ def choose_places(
     test: float = 0.0,
     barred: frozenset[str] = frozenset(),
 ) -> tuple[Place, ...]:
-    """The places to shed at, each with the share that may be dropped there: along a path they add up to no more than its query bears."""
+    """Return the places to shed at, each with the share that may be dropped there.
+
+    Along a path the shares add up to no more than its query tolerates.
+    """
     allowed = places_of(paths, operators, test=test, barred=barred)
     chosen: list[Place] = []
     for tree in _trees(paths, operators, test):
@@ -155,7 +159,10 @@ def _ends_at(node: _Node) -> bool:
 
 
 def _merge(segment: _Segment) -> None:
-    """Shed before paths part, rather than behind, where that frees more for the same error; those nearest to the results first."""
+    """Shed before paths part, rather than behind, where that frees more for the same error.
+
+    Those nearest to the results first.
+    """
     if not segment.branches:
         return
     for branch in segment.branches:

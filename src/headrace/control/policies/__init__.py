@@ -1,1 +1,1 @@
-"""Decisions as pure functions of observations."""
+"""Policies: decisions as pure functions of observations."""

@@ -1,4 +1,4 @@
-"""How much a micro-batch may do and read, so that what must be quick does not wait for what may wait."""
+"""The work budget of micro-batches, so that queries with strict latency promises do not wait for others."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from headrace.control.policies.relief import MIN_MULTIPLE_OF_FIXED
 from headrace.model.qos import Qos, Strictness
 from headrace.model.time import SECOND
 
-#: The mean result is one and a half micro-batches late; with this share of the promise for one, it keeps its promise.
+#: The mean latency is one and a half micro-batches; with this share of the promise for each, it keeps the promise.
 SHARE_OF_PROMISE = 0.55
-#: What is observed is the longest that a tuple took, two micro-batches if it came when the one before began; the mean is this share of it.
+#: The observed latency is the longest, two micro-batches; the mean is this share of it.
 MEAN_OF_LONGEST = 0.75
-#: While promises are kept with this share to spare, what may wait gets more again.
+#: While promises are kept with this share to spare, the budget grows again.
 SLACK = 0.1
-#: A bucket may always do so much (nanoseconds), or nothing that waits would ever be done.
+#: The smallest budget of a bucket (nanoseconds), so that waiting work always proceeds.
 MIN_BUDGET_NS = 2_000_000
-#: Streams are left unread while more tuples than this wait for those who read them, and are read again when half of them are gone.
+#: A stream is not read while more of its tuples than this wait for a query; it is read again when half of them are
+#: gone.
 MAX_WAITING = 500_000
 
 
 def is_strict(qos: Qos) -> bool:
-    """Whether anybody cares how late a query's results are."""
+    """Return whether the latency of a query matters: it is promised, and not as DONT CARE."""
     return qos.latency is not None and qos.latency.strictness is not Strictness.DONT_CARE
 
 
 def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
-    """How strictly the latencies of queries are meant; None for queries that promise none."""
+    """Return the strictness of the latencies of queries; None for queries without one."""
     return {None if qos.latency is None else qos.latency.strictness for qos in promises}
 
 
 def budget(
     promises: Mapping[str, tuple[Qos, int]], machine: Machine, committed: float, buckets: int, *, pressure: float = 0.0
 ) -> int | None:
-    """Nanoseconds of work for each bucket on what may wait, if anything may wait for something else.
+    """Return the nanoseconds of deferrable work for each bucket; None if no query may wait for another.
 
-    `committed` are the busy seconds a second of all that may not wait, `pressure` by which share micro-batches took longer than they were meant to.
+    `committed` are the busy seconds per second of all other work, `pressure` is the share by which micro-batches took
+    longer than planned.
     """
     strict = [
         qos.latency.curve.at(elapsed)
@@ -53,7 +55,7 @@ def budget(
 def left_unread(
     readers: Mapping[str, frozenset[str]], waiting: Mapping[str, int], may_wait: frozenset[str], before: frozenset[str]
 ) -> frozenset[str]:
-    """Streams that are better left where they are: all who read them may wait, and one has more than enough already."""
+    """Return the streams to leave unread: all their queries may wait, and one of them has a large backlog."""
     return frozenset(
         stream
         for stream, queries in readers.items()

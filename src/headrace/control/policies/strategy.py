@@ -1,4 +1,4 @@
-"""The scheduling strategy that serves a query best: scores over its broken promises, and a guard against going in circles."""
+"""The scheduling strategy that serves a query best: scores over broken promises, and a guard against circles."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Past(Struct, frozen=True):
 class Keep(Struct, frozen=True):
     """Keep the strategy: all promises hold, or no strategy is known to be better.
 
-    `must_is_broken` says that a MUST promise does not hold although no strategy would serve it better; only shedding can help.
+    `must_is_broken` says that a MUST promise does not hold although no strategy would serve it better; only shedding
+    can help.
     """
 
     scores: dict[str, float] = {}
@@ -74,7 +75,8 @@ Verdict = Keep | UseStrategy
 def weigh(checks: Iterable[PromiseCheck]) -> tuple[Considered, ...]:
     """Return the measures that count.
 
-    These are the broken ones of the strictest class that has any, and the kept ones of stricter classes, which count less the safer they are.
+    These are the broken ones of the strictest class that has any, and the kept ones of stricter classes, which count
+    less the safer they are.
     """
     known = tuple(checks)
     broken = [check for check in known if not check.is_kept]

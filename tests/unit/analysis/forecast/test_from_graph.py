@@ -206,7 +206,7 @@ def test_a_report_says_what_holds_and_what_would_make_the_rest_hold() -> None:
 def test_an_overloaded_processor_is_named() -> None:
     found = made(Facts(RATES, services={"filter": 2e-3}), "SELECT item FROM bids WHERE price > 10")
     text = format_report(report(found, {}))
-    assert "more than there is; most by filter price > 10.0" in text
+    assert "more than available; most by filter price > 10.0" in text
     assert "without end" in text
     assert "must shrink to" in text
 

@@ -160,4 +160,4 @@ def test_a_query_is_admitted_only_if_everything_that_must_hold_still_does() -> N
     assert admit(both, "r", good, {"q": wish}).admitted  # best effort is no reason
     overloaded = admit(reference_plan(20000), "q", Qos(), {})
     assert not overloaded.admitted
-    assert "more than there is" in overloaded.reason
+    assert "more than available" in overloaded.reason
