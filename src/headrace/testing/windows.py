@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import polars as pl
-from hypothesis import strategies as st
 
 from headrace.model.expressions.expression import Column
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import SEQ, TS
-from headrace.model.time import BEGIN, END
+from headrace.model.time import BEGIN
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall
 from headrace.operators.operator import Operator
@@ -134,29 +133,6 @@ def inputs_of(history: History) -> list[Element | None]:
             case list():
                 elements.append(page(item))
     return elements
-
-
-@st.composite
-def histories(draw: st.DrawFn, *, most: int = 5) -> History:
-    """Draw pages, bounds that hold, and restarts, up to `most` bounds."""
-    bound, seq = draw(st.integers(-20, 5)), 0
-    items: History = []
-    for _ in range(draw(st.integers(1, most))):
-        for _ in range(draw(st.integers(0, 3))):
-            values = st.tuples(
-                st.integers(0, 25), st.sampled_from([None, 0, 1]), st.sampled_from([None, -2.0, 0.0, 1.0, 3.0])
-            )
-            rows = [
-                {"ts": bound + dt, "seq": seq + i, "k": k, "v": v}
-                for i, (dt, k, v) in enumerate(draw(st.lists(values, max_size=5)))
-            ]
-            seq += len(rows)
-            items.append(rows)
-            if draw(st.integers(0, 3)) == 0:
-                items.append(None)
-        bound += draw(st.integers(0, 15))
-        items.append(bound)
-    return [*items, END]
 
 
 def _plain(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:

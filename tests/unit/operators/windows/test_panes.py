@@ -18,6 +18,7 @@ from headrace.operators.capabilities import held_by
 from headrace.operators.windows import panes
 from headrace.operators.windows.panes import PANE, PaneAggregate, PartialAggregate
 from headrace.testing import windows
+from headrace.testing.strategies.window_histories import histories
 
 COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 Row = dict[str, Any]
@@ -169,7 +170,7 @@ def naive_landmark(rows: list[Row], window: Landmark) -> Counter[Any]:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    windows.histories(),
+    histories(),
     st.sampled_from(
         [
             Range(10, 10),

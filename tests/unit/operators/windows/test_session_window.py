@@ -14,6 +14,7 @@ from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Session
 from headrace.operators.windows.session_window import SessionAggregate
 from headrace.testing import windows
+from headrace.testing.strategies.window_histories import histories
 
 COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 Row = dict[str, Any]
@@ -104,7 +105,7 @@ def naive(rows: list[Row], gap: int, grouped: bool) -> Counter[Any]:
 
 
 @settings(deadline=None, max_examples=40)
-@given(windows.histories(most=6), st.sampled_from([1, 3, 8, 20]), st.booleans())
+@given(histories(most=6), st.sampled_from([1, 3, 8, 20]), st.booleans())
 def test_sessions_agree_with_the_plain_meaning(history: list[Any], gap: int, grouped: bool) -> None:
     spec = SessionAggregate(Session(gap), windows.KEYS if grouped else (), windows.CALLS)
     inputs = windows.inputs_of(history)
