@@ -189,22 +189,12 @@ class Grouping:
                 raise NotSupported(
                     f"{call.name} cannot have DISTINCT", span=place(call), hint="only count(DISTINCT x) is supported"
                 )
-        if name == "count" and not distinct and (not args or isinstance(args[0], exp.Star)) and len(args) < 2:
+        counts_rows = name == "count" and not distinct and (not args or isinstance(args[0], exp.Star))
+        if counts_rows and len(args) < 2:
             return "count", None
+        _check_number(name, call, args)
         if name == "shed_error":
-            if args:
-                raise TypeFault(
-                    "shed_error takes no argument",
-                    span=place(call),
-                    hint="write shed_error(): it is the error of count(*)",
-                )
             return name, None
-        if len(args) != 1 or isinstance(args[0], exp.Star):
-            raise TypeFault(
-                f"{call.name} takes one argument, not {len(args)}",
-                span=place(call),
-                hint=None if name != "count" else "count one value, such as concat(a, b)",
-            )
         arg = self._inner.bind(args[0])
         if name == "count_if":
             return "count", Case(((self._inner.predicate(args[0]), Literal(1, Type.INT)),), None, Type.INT)
@@ -309,3 +299,17 @@ def _fitted(arg: Expr, own: Aggregate, call: exp.Expr) -> Expr:
             hint=f"write CAST(... AS {own.arg.value})",
         )
     return coerce(arg, own.arg)
+
+
+def _check_number(name: str, call: exp.Expr, args: list[exp.Expr]) -> None:
+    """Refuse a call with another number of arguments than one, or none for shed_error."""
+    if name == "shed_error" and args:
+        raise TypeFault(
+            "shed_error takes no argument", span=place(call), hint="write shed_error(): it is the error of count(*)"
+        )
+    if name != "shed_error" and (len(args) != 1 or isinstance(args[0], exp.Star)):
+        raise TypeFault(
+            f"{call.name} takes one argument, not {len(args)}",
+            span=place(call),
+            hint=None if name != "count" else "count one value, such as concat(a, b)",
+        )

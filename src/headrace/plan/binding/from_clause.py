@@ -117,27 +117,44 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         for i in order
     }
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
-    where_node = select.args.get("where")
-    where: tuple[Expr, ...] = ()
-    if where_node is not None:
-        where = conjuncts(ExpressionBinder(scope, env.catalog, "in WHERE").predicate(where_node.this))
-    pool = {0: tuple(term for terms in conditions.values() for term in terms)} if inner else conditions
+    where = _where(select, scope, env)
     tree = _Tree(env, list(steps.values()), aggregated=aggregated)
     tree.start(steps[order[0]])
-    for i in order[1:]:
-        if inner:
-            pool[0], where = tree.join(steps[i], pool[0], where)
-        else:
-            left, _ = tree.join(steps[i], pool.get(i, ()), ())
-            if left:
-                raise NotSupported(
-                    "rowtime is not allowed in ON of an outer or FOLLOWING join",
-                    span=place(joins[i - 1]),
-                    hint="compare columns of the two sides",
-                )
-    rest = (*pool[0], *where) if inner else where
+    if inner:
+        on = tuple(term for terms in conditions.values() for term in terms)
+        where = _join_in_any_order(tree, [steps[i] for i in order[1:]], on, where)
+    else:
+        for i in order[1:]:
+            _join_as_written(tree, steps[i], conditions.get(i, ()), joins[i - 1])
     streams = tuple(item for item in items if not isinstance(item.source, Table))
-    return Source(tree.node, scope, conjunction(rest), streams, len(streams) < len(items))
+    return Source(tree.node, scope, conjunction(where), streams, len(streams) < len(items))
+
+
+def _where(select: exp.Select, scope: Scope, env: Environment) -> tuple[Expr, ...]:
+    where = select.args.get("where")
+    if where is None:
+        return ()
+    return conjuncts(ExpressionBinder(scope, env.catalog, "in WHERE").predicate(where.this))
+
+
+def _join_in_any_order(
+    tree: _Tree, steps: list[_Step], on: tuple[Expr, ...], where: tuple[Expr, ...]
+) -> tuple[Expr, ...]:
+    """Join inner joins, testing each condition of ON and WHERE where it first can be; return the rest of them."""
+    for step in steps:
+        on, where = tree.join(step, on, where)
+    return (*on, *where)
+
+
+def _join_as_written(tree: _Tree, step: _Step, on: tuple[Expr, ...], join: exp.Join) -> None:
+    """Join an item whose conditions must all be tested by this join, because it is an outer or FOLLOWING join."""
+    untested, _ = tree.join(step, on, ())
+    if untested:
+        raise NotSupported(
+            "rowtime is not allowed in ON of an outer or FOLLOWING join",
+            span=place(join),
+            hint="compare columns of the two sides",
+        )
 
 
 class _Tree:
