@@ -305,9 +305,9 @@ def test_rules_are_disabled_enabled_replaced_and_dropped_while_they_run(session:
         return [found["carId"] for found in session.results(rule) if found["carId"] and found["carId_1"]]
 
     happen(1)
-    assert session.execute("DISABLE RULE seen") == [Message("rule seen only watches")]
+    assert session.execute("DISABLE RULE seen") == [Message("rule seen disabled")]
     happen(2)
-    assert session.execute("ENABLE RULE seen") == [Message("rule seen acts")]
+    assert session.execute("ENABLE RULE seen") == [Message("rule seen enabled")]
     happen(3)
     assert cars() == [1, 3]
     assert session.statistics().rules["seen"].ignored > 0
@@ -329,7 +329,7 @@ def test_a_rule_survives_the_session_that_created_it_and_stays_as_it_was_switche
     with Session(tmp_path, host="local") as session:
         session.execute(STREAMS + rule + "; DISABLE RULE seen")
     with Session(tmp_path, host="local") as session:
-        assert session.execute(rule) == [Message("rule seen is there already")]
+        assert session.execute(rule) == [Message("rule seen already exists")]
         (listed,) = session.execute("SHOW RULES")
         assert isinstance(listed, Listing)
         assert listed.rows[0][:5] == ("seen", "accident", "CHRONICLE", "deferred 2", "disabled")
@@ -507,15 +507,15 @@ def test_contexts_that_nothing_bounds_are_named(session: Session) -> None:
         "CREATE RULE per_car ON open_ended CONTEXT RECENT (immobile BY carId) DO INSERT INTO MEMORY"
     )
     assert told == Message(
-        "rule per_car runs\nwarning: one immobile is kept of each carId, however old; WITHIN or AGE would bound it"
+        "rule per_car created\nwarning: one immobile is kept of each carId, however old; WITHIN or AGE would bound it"
     )
     for bounded in ("RECENT", "RECENT (immobile BY carId FOR 1 MINUTE)", "CONTINUOUS (immobile KEEP 3)"):
         (told,) = session.execute(
             f"CREATE OR REPLACE RULE bounded ON open_ended CONTEXT {bounded} DO INSERT INTO MEMORY"
         )
-        assert told == Message("rule bounded runs")
+        assert told == Message("rule bounded created")
     (told,) = session.execute("CREATE RULE within_limits ON accident CONTEXT CONTINUOUS DO INSERT INTO MEMORY")
-    assert told == Message("rule within_limits runs")
+    assert told == Message("rule within_limits created")
 
 
 @pytest.mark.parametrize(
