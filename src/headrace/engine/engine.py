@@ -36,7 +36,7 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
-from headrace.operators.capabilities import Speaking, due_of, held_by, late_at
+from headrace.operators.capabilities import Speaking, Timed, held_by, late_at
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.operator import Operator, State
 from headrace.operators.specs import Exchange, Output
@@ -94,6 +94,7 @@ class Engine:
         self.graph = graph
         self._portions = {vertex.id: vertex.spec.portion for vertex in graph}
         self._speaking = {name: speaker for name, speaker in self.operators.items() if isinstance(speaker, Speaking)}
+        self._timed = {name: timed for name, timed in self.operators.items() if isinstance(timed, Timed)}
         self.ends = {vertex.id for vertex in graph if isinstance(vertex.spec, Output | Exchange)}
         self._ends_of = {
             name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in graph.readers().items()
@@ -372,8 +373,8 @@ class Engine:
 
     def _due(self) -> Iterator[tuple[VertexId, int]]:
         """Yield the bounds for which operators and guards wait."""
-        for name, operator in self.operators.items():
-            due = due_of(operator)
+        for name, operator in self._timed.items():
+            due = operator.due()
             if due is not None:
                 yield name, due
         yield from self.guards.due().items()
