@@ -21,7 +21,9 @@ from rich.table import Table
 from headrace.cli import java
 from headrace.cli.experiment import drawing_folder
 from headrace.cli.help import examples, flag
-from headrace.cli.output import RUN_FAILED, err, faults, out
+from headrace.cli.live_session import show_progress
+from headrace.cli.output import RUN_FAILED, err, faults, is_debugging, out
+from headrace.cli.spark_log import divert
 from headrace.cli.test import checkout
 from headrace.experiments.drawing import check_drawing, draw
 
@@ -59,7 +61,10 @@ def bench(
         if pictures is not None:
             check_drawing()  # before the benchmark runs for minutes
         java.prepare()
-        figures = load(file).main(quick=quick)
+        if not is_debugging():
+            divert(None)
+        with show_progress(f"measuring {name}"):
+            figures = load(file).main(quick=quick)
     panels = figures.pop("panels", ())
     out.print(table(figures))
     for note in figures.get("notes", ()):

@@ -41,7 +41,7 @@ class AnnouncingSession(Session):
             return
         self._announced = True
         began = time.monotonic()
-        with _progress("starting Spark"):
+        with show_progress("starting Spark"):
             super().start()
         err.print(f"[dim]Spark started in {time.monotonic() - began:.0f} s[/]")
 
@@ -57,7 +57,7 @@ def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buc
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[None]:
+def show_progress(title: str) -> Iterator[None]:
     """Show a line with the seconds that have passed; on a terminal it disappears at the end."""
     if not err.is_terminal or is_debugging():
         err.print(f"[dim]{title} ...[/]")
