@@ -8,6 +8,7 @@ import pytest
 from headrace.session import Session
 from headrace.testing.golden.rows import parse_rows, print_rows, print_time
 from headrace.testing.golden.runner import run_script, run_together
+from headrace.testing.golden.script import differences
 from headrace.testing.oracle.oracle import Row
 from headrace.testing.strategies.queries import STREAMS
 
@@ -92,3 +93,28 @@ def test_a_case_marked_local_is_left_alone():
     )
     with Session(host="local") as session:
         assert run_together([script], session) == [script]
+
+
+def test_a_wrong_case_is_shown_with_file_line_commands_and_diff():
+    wrong = SCRIPT.replace("10s: n=2", "10s: n=3")
+    assert differences("queries/bids.txt", wrong, SCRIPT).splitlines() == [
+        "queries/bids.txt:3",
+        "> SELECT count(*) AS n FROM bids [RANGE 10 SECONDS]",
+        "feed bids at=1s, 4s, 11s",
+        "---",
+        "- 10s: n=3",
+        "+ 10s: n=2",
+        "  20s: n=1",
+    ]
+    assert differences("queries/bids.txt", SCRIPT, SCRIPT) == ""
+
+
+def test_a_statement_that_is_not_correct_gets_no_sink():
+    script = "> SELECT 1 FROM\n---\n"
+    assert "INTO MEMORY" not in run_script(script)
+
+
+def test_a_script_may_have_verbs_of_its_own():
+    script = "greet world\n---\nhello world\n"
+    verbs = {"greet": lambda command: [f"hello {command.split()[1]}"]}
+    assert run_script(script, verbs=lambda: verbs) == script
