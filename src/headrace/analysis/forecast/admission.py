@@ -27,7 +27,8 @@ def admit(network: Network, query: str, promise: Qos, others: Mapping[str, Qos])
         return Verdict(
             False,
             (),
-            f"{query} would raise the load of the processor to {seen.utilisation:.0%}, {seen.excess:.0%} more than available",
+            f"{query} would raise the load of the processor to {seen.utilisation:.0%}, "
+            f"{seen.excess:.0%} more than available",
         )
     checks = [check for name, qos in {**others, query: promise}.items() for check in verify(seen, name, qos)]
     broken = tuple(check for check in checks if not check.holds and check.promise.is_must)

@@ -34,7 +34,8 @@ def post(url: str, body: Mapping[str, Any], key: str, seconds: float) -> None:
 class Limited:
     """Calls with a time limit.
 
-    A call that exceeds it cannot be stopped and continues in its thread. An action with several such calls is not called.
+    A call that exceeds it cannot be stopped and continues in its thread. An action with several such calls is not
+    called.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Calls of functions and webhooks: on disk before they are made, so that each is made at least once.
 
 A delivery leaves the calls of its micro-batch in a file, which a repeated delivery replaces. A thread makes the calls
-in order and removes the file. The delivery waits a moment for it, but not while earlier calls still wait: a function that
-answers slowly delays the calls behind it, not the pipeline.
+in order and removes the file. The delivery waits a moment for it, but not while earlier calls still wait: a function
+that answers slowly delays the calls behind it, not the pipeline.
 """
 
 from __future__ import annotations

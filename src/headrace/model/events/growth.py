@@ -33,4 +33,5 @@ def _values(event: Event, context: Context) -> Iterator[str]:
     bounded = {part.name for part, span in spans(event) if span is not None}
     for retention in context.retentions:
         if retention.by and retention.age is None and retention.part not in bounded:
-            yield f"one {retention.part} is kept of each {', '.join(retention.by)}, however old; WITHIN or AGE would bound it"
+            values = ", ".join(retention.by)
+            yield f"one {retention.part} is kept of each {values}, however old; WITHIN or AGE would bound it"

@@ -275,6 +275,27 @@ def test_constants_and_single_rows_agree_with_columns(
 @pytest.mark.parametrize(
     ("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
 )
+def test_columns_of_one_value_agree_with_constants_on_either_side(
+    name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]
+) -> None:
+    whole, frame = build(name, args, rows)
+    for i, want in enumerate(results):
+        # three rows that hold their value once, as Polars keeps the columns of a projection of constants
+        value = {column.name: pl.lit(column).first() for column in frame.slice(i, 1)}
+        repeated = pl.DataFrame({"rows": [1, 2, 3]}).select(pl.col("rows"), *(x.alias(k) for k, x in value.items()))
+        assert all(same(result, want) for result in run(whole, repeated)), f"{name} of columns of one value"
+        for at_ in range(len(whole.args)):
+            argument = whole.args[at_]
+            if not isinstance(argument, Column):
+                continue
+            constant = lit(plain(frame[argument.name])[i], argument.type)
+            mixed = call(name, *whole.args[:at_], constant, *whole.args[at_ + 1 :])
+            assert all(same(result, want) for result in run(mixed, repeated)), f"{name} with constant {at_}"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "rows", "results"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
+)
 def test_computed_arguments_agree_with_columns(
     name: str, args: list[Any], rows: list[tuple[Any, ...]], results: list[Any]
 ) -> None:

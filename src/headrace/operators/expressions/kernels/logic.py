@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import reduce
+from typing import TypeAlias
 
 import polars as pl
 
 from headrace.model.types import Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
 
+#: Compares two columns, or a column with a constant.
+Comparison: TypeAlias = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
-def _compare(operation: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Kernel:
+
+def _compare(operation: Comparison, mirrored: Comparison) -> Kernel:
+    """Make a kernel of a comparison and of the one that says the same with its sides exchanged."""
+
     def kernel(args: Arguments) -> pl.Expr:
         left, right = args.common()
-        return operation(left, right).cast(pl.Boolean)
+        # Polars 2.1 compares a constant with a column that holds one value in one row only, if the constant comes first
+        constant_first = args.is_constant(0) and not args.is_constant(1)
+        return (mirrored(right, left) if constant_first else operation(left, right)).cast(pl.Boolean)
 
     return kernel
+
+
+_equal = _compare(operator.eq, operator.eq)
 
 
 def _in(args: Arguments) -> pl.Expr:
@@ -24,7 +36,8 @@ def _in(args: Arguments) -> pl.Expr:
     if args.common_type() is Type.NULL:
         return args.null()
     if not all(args.is_constant(i) for i in range(1, len(args))):
-        return reduce(lambda left, right: left | right, [x == other for other in others])
+        pairs = [(other, x) if args.is_constant(0) else (x, other) for other in others]
+        return reduce(operator.or_, [left == right for left, right in pairs])
     values = pl.select([other.alias(str(i)) for i, other in enumerate(others)]).unpivot()["value"]
     found = x.is_in(values.drop_nulls().implode())
     return found if values.null_count() == 0 else pl.when(found).then(True)
@@ -43,8 +56,7 @@ def _first_known(args: Arguments) -> pl.Expr:
 
 
 def _nullif(args: Arguments) -> pl.Expr:
-    left, right = args.common()
-    return pl.when((left == right).fill_null(False)).then(args.null()).otherwise(args.compiled[0])
+    return pl.when(_equal(args).fill_null(False)).then(args.null()).otherwise(args.compiled[0])
 
 
 def _greatest(args: Arguments) -> pl.Expr:
@@ -64,13 +76,13 @@ LOGIC: dict[str, Kernel] = {
     "and": lambda args: args.get(0, Type.BOOLEAN) & args.get(1, Type.BOOLEAN),
     "or": lambda args: args.get(0, Type.BOOLEAN) | args.get(1, Type.BOOLEAN),
     "not": lambda args: ~args.get(0, Type.BOOLEAN),
-    "=": _compare(lambda left, right: left == right),
-    "<>": _compare(lambda left, right: left != right),
-    "<": _compare(lambda left, right: left < right),
-    "<=": _compare(lambda left, right: left <= right),
-    ">": _compare(lambda left, right: left > right),
-    ">=": _compare(lambda left, right: left >= right),
-    "<=>": _compare(lambda left, right: left.eq_missing(right)),
+    "=": _equal,
+    "<>": _compare(operator.ne, operator.ne),
+    "<": _compare(operator.lt, operator.gt),
+    "<=": _compare(operator.le, operator.ge),
+    ">": _compare(operator.gt, operator.lt),
+    ">=": _compare(operator.ge, operator.le),
+    "<=>": _compare(pl.Expr.eq_missing, pl.Expr.eq_missing),
     "is_null": lambda args: args.compiled[0].is_null(),
     "in": _in,
     "coalesce": _first_known,
