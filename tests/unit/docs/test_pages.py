@@ -239,7 +239,12 @@ def faults_of(line: str, page: Path) -> list[str]:
         return [f"no command {words[0]}"]
     if isinstance(command, TyperGroup) and len(words) > 1:
         command = command.commands.get(words[1], command)
-    if words[0] == "bench" and words[1].isidentifier() and not (ROOT / "benches" / f"{words[1]}.py").exists():
+    if (
+        words[0] == "bench"
+        and len(words) > 1
+        and words[1].isidentifier()
+        and not (ROOT / "benches" / f"{words[1]}.py").exists()
+    ):
         return [f"no bench {words[1]}"]
     options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     faults = [word for word in words if word.startswith("--") and word not in options]
