@@ -1,1 +1,1 @@
-../src/headrace/cli/speed_map.sql
+../src/headrace/cli/demo/speed_map.sql

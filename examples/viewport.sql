@@ -1,1 +1,1 @@
-../src/headrace/cli/viewport.sql
+../src/headrace/cli/demo/viewport.sql

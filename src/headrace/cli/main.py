@@ -8,7 +8,8 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, demo, example, experiment, explain, plan, run, setup, shell, test
+from headrace.cli import bench, example, experiment, explain, plan, run, setup, shell, test
+from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
 from headrace.cli.output import DEBUG
 

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from headrace.cli import bench, demo, shell
+from headrace.cli import bench, shell
 from headrace.cli import test as checks
+from headrace.cli.demo import demo
 from headrace.cli.help import examples
 from headrace.cli.main import app
 from headrace.language import parser

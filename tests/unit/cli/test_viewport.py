@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from headrace.cli import demo
-from headrace.cli.viewport import SEGMENTS, Display, Savings, Viewport
+from headrace.cli.demo import demo
+from headrace.cli.demo.viewport import SEGMENTS, Display, Savings, Viewport
 from headrace.engine.statistics import GuardStatistics, Statistics, StreamStatistics
 from headrace.hosts.local import LocalDeployment
 from headrace.model.time import SECOND

@@ -90,7 +90,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 def test_the_wheel_has_its_resources_and_its_types(wheel: Path) -> None:
     assert {
         "headrace/py.typed",
-        "headrace/cli/speed_map.sql",
+        "headrace/cli/demo/speed_map.sql",
         "headrace/applications/car_adn/car_adn.sql",
         "headrace/applications/nfmi/traps.cursor",
     } <= names(wheel)

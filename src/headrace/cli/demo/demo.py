@@ -16,11 +16,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.demo.viewport import SEGMENTS, Display, Viewport
 from headrace.cli.help import examples, flag, program
 from headrace.cli.live_session import Host, interruptible, open_session, watch
 from headrace.cli.meter import Meter
 from headrace.cli.output import err, faults, out
-from headrace.cli.viewport import SEGMENTS, Display, Viewport
 from headrace.model.time import SECOND, format_instant
 from headrace.session import Session
 
@@ -55,7 +55,7 @@ def demo(
 
 def statements(name: str = "speed_map.sql") -> str:
     """Return the demo's SQL."""
-    return files("headrace.cli").joinpath(name).read_text()
+    return files("headrace.cli.demo").joinpath(name).read_text()
 
 
 class SpeedMap:
@@ -237,7 +237,7 @@ def _farewell(picture: SpeedMap) -> None:
     read = sum(stream.tuples for stream in picture.meter.latest.streams.values())
     out.print(f"stopped after {read:,} tuples and {picture.windows:,} map updates")
     example = Path("examples", picture.script)
-    script = example if example.is_file() else files("headrace.cli").joinpath(picture.script)
+    script = example if example.is_file() else files("headrace.cli.demo").joinpath(picture.script)
     out.print(f"[dim]how the queries run: {program()} explain {script}[/]")
     if picture.display is not None:
         out.print(f"the viewport moved {picture.display.moves} times; {picture.display.savings.line()}")
