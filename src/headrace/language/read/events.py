@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Sequence_
+from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -13,26 +13,8 @@ from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Detection, EventPart
-from headrace.model.events.event import (
-    Absent,
-    And,
-    AnyOf,
-    Aperiodic,
-    AperiodicStar,
-    Context,
-    Event,
-    Mode,
-    Not,
-    Or,
-    Periodic,
-    PeriodicStar,
-    Plus,
-    Primitive,
-    Retention,
-    Sequence,
-    Times,
-    Within,
-)
+from headrace.model.events import event as events
+from headrace.model.events.event import Context, Event, Mode, Retention
 from headrace.model.wall_clock import clock_name, parse_times, times_named
 
 _OPERATORS = (
@@ -97,30 +79,30 @@ class _Expression:
 
     def whole(self) -> Event:
         event = self._or()
-        return Within(event, self._span("WITHIN")) if self.reader.accept("WITHIN") else event
+        return events.Within(event, self._span("WITHIN")) if self.reader.accept("WITHIN") else event
 
     def _or(self) -> Event:
         event = self._and()
         while self.reader.accept("OR"):
-            event = Or(event, self._and())
+            event = events.Or(event, self._and())
         return event
 
     def _and(self) -> Event:
         event = self._sequence()
         while self.reader.accept("AND"):
-            event = And(event, self._sequence())
+            event = events.And(event, self._sequence())
         return event
 
     def _sequence(self) -> Event:
         event = self._plus()
         while self.reader.accept("SEQUENCE"):
-            event = Sequence(event, self._plus())
+            event = events.Sequence(event, self._plus())
         return event
 
     def _plus(self) -> Event:
         event = self._single()
         while self.reader.accept("PLUS"):
-            event = Plus(event, self._span("PLUS"))
+            event = events.Plus(event, self._span("PLUS"))
         return event
 
     def _single(self) -> Event:
@@ -140,21 +122,21 @@ class _Expression:
             case "TIMES":
                 reader.position += 2
                 count = self._count("how often")
-                event = Times(count, self.whole())
+                event = events.Times(count, self.whole())
                 reader.expect(")")
                 return event
             case "APERIODIC":
                 star = self._open("APERIODIC")
                 start, middle, end = self._next(), self._next(), self.whole()
                 reader.expect(")")
-                return AperiodicStar(start, middle, end) if star else Aperiodic(start, middle, end)
+                return events.AperiodicStar(start, middle, end) if star else events.Aperiodic(start, middle, end)
             case "PERIODIC":
                 star = self._open("PERIODIC")
                 start, span = self._next(), self._span("PERIODIC")
                 reader.expect(",")
                 end = self.whole()
                 reader.expect(")")
-                return PeriodicStar(start, span, end) if star else Periodic(start, span, end)
+                return events.PeriodicStar(start, span, end) if star else events.Periodic(start, span, end)
             case _:
                 return self._primitive()
 
@@ -169,7 +151,9 @@ class _Expression:
         start = self._next()
         token = reader.token
         timed = token is not None and (token.text[:1].isdigit() or reader.text[token.start] == "'")
-        event: Event = Absent(middle, start, self._span("NOT")) if timed else Not(middle, start, self.whole())
+        event: Event = (
+            events.Absent(middle, start, self._span("NOT")) if timed else events.Not(middle, start, self.whole())
+        )
         reader.expect("]")
         return event
 
@@ -178,17 +162,17 @@ class _Expression:
         reader.position += 2
         span = reader.here()
         count = self._count("how many")
-        events = [self.whole()]
+        choices = [self.whole()]
         while reader.accept(","):
-            events.append(self.whole())
+            choices.append(self.whole())
         reader.expect(")")
-        if count > len(events):
+        if count > len(choices):
             raise SyntaxFault(
-                f"ANY needs {count} events, but only {len(events)} are named",
+                f"ANY needs {count} events, but only {len(choices)} are named",
                 span=span,
                 hint="name more events, or write TIMES (n, event) for several of one kind",
             )
-        return AnyOf(count, tuple(events))
+        return events.AnyOf(count, tuple(choices))
 
     def _primitive(self) -> Event:
         reader = self.reader
@@ -215,7 +199,7 @@ class _Expression:
                 hint=f"give one of them another name: {source.text} AS another",
             )
         self.parts.append(EventPart(source, alias))
-        return Primitive(alias.text, len(self.parts) - 1)
+        return events.Primitive(alias.text, len(self.parts) - 1)
 
     def _temporal(self) -> Event:
         """Read AT '*:00:00': the clock, a stream without a definition."""
@@ -299,7 +283,7 @@ def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context
     return Context(mode, tuple(retentions), point), tuple(written), tuple(named)
 
 
-def part_named(name: Name, parts: Sequence_[EventPart]) -> str:
+def part_named(name: Name, parts: Sequence[EventPart]) -> str:
     """Return the part of the event with this name, whatever the case."""
     part = next(
         (candidate.alias.text for candidate in parts if candidate.alias.text.lower() == name.text.lower()), None

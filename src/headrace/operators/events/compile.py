@@ -5,41 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.errors import InternalError
-from headrace.model.events.event import (
-    Absent,
-    And,
-    AnyOf,
-    Aperiodic,
-    AperiodicStar,
-    Context,
-    Event,
-    Mode,
-    Not,
-    Or,
-    Periodic,
-    PeriodicStar,
-    Plus,
-    Primitive,
-    Times,
-    Within,
-    operands,
-    primitives,
-    reaches,
-)
-from headrace.model.events.event import (
-    Sequence as Following,
-)
+from headrace.model.events import event as events
+from headrace.model.events.event import Context, Event, Mode, operands, primitives, reaches
 from headrace.model.expressions.expression import Expr, columns
-from headrace.operators.events.between import (
-    AbsentNode,
-    AperiodicNode,
-    AperiodicStarNode,
-    NotNode,
-    PeriodicNode,
-    PeriodicStarNode,
-    PlusNode,
-)
-from headrace.operators.events.combining import AndNode, AnyNode, OrNode, SequenceNode, TimesNode
+from headrace.operators.events import between, combining
 from headrace.operators.events.conditions import Parts, Test
 from headrace.operators.events.node import Leaf, Node, Setting
 from headrace.operators.events.selection import Keeping
@@ -64,10 +33,10 @@ class _Compiler:
 
     def compile(self, event: Event, span: int | None, conditions: list[Expr]) -> tuple[Node, list[Expr]]:
         """Return the node of an event that may last `span`, and the conditions that were for others."""
-        if isinstance(event, Primitive):
+        if isinstance(event, events.Primitive):
             return Leaf(self.parts.names.index(event.name)), conditions
         spans = reaches(event, span)
-        if isinstance(event, Within):
+        if isinstance(event, events.Within):
             return self.compile(event.event, spans[0], conditions)
         below: list[Node] = []
         for operand, reach in zip(operands(event), spans, strict=True):
@@ -91,9 +60,9 @@ class _Compiler:
 
     def _keeping(self, event: Event, place: int, operand: Event, span: int | None) -> Keeping:
         """Return what is kept of an operand; only one that begins something is kept once where the latest counts."""
-        begins = place == 0 or isinstance(event, And | AnyOf)
+        begins = place == 0 or isinstance(event, events.And | events.AnyOf)
         latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
-        own = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
+        own = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
         by = [
             self.parts.by(found)
             for part in primitives(operand)
@@ -107,31 +76,31 @@ class _Compiler:
 
 def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> Node:
     match event:
-        case Or():
-            return OrNode(setting, below, base)
-        case And():
-            return AndNode(setting, below, base)
-        case Following():
-            return SequenceNode(setting, below, base)
-        case Not():
-            return NotNode(setting, below, base)
-        case Absent(span=length):
-            return AbsentNode(length, setting, below, base)
-        case AnyOf(count=count):
-            return AnyNode(count, setting, below, base)
-        case Times(count=count):
-            return TimesNode(count, setting, below, base)
-        case Aperiodic():
-            return AperiodicNode(setting, below, base)
-        case AperiodicStar():
-            return AperiodicStarNode(setting, below, base)
-        case Periodic(span=length):
-            return PeriodicNode(length, setting, below, base)
-        case PeriodicStar(span=length):
-            return PeriodicStarNode(length, setting, below, base)
-        case Plus(span=length):
-            return PlusNode(length, setting, below, base)
-        case Primitive() | Within():
+        case events.Or():
+            return combining.OrNode(setting, below, base)
+        case events.And():
+            return combining.AndNode(setting, below, base)
+        case events.Sequence():
+            return combining.SequenceNode(setting, below, base)
+        case events.Not():
+            return between.NotNode(setting, below, base)
+        case events.Absent(span=length):
+            return between.AbsentNode(length, setting, below, base)
+        case events.AnyOf(count=count):
+            return combining.AnyNode(count, setting, below, base)
+        case events.Times(count=count):
+            return combining.TimesNode(count, setting, below, base)
+        case events.Aperiodic():
+            return between.AperiodicNode(setting, below, base)
+        case events.AperiodicStar():
+            return between.AperiodicStarNode(setting, below, base)
+        case events.Periodic(span=length):
+            return between.PeriodicNode(length, setting, below, base)
+        case events.PeriodicStar(span=length):
+            return between.PeriodicStarNode(length, setting, below, base)
+        case events.Plus(span=length):
+            return between.PlusNode(length, setting, below, base)
+        case events.Primitive() | events.Within():
             raise InternalError(f"{type(event).__name__} has no node of its own")
 
 
@@ -139,11 +108,11 @@ def _apart(event: Event) -> frozenset[str]:
     """Return the parts that prevent, fill or end an occurrence, if a condition is on one of them."""
     match event:
         case (
-            Not(middle=other)
-            | Absent(middle=other)
-            | AperiodicStar(middle=other)
-            | Aperiodic(end=other)
-            | Periodic(end=other)
+            events.Not(middle=other)
+            | events.Absent(middle=other)
+            | events.AperiodicStar(middle=other)
+            | events.Aperiodic(end=other)
+            | events.Periodic(end=other)
         ):
             return frozenset(part.name for part in primitives(other))
         case _:

@@ -14,20 +14,8 @@ from headrace.errors import NameFault, NotSupported, Span
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Detection
-from headrace.model.events.event import (
-    And,
-    AnyOf,
-    Aperiodic,
-    AperiodicStar,
-    Event,
-    Mode,
-    Or,
-    Primitive,
-    Times,
-    constituents,
-    operands,
-    primitives,
-)
+from headrace.model.events import event as events
+from headrace.model.events.event import Event, Mode, constituents, operands, primitives
 from headrace.model.events.output import Count, Output, Pick, Started
 from headrace.model.events.rewrite import own_names, rebuild
 from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts
@@ -98,7 +86,7 @@ def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
     """Move conditions on single primitive events to these, so that they are decided before anything waits."""
 
     def change(part: Event) -> Event:
-        return replace(part, mask=conjunction(masks[part.name])) if isinstance(part, Primitive) else part
+        return replace(part, mask=conjunction(masks[part.name])) if isinstance(part, events.Primitive) else part
 
     return rebuild(event, change)
 
@@ -107,7 +95,7 @@ def _lasting(event: Event, sources: Sequence[Name], catalog: Catalog) -> Event:
     """Mark the parts that are complex events, which last from a start to an end."""
 
     def change(part: Event) -> Event:
-        if not isinstance(part, Primitive):
+        if not isinstance(part, events.Primitive):
             return part
         source = catalog.find(sources[part.port].text)
         return replace(part, start=EVENT_START) if isinstance(source, Query) and is_complex(source) else part
@@ -153,7 +141,7 @@ def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[_Member, _M
 
 def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:
     for part in _walk(event):
-        if isinstance(part, Aperiodic):
+        if isinstance(part, events.Aperiodic):
             middles, ends = ({primitive.name for primitive in primitives(side)} for side in (part.middle, part.end))
             if any(_named(term) & middles and _named(term) & ends for term in conditions):
                 raise NotSupported(
@@ -197,12 +185,12 @@ def repeated(event: Event, mode: Mode) -> set[str]:
     """Return the constituents of which an occurrence may have more than one tuple."""
     names: set[str] = set()
     for part in _walk(event):
-        if isinstance(part, Times):
+        if isinstance(part, events.Times):
             names |= {primitive.name for primitive in primitives(part.event)}
-        if isinstance(part, AperiodicStar):
+        if isinstance(part, events.AperiodicStar):
             names |= {primitive.name for primitive in primitives(part.middle)}
-        if mode is Mode.CUMULATIVE and not isinstance(part, Primitive | Or):
-            collected = operands(part) if isinstance(part, And | AnyOf) else operands(part)[:1]
+        if mode is Mode.CUMULATIVE and not isinstance(part, events.Primitive | events.Or):
+            collected = operands(part) if isinstance(part, events.And | events.AnyOf) else operands(part)[:1]
             names |= {primitive.name for operand in collected for primitive in primitives(operand)}
     return names & {part.name for part in constituents(event)}
 

@@ -10,26 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
-from headrace.model.events.event import (
-    Absent,
-    And,
-    AnyOf,
-    Aperiodic,
-    AperiodicStar,
-    Context,
-    Event,
-    Mode,
-    Not,
-    Or,
-    Periodic,
-    PeriodicStar,
-    Plus,
-    Primitive,
-    Times,
-    Within,
-    primitives,
-)
-from headrace.model.events.event import Sequence as Following
+from headrace.model.events import event as events
+from headrace.model.events.event import Context, Event, Mode, primitives
 from headrace.model.events.output import Count, Ended, Output, Pick, Started
 from headrace.model.expressions.expression import Expr, columns
 from headrace.model.time import END
@@ -92,7 +74,7 @@ def _output(output: Output, occurrence: Occurrence) -> Any:
 
 
 def _ticks(event: Event) -> bool:
-    return isinstance(event, Periodic) or any(map(_ticks, operands_of(event)))
+    return isinstance(event, events.Periodic) or any(map(_ticks, operands_of(event)))
 
 
 class _Oracle:
@@ -108,38 +90,38 @@ class _Oracle:
 
     def _all(self, event: Event, span: int | None) -> list[Occurrence]:
         match event:
-            case Primitive():
+            case events.Primitive():
                 return self._primitive(event, span)
-            case Within(event=inner, span=own):
+            case events.Within(event=inner, span=own):
                 return self.all(inner, own if span is None else min(own, span))
-            case Or(left=left, right=right):
+            case events.Or(left=left, right=right):
                 return [*self.all(left, span), *self.all(right, span)]
-            case Following():
+            case events.Sequence():
                 return self._sequence(event, span)
-            case And():
+            case events.And():
                 return self._and(event, span)
-            case AnyOf():
+            case events.AnyOf():
                 return self._any(event, span)
-            case Times():
+            case events.Times():
                 return self._times(event, span)
-            case Not():
+            case events.Not():
                 return self._not(event, span)
-            case Absent():
+            case events.Absent():
                 return self._absent(event, span)
-            case Aperiodic():
+            case events.Aperiodic():
                 return self._aperiodic(event, span)
-            case AperiodicStar():
+            case events.AperiodicStar():
                 return self._aperiodic_star(event, span)
-            case Periodic():
+            case events.Periodic():
                 return self._periodic(event, span)
-            case PeriodicStar():
+            case events.PeriodicStar():
                 return self._periodic_star(event, span)
-            case Plus():
+            case events.Plus():
                 return self._plus(event)
 
     # One operand
 
-    def _primitive(self, event: Primitive, span: int | None) -> list[Occurrence]:
+    def _primitive(self, event: events.Primitive, span: int | None) -> list[Occurrence]:
         """Return the tuples that the mask lets through; a tuple of a named event may have begun earlier."""
         occurrences = []
         for row in self.histories[event.name]:
@@ -149,14 +131,14 @@ class _Oracle:
                 occurrences.append(Occurrence(start, row.ts, begin, ((event.name, row),)))
         return [each for each in occurrences if each.lasts(each.end, span)]
 
-    def _plus(self, event: Plus) -> list[Occurrence]:
+    def _plus(self, event: events.Plus) -> list[Occurrence]:
         """Return each occurrence again, some time later."""
         later = [(each.end + event.span, each.rows) for each in self.all(event.event, None)]
         return [Occurrence(at, at, at, rows) for at, rows in later]
 
     # Two operands
 
-    def _sequence(self, event: Following, span: int | None) -> list[Occurrence]:
+    def _sequence(self, event: events.Sequence, span: int | None) -> list[Occurrence]:
         lefts, rights = self.all(event.left, span), self.all(event.right, span)
 
         def fit(one: Occurrence, other: Occurrence) -> bool:
@@ -213,7 +195,7 @@ class _Oracle:
                 pairs.append((right, fits))
         return pairs
 
-    def _and(self, event: And, span: int | None) -> list[Occurrence]:
+    def _and(self, event: events.And, span: int | None) -> list[Occurrence]:
         sides = (event.left, event.right)
         waiting: tuple[list[Occurrence], list[Occurrence]] = ([], [])
         results: list[Occurrence] = []
@@ -252,10 +234,10 @@ class _Oracle:
 
     # Many operands
 
-    def _any(self, event: AnyOf, span: int | None) -> list[Occurrence]:
+    def _any(self, event: events.AnyOf, span: int | None) -> list[Occurrence]:
         came = arrivals([self.all(each, span) for each in event.events])
         if event.count == 1:
-            alone = [(isinstance(event.events[operand], Primitive), new) for operand, new in came]
+            alone = [(isinstance(event.events[operand], events.Primitive), new) for operand, new in came]
             return [new if is_primitive else self._union([new], new.end) for is_primitive, new in alone]
         match self.mode:
             case Mode.UNRESTRICTED:
@@ -267,7 +249,7 @@ class _Oracle:
             case Mode.CONTINUOUS:
                 return self._any_begun(event, came, span)
 
-    def _any_combination(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+    def _any_combination(self, event: events.AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
         """Combine each arrival with every choice of earlier occurrences of different other operands."""
         results = []
         for place, (operand, new) in enumerate(came):
@@ -280,7 +262,7 @@ class _Oracle:
                         results.append(self._union(parts, new.end))
         return results
 
-    def _any_one_each(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+    def _any_one_each(self, event: events.AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
         """Combine each arrival with one occurrence of each other operand: the oldest unused (CHRONICLE) or the newest.
 
         Of more operands than are needed, those whose occurrence is the oldest (CHRONICLE) or the newest are taken.
@@ -304,7 +286,7 @@ class _Oracle:
                 used |= set(parts) if self.mode is not Mode.RECENT else set()
         return results
 
-    def _any_together(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+    def _any_together(self, event: events.AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
         """Combine each arrival with all that came before it, once there are enough operands; then all is used up."""
         results: list[Occurrence] = []
         first = 0  # of the arrivals that are not used up
@@ -316,7 +298,7 @@ class _Oracle:
                 first = place + 1
         return results
 
-    def _any_begun(self, event: AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
+    def _any_begun(self, event: events.AnyOf, came: Arrivals, span: int | None) -> list[Occurrence]:
         """Let each arrival begin a group and go on with those that lack its operand, until a group is complete.
 
         An arrival that completes a group begins none.
@@ -340,7 +322,7 @@ class _Oracle:
             groups = going_on if completed else [*going_on, {operand: new}]
         return results
 
-    def _times(self, event: Times, span: int | None) -> list[Occurrence]:
+    def _times(self, event: events.Times, span: int | None) -> list[Occurrence]:
         inner = self.all(event.event, span)
         results: list[Occurrence] = []
         group: list[Occurrence] = []
@@ -356,7 +338,7 @@ class _Oracle:
 
     # Between a start and an end
 
-    def _not(self, event: Not, span: int | None) -> list[Occurrence]:
+    def _not(self, event: events.Not, span: int | None) -> list[Occurrence]:
         starts, middles, ends = self.all(event.start, span), self.all(event.middle, None), self.all(event.end, span)
 
         def free(one: Occurrence, other: Occurrence) -> bool:
@@ -404,7 +386,7 @@ class _Oracle:
                 results += [self._union([one, *parts, end], end.end) for one, parts in filled]
         return results
 
-    def _absent(self, event: Absent, span: int | None) -> list[Occurrence]:
+    def _absent(self, event: events.Absent, span: int | None) -> list[Occurrence]:
         starts, middles = self.all(event.start, span), self.all(event.middle, None)
         waiting = Waiting(lambda waiting: self._kept(event.start, waiting), starts)
 
@@ -425,7 +407,7 @@ class _Oracle:
                 waiting.remove(prevented(middle, waiting.before(at + 1)))
         return results
 
-    def _aperiodic(self, event: Aperiodic, span: int | None) -> list[Occurrence]:
+    def _aperiodic(self, event: events.Aperiodic, span: int | None) -> list[Occurrence]:
         middles = self.all(event.middle, span)
         waiting = self._open(event.start, self.all(event.start, span))
 
@@ -460,7 +442,7 @@ class _Oracle:
             results += [self._union([start, one], one.end) for start in fits]
         return results
 
-    def _aperiodic_star(self, event: AperiodicStar, span: int | None) -> list[Occurrence]:
+    def _aperiodic_star(self, event: events.AperiodicStar, span: int | None) -> list[Occurrence]:
         starts, middles, ends = self.all(event.start, span), self.all(event.middle, span), self.all(event.end, span)
 
         def fit(one: Occurrence, other: Occurrence) -> bool:
@@ -502,7 +484,7 @@ class _Oracle:
                 results += [] if parts is None else [self._union([one, *parts, end], end.end)]
         return results
 
-    def _periodic(self, event: Periodic, span: int | None) -> list[Occurrence]:
+    def _periodic(self, event: events.Periodic, span: int | None) -> list[Occurrence]:
         starts, ends = self.all(event.start, span), self.all(event.end, None)
         waiting = self._open(event.start, starts)
         ticked: set[Occurrence] = set()
@@ -531,7 +513,7 @@ class _Oracle:
             ]
         return results
 
-    def _periodic_star(self, event: PeriodicStar, span: int | None) -> list[Occurrence]:
+    def _periodic_star(self, event: events.PeriodicStar, span: int | None) -> list[Occurrence]:
         starts, ends = self.all(event.start, span), self.all(event.end, span)
 
         def fit(one: Occurrence, other: Occurrence) -> bool:
@@ -545,7 +527,9 @@ class _Oracle:
             event.start, starts, ends, fit, lambda one, other: [] if one.end + event.span < other.end else None
         )
 
-    def _close(self, event: Aperiodic | Periodic, waiting: Waiting, end: Occurrence, span: int | None) -> None:
+    def _close(
+        self, event: events.Aperiodic | events.Periodic, waiting: Waiting, end: Occurrence, span: int | None
+    ) -> None:
         """Let an end that is no constituent close the starts that it fits, in CHRONICLE the oldest."""
         fits = [
             one
@@ -588,7 +572,7 @@ class _Oracle:
         return True
 
     def _usable(self, operand: Event, one: Occurrence, now: int, span: int | None) -> bool:
-        retention = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
+        retention = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
         young = retention is None or retention.age is None or now - one.end <= retention.age
         return young and one.lasts(now, span)
 
@@ -597,7 +581,7 @@ class _Oracle:
         return [one for place, one in enumerate(earlier) if not self._replaced(operand, one, earlier[place + 1 :])]
 
     def _replaced(self, operand: Event, one: Occurrence, later: Sequence[Occurrence]) -> bool:
-        retention = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
+        retention = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
         latest = 1 if self.mode in (Mode.RECENT, Mode.PROXIMAL) else None
         keep = retention.keep if retention is not None and retention.keep is not None else latest
         if keep is None:
