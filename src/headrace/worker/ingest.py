@@ -32,7 +32,7 @@ from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
 from headrace.model.time import BEGIN
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
-from headrace.worker.outbox import Outbox
+from headrace.worker.router import Router
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control, Kind, Row, Stage, encode
 
@@ -109,7 +109,7 @@ class Ingest:
         bounds = dict(base.bounds)  # a stream that has ended stays so, however far its last tuples came
         self._begin(task, bounds)
         counts: dict[str, StreamCounts] = {}
-        outbox = Outbox(
+        router = Router(
             task.number,
             self.routes,
             self.buckets,
@@ -120,9 +120,9 @@ class Ingest:
         )
         for work in task.work:
             statistics = counts.setdefault(work.stream, StreamCounts())
-            newest = yield from self._process(work, task.time, statistics, outbox)
+            newest = yield from self._process(work, task.time, statistics, router)
             self._advance(bounds, work, newest, statistics)
-        yield from outbox.flush()
+        yield from router.flush()
         yield from self._controls(task.number, msgspec.structs.replace(base, bounds=bounds), counts, began)
 
     def _begin(self, task: Task, bounds: Mapping[str, int]) -> None:
@@ -134,7 +134,7 @@ class Ingest:
         if self.guards is not None:
             self.guards.expire({**bounds, **{work.stream: self._floor(work, task.time) for work in task.work}})
 
-    def _process(self, work: Work, time: int, statistics: StreamCounts, outbox: Outbox) -> Generator[Row, None, int]:
+    def _process(self, work: Work, time: int, statistics: StreamCounts, router: Router) -> Generator[Row, None, int]:
         """Read a split and yield the pages that are ready to go; returns the stream's newest timestamp."""
         newest = work.newest
         for piece in self._read(work):
@@ -147,8 +147,8 @@ class Ingest:
             self.engine.run()
             for name, pages in self.engine.take_results().items():
                 for page in pages:
-                    outbox.add(name, page)
-            yield from outbox.full()
+                    router.add(name, page)
+            yield from router.full()
         return newest
 
     def _advance(self, bounds: dict[str, int], work: Work, newest: int, statistics: StreamCounts) -> None:

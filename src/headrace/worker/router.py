@@ -18,7 +18,7 @@ from headrace.operators.specs import Receive
 from headrace.worker.wire import Kind, Row, Stage
 
 
-class Outbox:
+class Router:
     """The pages of one task, gathered by route and divided among buckets by the keys of the route.
 
     `ends` names the outputs of the routes that lead to nothing else: `stage` may take their pages and return notes of
