@@ -99,11 +99,10 @@ class Monitor:
         work = _work(reports, cores)
         if self.looks > STARTING:
             self.machine = self.machine.after(seconds, work)
-        tuples = sum(counts.tuples for report in reports for streams in report.streams for counts in streams.values())
-        operators = sum(
-            counts.busy_ns for report in reports for vertices in report.ingest for counts in vertices.values()
-        )
-        reading = max(0, sum(sum(report.ingest_ns) for report in reports) - operators) / 1e9
+        tasks = [task for report in reports for task in report.tasks]
+        tuples = sum(counts.tuples for task in tasks for counts in task.streams.values())
+        operators = sum(counts.busy_ns for task in tasks for counts in task.vertices.values())
+        reading = max(0, sum(task.busy_ns for task in tasks) - operators) / 1e9
         if tuples >= _FEW:
             self._reading = (
                 self._reading + _NEWEST * (reading / tuples - self._reading) if self._reading else reading / tuples
@@ -157,7 +156,7 @@ def _work(reports: Sequence[Report], cores: int) -> Work:
 
     The other work of a bucket (state, bounds, reports) is the same each time.
     """
-    ingest = [nanoseconds / 1e9 for report in reports for nanoseconds in report.ingest_ns]
+    ingest = [task.busy_ns / 1e9 for report in reports for task in report.tasks]
     buckets = [sum(counts.busy_ns for counts in report.vertices.values()) / 1e9 for report in reports]
     return work_of((ingest, buckets), cores)
 

@@ -180,8 +180,8 @@ def _stream_progress(reports: Sequence[Report]) -> tuple[dict[str, int], dict[st
     """Return the newest timestamp of each stream, and whether all its tuples came within its skew."""
     newest: dict[str, int] = {}
     punctual: dict[str, bool] = {}
-    for streams in (streams for report in reports for streams in report.streams):
-        for name, counts in streams.items():
+    for task in (task for report in reports for task in report.tasks):
+        for name, counts in task.streams.items():
             if counts.newest is not None:
                 newest[name] = max(newest.get(name, BEGIN), counts.newest)
             if counts.punctual is not None:

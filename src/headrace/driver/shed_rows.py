@@ -16,7 +16,7 @@ from headrace.worker.wire import Report
 def shed_rows(reports: Sequence[Report], running: Running) -> pl.DataFrame:
     """Return one row for each query and each arc with a shedder that tuples reached."""
     counts: dict[tuple[str, int], tuple[int, int]] = {}
-    for counted in (counted for report in reports for counted in report.shed):
+    for counted in (counted for report in reports for counted in report.all_shed()):
         seen, dropped = counts.get((counted.reader, counted.port), (0, 0))
         counts[counted.reader, counted.port] = (seen + counted.seen, dropped + counted.dropped)
     rows = []

@@ -66,14 +66,14 @@ class Totals:
         for counts in self._vertices.values():
             counts.held = counts.queued = counts.state_bytes = 0
         for report in reports:
-            for vertices in (report.vertices, *report.ingest):
+            for vertices in (report.vertices, *(task.vertices for task in report.tasks)):
                 for name, counts in vertices.items():
                     self._vertices.setdefault(name, VertexCounts()).add(counts)
 
     def _count_streams(self, reports: Sequence[Report]) -> None:
         for report in reports:
-            for streams in report.streams:
-                for name, counts in streams.items():
+            for task in report.tasks:
+                for name, counts in task.streams.items():
                     self._streams.setdefault(name, StreamCounts()).add(counts)
 
     def _add_guards(
@@ -88,7 +88,7 @@ class Totals:
             self._bucket_guards[report.bucket] = report.guards
             for guard in report.guards:
                 guards[_key(guard)] = replace(guards[_key(guard)], active=True)
-            for guard in (guard for screened in report.screened for guard in screened):
+            for guard in (guard for task in report.tasks for guard in task.guards):
                 total = _save(guards, guard, guard.saved)
                 ended = total.ended or guard.ended
                 guards[_key(guard)] = replace(total, ended=ended, active=not ended)
@@ -122,7 +122,7 @@ def _add_shed(
         shed[arc] = replace(
             total, queries=readers[arc[0]], kind=shedder.shedding.kind, share=shedder.share, active=True
         )
-    for counted in (counted for report in reports for counted in report.shed):
+    for counted in (counted for report in reports for counted in report.all_shed()):
         total = shed[counted.reader, counted.port]
         shed[counted.reader, counted.port] = replace(
             total, seen=total.seen + counted.seen, dropped=total.dropped + counted.dropped
@@ -143,7 +143,7 @@ def _with_shed(
 ) -> dict[str, QueryStatistics]:
     """Add what was dropped on an arc to each query that reads it."""
     queries = dict(before)
-    for counted in (counted for report in reports for counted in report.shed):
+    for counted in (counted for report in reports for counted in report.all_shed()):
         if (counted.reader, counted.port) in shed:
             for name in shed[counted.reader, counted.port].queries:
                 total = queries.get(name, QueryStatistics())

@@ -295,20 +295,17 @@ class Bucket:
         backlog = self.engine.backlog() if inbox.budget is not None else NO_BACKLOG
         for name, statistics in observed.vertices.items():
             statistics.state_bytes = sizes.get(name, 0)
-        controls = inbox.controls
         return Report(
             bucket=self.number,
             time=self.time,
             arrived=inbox.arrived(),
             bounds=observed.bounds,
             vertices=observed.vertices,
-            streams=[control.streams for control in controls if control.streams is not None],
-            ingest=[control.ingest for control in controls if control.ingest is not None],
+            tasks=[control.counts for control in inbox.controls if control.counts is not None],
             waits=self._waits(),
             asked=asked,
             guards=list(map(_guard_seen, observed.guards)),
             ended=list(map(_guard_seen, observed.ended)),
-            screened=[control.guards for control in controls if control.guards is not None],
             purged=observed.purged,
             noticed=noticed,
             reached=self._timed_streams(inbox.clocks()),
@@ -317,8 +314,7 @@ class Bucket:
             chunks=len(self._saved),
             restored=self.restored,
             busy_ns=busy_ns,
-            ingest_ns=[control.busy_ns for control in controls if control.busy_ns],
-            shed=[*observed.shed, *(shed for control in controls for shed in control.shed or ())],
+            shed=list(observed.shed),
             unread=backlog.tuples,
             waiting=backlog.since,
         )

@@ -34,7 +34,7 @@ from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.router import Router
 from headrace.worker.source_needs import Needed
-from headrace.worker.wire import Control, Kind, Row, Stage, encode
+from headrace.worker.wire import Control, Kind, Row, Stage, TaskCounts, encode
 
 #: Tuples gathered for a route before they go to the buckets, and the most that one page holds.
 PAGE_TUPLES = 128 * 1024
@@ -164,27 +164,26 @@ class Ingest:
     def _controls(self, task: int, control: Control, counts: dict[str, StreamCounts], began: int) -> Iterator[Row]:
         """Yield a control for each bucket; the first one carries the counts of the task, as the driver adds them up."""
         observed = self.engine.observe()
-        with_counts = msgspec.structs.replace(
-            control,
+        counted = TaskCounts(
             streams=counts,
-            ingest=observed.vertices,
-            guards=None if self.guards is None else self.guards.report(observed),
+            vertices=observed.vertices,
+            guards=[] if self.guards is None else self.guards.report(observed),
             shed=self._shed(observed),
             busy_ns=clock.perf_counter_ns() - began,
         )
         first, *others = self.buckets
-        yield Row(first, Kind.CONTROL, "", task, 0, encode(with_counts))
+        yield Row(first, Kind.CONTROL, "", task, 0, encode(msgspec.structs.replace(control, counts=counted)))
         payload = encode(control)
         for bucket in others:
             yield Row(bucket, Kind.CONTROL, "", task, 0, payload)
 
-    def _shed(self, observed: Observed) -> list[ShedSeen] | None:
+    def _shed(self, observed: Observed) -> list[ShedSeen]:
         """Return what was dropped on arcs and on routes, the latter by the arc behind the cut."""
         counts = [*observed.shed]
         for shed in self.shedders.take_counts():
             setting = self.shedders.settings[shed.reader, shed.port]
             counts.append(ShedSeen(setting.reader, setting.port, shed.seen, shed.dropped))
-        return counts or None
+        return counts
 
     def _read(self, work: Work) -> Iterator[Slice | Skipped]:
         """Read a split, if possible without the records that no query needs."""

@@ -99,6 +99,16 @@ class GuardSeen(Struct, frozen=True, array_like=True):
     ended: bool = False
 
 
+class TaskCounts(Struct, frozen=True, kw_only=True):
+    """What an ingest task counted. It goes to one bucket, whose report passes it on to the driver."""
+
+    streams: dict[str, StreamCounts] = {}
+    vertices: dict[str, VertexCounts] = {}
+    guards: list[GuardSeen] = []  # with what they dropped in this task
+    shed: list[ShedSeen] = []  # to keep promises
+    busy_ns: int = 0
+
+
 class Control(Struct, frozen=True, kw_only=True):
     """A note of an ingest task to a bucket, in every micro-batch; only that of the first task has time and commands.
 
@@ -109,13 +119,9 @@ class Control(Struct, frozen=True, kw_only=True):
     bounds: dict[str, int] = {}
     clocks: dict[str, int] = {}
     commands: list[bytes] = []
-    streams: dict[str, StreamCounts] | None = None  # counts of this task, sent to one bucket only
-    ingest: dict[str, VertexCounts] | None = None
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
-    guards: list[GuardSeen] | None = None  # of the ingest, with what they dropped in this task
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
-    busy_ns: int = 0  # of this task, sent to one bucket only
-    shed: list[ShedSeen] | None = None  # by the ingest in this task, to keep promises
+    counts: TaskCounts | None = None  # None in the controls of all buckets but one
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -126,13 +132,11 @@ class Report(Struct, frozen=True, kw_only=True):
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
     bounds: dict[str, int] = {}  # of Output and Exchange vertices
     vertices: dict[str, VertexCounts] = {}
-    streams: list[dict[str, StreamCounts]] = []
-    ingest: list[dict[str, VertexCounts]] = []
+    tasks: list[TaskCounts] = []  # of the ingest tasks that sent their counts to this bucket
     waits: list[Wait] = []
     asked: int = 0  # bounds that streams were asked for
     guards: list[GuardSeen] = []  # in force, with what they have dropped in this bucket
     ended: list[GuardSeen] = []  # in this micro-batch
-    screened: list[list[GuardSeen]] = []  # by the ingest
     purged: int = 0  # rows of state that feedback removed
     noticed: list[str] = []  # outputs of what is watched that had tuples
     reached: dict[str, int] = {}  # bounds of streams, with those by the clock; only if a query may stop by itself
@@ -141,10 +145,13 @@ class Report(Struct, frozen=True, kw_only=True):
     chunks: int = 0
     restored: bool = False
     busy_ns: int = 0
-    ingest_ns: list[int] = []  # of each ingest task that sent its counts to this bucket
     unread: int = 0  # tuples that the budget did not suffice for
     waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
-    shed: list[ShedSeen] = []  # in this micro-batch: by this bucket, and by the ingest tasks that sent it their counts
+    shed: list[ShedSeen] = []  # by this bucket in this micro-batch
+
+    def all_shed(self) -> list[ShedSeen]:
+        """Return what this bucket shed, and what the ingest tasks that sent it their counts did."""
+        return [*self.shed, *(shed for task in self.tasks for shed in task.shed)]
 
 
 _control, _report = msgspec.msgpack.Decoder(Control), msgspec.msgpack.Decoder(Report)

@@ -6,7 +6,7 @@ from headrace.commands.running import Running
 from headrace.driver.rules.counters import RuleCounters
 from headrace.driver.totals import Totals
 from headrace.engine.statistics import RuleStatistics, StreamCounts, VertexCounts
-from headrace.worker.wire import GuardSeen, Report
+from headrace.worker.wire import GuardSeen, Report, TaskCounts
 
 
 def add(totals: Totals, batch: int, *reports: Report) -> None:
@@ -20,8 +20,12 @@ def test_counts_go_on_and_what_is_held_is_that_of_the_last_micro_batch() -> None
             bucket=0,
             time=0,
             vertices={"v": VertexCounts(tuples_in=5, held=batch + 1)},
-            ingest=[{"v": VertexCounts(tuples_in=1)}],
-            streams=[{"s": StreamCounts(tuples=3, newest=10 - batch, frontier=9 - batch)}],
+            tasks=[
+                TaskCounts(
+                    vertices={"v": VertexCounts(tuples_in=1)},
+                    streams={"s": StreamCounts(tuples=3, newest=10 - batch, frontier=9 - batch)},
+                )
+            ],
         )
         add(totals, batch, report)
     vertex, stream = totals.statistics.vertices["v"], totals.statistics.streams["s"]
@@ -43,7 +47,7 @@ def test_guards_of_a_bucket_report_all_they_dropped_and_those_of_the_ingest_what
     totals = Totals()
     for saved in (4, 6):
         bucket, ingest = GuardSeen("f", "p", None, saved), GuardSeen("scan", "p", None, saved)
-        add(totals, 0, Report(bucket=0, time=0, guards=[bucket], screened=[[ingest]]))
+        add(totals, 0, Report(bucket=0, time=0, guards=[bucket], tasks=[TaskCounts(guards=[ingest])]))
     guards = totals.statistics.guards
     assert (guards["f", "p"].saved, guards["scan", "p"].saved) == (6, 10)
     add(totals, 1, Report(bucket=0, time=0, ended=[GuardSeen("f", "p", None, 7)]))
