@@ -145,11 +145,11 @@ def test_any_selection_gives_the_same_tuples_in_order(
                     name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()}
                     for name, state in engine.state().items()
                 }
-                results = engine.results
+                results = engine.execution.results
                 engine = Engine(graph, ets=ets, mode=bounds)
                 engine.dispatch.use_strategy(data.draw(NAMES))
                 engine.restore(saved)
-                engine.results = results
+                engine.execution.results = results
     if ets is None:
         for name in sources:
             engine.push(name, Punctuation(END))

@@ -6,40 +6,35 @@ input. By default the dispatch table chooses depth first: results go on towards 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from headrace.commands.command import Cost, ShedAt
-from headrace.engine.bounds.bounds import Bounds
 from headrace.engine.bounds.ets import Ets
 from headrace.engine.bounds.mode import PUNCTUATION, BoundsMode
 from headrace.engine.bounds.wakeup import ends_behind, next_wakeup, waits
 from headrace.engine.choosing import Chooser, InOrder, Step, Visit
 from headrace.engine.dispatch.cycle import Cycle
 from headrace.engine.dispatch.strategies import Dispatch
-from headrace.engine.feedback.desires import Desires, leading_to, results_now
-from headrace.engine.feedback.guards import Guards
-from headrace.engine.network import Network
+from headrace.engine.execution import Execution, lower_limit
+from headrace.engine.feedback.desires import Desires, results_now
 from headrace.engine.observed import Backlog, Observed
 from headrace.engine.remembered import Remembered
 from headrace.engine.scheduling.master import Master, Share
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.units import assumed_cost, costs_with_all_behind
-from headrace.engine.shedding.shedders import Shedders
 from headrace.engine.statistics import VertexCounts
 from headrace.engine.unread import MARK, Unread
-from headrace.errors import HeadraceError, InternalError, OperatorFault
-from headrace.graph.feedback import Respond, tap_of
+from headrace.errors import InternalError
+from headrace.graph.feedback import Respond
 from headrace.graph.graph import Arc, Graph, VertexId
-from headrace.graph.naming import Names
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Element, Page
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
-from headrace.operators.capabilities import Speaking, Timed, held_by, late_at
+from headrace.operators.capabilities import held_by, late_at
 from headrace.operators.feedback.invariants import Invariants
-from headrace.operators.operator import Operator, State
-from headrace.operators.specs import Exchange, Output
+from headrace.operators.operator import State
+from headrace.operators.specs import Exchange
 
 
 class Engine:
@@ -56,23 +51,18 @@ class Engine:
         ets: Ets | None = None,
         mode: BoundsMode = PUNCTUATION,
     ) -> None:
-        self.taps = frozenset(taps)
+        self.execution = Execution(taps, ets, mode, self._take_feedback)
+        self.taps, self.operators = self.execution.taps, self.execution.operators
+        self.network, self.bounds = self.execution.network, self.execution.bounds
+        self.guards, self.shedders = self.execution.guards, self.execution.shedders
         self.ets = ets
-        self.graph = Graph()
-        self.ends: set[VertexId] = set()
+        self.graph, self.ends = Graph(), self.execution.ends
         self.time = BEGIN  # the arrival time of what enters now
-        self.operators: dict[VertexId, Operator] = {}
-        self.statistics: dict[VertexId, VertexCounts] = {}
-        self.results: dict[VertexId, list[Page]] = {}  # what reached Output and Exchange vertices
         self.partials: dict[VertexId, list[Page]] = {}  # results that were demanded before they were final
         self.costs: dict[VertexId, Cost] = {}
         self.urgent: frozenset[VertexId] = frozenset()  # vertices that no budget holds up, with all those before them
         self._costs_with_all_behind: dict[VertexId, float] = {}
         self._unread = Unread()
-        self.network = Network(mode, screen=self._screen, shed=self._shed)
-        self.bounds = Bounds(self.network, ets, self._emit, self._due, registers=mode.registers)
-        self.guards = Guards(self.network, self.operators, self.bounds.reached)
-        self.shedders = Shedders()
         self._cycle = Cycle(self.network, self.bounds)
         self.dispatch = Dispatch(self._cycle, self.network, registers=mode.registers)
         self.desires = Desires(self.network, self.guards, self._cycle.preferred)
@@ -90,21 +80,10 @@ class Engine:
             self.guards.use_invariants(invariants)
         self._chooser = self._cycle  # schedulers have units of the old graph
         self._finish_leaving(graph)
-        self._build(graph)
-        self.graph = graph
-        self._portions = {vertex.id: vertex.spec.portion for vertex in graph}
-        self._speaking = {name: speaker for name, speaker in self.operators.items() if isinstance(speaker, Speaking)}
-        self._timed = {name: timed for name, timed in self.operators.items() if isinstance(timed, Timed)}
-        self.ends = {vertex.id for vertex in graph if isinstance(vertex.spec, Output | Exchange)}
-        self._ends_of = {
-            name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in graph.readers().items()
-        }
+        self.execution.use(graph)
+        self.graph, self.ends = graph, self.execution.ends
         self._ends_behind = ends_behind(graph, self.ends)
-        self.bounds.use(graph, self.ends)
-        self._connect()
         self.use_costs(self.costs)
-        self._steady = leading_to(graph, self.network.registers)
-        self.guards.use(graph, self.taps)
         self.desires.use(graph, self.taps, self.ends)
         self.dispatch.use(graph, self.ends)
 
@@ -116,17 +95,10 @@ class Engine:
         self._run_all(InOrder(leaving, self.network.more))
         self.shedders.active = bool(self.shedders.settings)
 
-    def _build(self, graph: Graph) -> None:
-        """Build the operators of new vertices, and drop those that have gone."""
-        before, after = self.graph.by_id(), graph.by_id()
-        for vertex in graph:
-            if vertex.id not in before or before[vertex.id].spec != vertex.spec:
-                self.operators[vertex.id] = vertex.spec.build()
-                self.statistics[vertex.id] = VertexCounts()
-                self.bounds.start(vertex.id)
-        for gone in [name for name in self.operators if name not in after]:
-            del self.operators[gone], self.statistics[gone]
-            self.bounds.forget(gone)
+    @property
+    def statistics(self) -> Mapping[VertexId, VertexCounts]:
+        """What was counted since the last call of `observe`."""
+        return self.execution.statistics
 
     @property
     def asked(self) -> int:
@@ -151,7 +123,7 @@ class Engine:
         is_other = self.shedders.settings.keys() != shedders.keys()
         self.shedders.use(shedders)
         if is_other:
-            self._connect()
+            self.execution.connect()
 
     def use_responses(self, respond: Respond) -> None:
         """Let operators respond to feedback by this table."""
@@ -208,7 +180,7 @@ class Engine:
         if self.ets is not None and isinstance(element, Page) and len(element):
             self.ets.saw(source, int(element.rows[TS][-1]))
         self.network.arrival = self.time
-        self._emit(source, (element,))
+        self.execution.emit(source, (element,))
         if isinstance(element, Page):
             self.desires.hurry(source)
 
@@ -244,7 +216,7 @@ class Engine:
         visit = chooser.select(self.time)
         if visit is None:
             return None
-        step = self._execute(visit if budget is None else self._cut(visit, budget))
+        step = self.execution.execute(visit if budget is None else self._cut(visit, budget))
         chooser.executed(visit, step)
         return step
 
@@ -266,8 +238,7 @@ class Engine:
 
     def take_results(self) -> dict[VertexId, list[Page]]:
         """Return what reached the ends of the graph, and what tapped vertices emitted, since the last call."""
-        taken, self.results = self.results, {}
-        return taken
+        return self.execution.take_results()
 
     def take_late(self) -> dict[VertexId, list[Page]]:
         """Return the tuples that came below their input's register since the last call, with BoundsMode.keep_late."""
@@ -347,13 +318,13 @@ class Engine:
     def close(self) -> None:
         """Release all operators and unread input; the engine cannot be used any more."""
         self.operators.clear()
-        self.results.clear()
+        self.execution.take_results()
         self._unread = Unread()
         self.network.use(Graph(), [], set())
 
     def observe(self) -> Observed:
         """Return what was counted since the last call, with what is queued and held now."""
-        vertices, self.statistics = self.statistics, {name: VertexCounts() for name in self.statistics}
+        vertices = self.execution.take_statistics()
         for name, counts in vertices.items():
             counts.held, counts.late = held_by(self.operators[name]), late_at(self.operators[name])
             counts.queued = self.network.queued(name) if name not in self.ends else 0
@@ -366,134 +337,12 @@ class Engine:
             shed=self.shedders.take_counts(),
         )
 
-    def _connect(self) -> None:
-        vertices = self.graph.by_id()
-        merging = [name for name in self.operators if vertices[name].spec.merges_inputs]
-        self.network.use(self.graph, merging, self.ends, self.shedders.settings.keys())
-
-    def _due(self) -> Iterator[tuple[VertexId, int]]:
-        """Yield the bounds for which operators and guards wait."""
-        for name, operator in self._timed.items():
-            due = operator.due()
-            if due is not None:
-                yield name, due
-        yield from self.guards.due().items()
-
     def _cut(self, visit: Visit, budget: float) -> Visit:
         """Limit a visit to tuples whose results can reach the end within the budget, so that joins store no pairs."""
         if visit.vertex in self.urgent:
             return visit
         fits = int(budget / max(self._costs_with_all_behind[visit.vertex], 1e-3))
-        return Visit(visit.vertex, _min(visit.limit, max(1, fits)))
-
-    def _execute(self, visit: Visit) -> Step:
-        name = visit.vertex
-        operator, counts = self.operators[name], self.statistics[name]
-        merges = name in self.network.registers
-        port, element = (
-            (0, None)
-            if merges and not self.network.more(name)
-            else self.network.take(name, _min(visit.limit, self._portions[name]))
-        )
-        bound = BEGIN  # in place of a dropped tuple, for operators that wait behind
-        if (name, port) in self.guards.by_arc and element is not None:
-            element, bound = self.guards.let_in((name, port), element, tells_time=name in self._steady)
-        began = time.perf_counter_ns()  # a measurement, never an input to a result
-        try:
-            emitted: list[Element] = []
-            if isinstance(element, Page):
-                counts.tuples_in += len(element)
-                counts.pages_in += 1
-                if len(element):
-                    emitted += operator.on_page(port, element)
-                if bound > BEGIN:
-                    emitted += operator.on_punctuation(port, Punctuation(bound))
-            elif element is not None and not merges:
-                emitted += operator.on_punctuation(port, element)
-            if merges:
-                emitted += self._give_bounds(name, operator)
-        except HeadraceError:
-            raise
-        except Exception as error:
-            what = Names(self.graph)[name]
-            raise OperatorFault(f"operator '{what}' failed: {type(error).__name__}: {error}") from error
-        counts.busy_ns += time.perf_counter_ns() - began
-        if name in self._speaking:
-            self._take_feedback(name, self._speaking[name].said())
-        if name in self.guards.watches and isinstance(element, Page):
-            self.guards.find_groups(name)
-        if merges:
-            self._emit_merged(name, emitted)
-        else:
-            self._emit(name, emitted)
-        if element is None:
-            return Step(name, "register")
-        return Step(name, "page", len(element)) if isinstance(element, Page) else Step(name, "punctuation")
-
-    def _give_bounds(self, name: VertexId, operator: Operator) -> list[Element]:
-        """Give a merging operator the new bounds of its inputs."""
-        registers, emitted = self.network.registers[name], list[Element]()
-        for port, value in enumerate(registers.values):
-            if value > registers.given[port]:
-                registers.given[port] = value
-                emitted += operator.on_punctuation(port, Punctuation(value))
-                if (name, port) in self.guards.by_arc:
-                    self.guards.expire((name, port), value)
-        registers.passed, registers.raised = registers.minimum, False
-        return emitted
-
-    def _emit(self, name: VertexId, elements: Sequence[Element]) -> None:
-        useful, pages, reached = list[Element](), list[Page](), self.bounds.reached
-        for element in elements:
-            if isinstance(element, Punctuation):
-                reached[name] = max(reached[name], element.bound)
-                useful.append(element)
-            elif len(element):
-                pages.append(element)
-                useful.append(element)
-        for end in self._ends_of[name]:
-            self._deliver(end, pages, reached[name])
-        if name in self.taps:
-            self._keep(name, self.guards.let_out((tap_of(name), 0), pages, reached[name]))
-        if useful:
-            self.statistics[name].tuples_out += self.network.append(name, useful)
-
-    def _emit_merged(self, name: VertexId, elements: Sequence[Element]) -> None:
-        """Emit the output of a merging operator: tuples first, then the newest bound, if it must go as punctuation."""
-        pages = [element for element in elements if isinstance(element, Page) and len(element)]
-        if pages:
-            registers = self.network.registers[name]
-            registers.newest = max(registers.newest, int(pages[-1].rows[TS][-1]))
-        bound = max((element.bound for element in elements if isinstance(element, Punctuation)), default=BEGIN)
-        self._emit(name, pages)
-        rest = self.bounds.hand_on(name, bound, with_tuples=bool(pages))
-        if rest is not None:
-            self._emit(name, (Punctuation(rest),))
-
-    def _deliver(self, end: VertexId, pages: Sequence[Page], bound: int) -> None:
-        """Deliver results at an end of the graph, which executes nothing."""
-        pages = self.guards.let_out((end, 0), pages, bound)
-        if self.shedders.active and (end, 0) in self.shedders.settings:
-            pages = [rest for page in pages if len(rest := self.shedders.screen((end, 0), page))]
-        counts, count = self.statistics[end], sum(map(len, pages))
-        self.bounds.reached[end] = max(self.bounds.reached[end], bound)
-        counts.tuples_in += count
-        counts.pages_in += len(pages)
-        counts.tuples_out += count
-        self._keep(end, pages)
-
-    def _shed(self, arc: Arc, elements: Sequence[Element]) -> Sequence[Element]:
-        """Return what is stored of elements on an arc with a shedder."""
-        tells_time = arc[0] in self._steady or arc[0] in self.network.registers
-        return self.shedders.screen_all(arc, elements, tells_time=tells_time) if self.shedders.active else elements
-
-    def _screen(self, arc: Arc, page: Page) -> Page:
-        """Return the rest of a page on an arc with guards."""
-        return self.guards.screen(arc, page)
-
-    def _keep(self, name: VertexId, pages: Sequence[Page]) -> None:
-        if pages:
-            self.results.setdefault(name, []).extend(pages)
+        return Visit(visit.vertex, lower_limit(visit.limit, max(1, fits)))
 
     def _take_feedback(self, name: VertexId, given: Iterable[tuple[int, Feedback]]) -> None:
         """Act on the feedback that an operator has for its inputs."""
@@ -505,10 +354,3 @@ class Engine:
                     self.desires.add_at((name, port), feedback.pattern)
                 case Intent.DEMANDED:
                     raise InternalError(f"operator {name} demands partial results; only readers of a query may")
-
-
-def _min(limit: int | None, other: int | None) -> int | None:
-    """Return the lower of two limits; None is no limit."""
-    if limit is None or other is None:
-        return other if limit is None else limit
-    return min(limit, other)
