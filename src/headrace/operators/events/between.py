@@ -30,12 +30,12 @@ class _Delayed(_Measured):
         return (Keeping(),)  # it goes when its time has come
 
     def timer(self, memory: Memory, last: int) -> int:
-        return min((each.end + self._length for each in memory[self.base]), default=END)
+        return min((start.end + self._length for start in memory[self.base]), default=END)
 
     def take_due(self, store: Occurrences, now: int) -> Occurrences:
         """Remove and return what has waited for the length of time."""
-        due = [each for each in store if each.end + self._length <= now]
-        store[:] = [each for each in store if each.end + self._length > now]
+        due = [start for start in store if start.end + self._length <= now]
+        store[:] = [start for start in store if start.end + self._length > now]
         return due
 
 
@@ -52,13 +52,13 @@ class _Bracket(Node):
         """Return which starts an end closes; if it is no constituent, the conditions with it are `blocks`."""
         keeping = self.keeping[0]
         return self.pairs(
-            store, end, [each.end < end.start and keeping.alive(each, end.end) for each in store], self.test
+            store, end, [start.end < end.start and keeping.alive(start, end.end) for start in store], self.test
         )
 
     def close(self, store: Occurrences, ends: Occurrences) -> None:
         """Drop the starts that were ended by what is no constituent: the oldest, or all."""
         for end in ends:
-            fits = [each.end < end.start and self.keeping[0].alive(each, end.end) for each in store]
+            fits = [start.end < end.start and self.keeping[0].alive(start, end.end) for start in store]
             fits = self.pairs(store, end, fits, self.blocks)
             closed = {i for i, fit in enumerate(fits) if fit}
             remove(store, {min(closed)} if closed and self.mode is Mode.CHRONICLE else closed)
@@ -78,24 +78,24 @@ class NotNode(_Bracket):
         if middles or ends:
             self.keeping[0].expire(store, now)
         between += middles
-        found: Occurrences = []
+        detected: Occurrences = []
         for end in ends:
             fits = self.ended(store, end)
             live = [fit and not self._blocked(store[i], between, end) for i, fit in enumerate(fits)]
             groups, gone = choose(self.mode, live)
-            found += [self.merge([*(store[i] for i in group), end], now) for group in groups]
+            detected += [self.merge([*(store[i] for i in group), end], now) for group in groups]
             remove(
                 store,
                 gone if self.mode in (Mode.UNRESTRICTED, Mode.CHRONICLE) else {i for i, fit in enumerate(fits) if fit},
             )
         self.begin(memory, now, starts)
-        oldest = min((each.end for each in store), default=END)
-        between[:] = [each for each in between if each.start >= oldest]
-        return found
+        oldest = min((start.end for start in store), default=END)
+        between[:] = [middle for middle in between if middle.start >= oldest]
+        return detected
 
     def _blocked(self, start: Occurrence, between: Occurrences, end: Occurrence) -> bool:
-        inside = [each for each in between if start.end <= each.start and each.end <= end.start]
-        return bool(inside) and any(self.blocks([start.rows + each.rows + end.rows for each in inside]))
+        inside = [middle for middle in between if start.end <= middle.start and middle.end <= end.start]
+        return bool(inside) and any(self.blocks([start.rows + middle.rows + end.rows for middle in inside]))
 
 
 class AbsentNode(_Delayed, _Bracket):
@@ -108,11 +108,11 @@ class AbsentNode(_Delayed, _Bracket):
         due = self.take_due(store, now)
         self.begin(memory, now, starts)
         self._prevent(store, middles)
-        return [self.merge([each], now) for each in due if self.keeping[0].alive(each, now)]
+        return [self.merge([start], now) for start in due if self.keeping[0].alive(start, now)]
 
     def _prevent(self, store: Occurrences, middles: Occurrences) -> None:
         for middle in middles:
-            met = self.pairs(store, middle, [each.end <= middle.start for each in store], self.blocks)
+            met = self.pairs(store, middle, [start.end <= middle.start for start in store], self.blocks)
             remove(store, {i for i, fit in enumerate(met) if fit})
 
 
@@ -125,15 +125,15 @@ class AperiodicNode(_Bracket):
         if middles or ends:
             self.keeping[0].expire(store, now)
         self.close(store, ends)
-        found: Occurrences = []
+        detected: Occurrences = []
         for middle in middles:
-            fits = [each.end < middle.start and self.keeping[0].alive(each, now) for each in store]
+            fits = [start.end < middle.start and self.keeping[0].alive(start, now) for start in store]
             groups, gone = choose(self.mode, self.pairs(store, middle, fits, self.test))
-            found += [self.merge([*(store[i] for i in group), middle], now) for group in groups]
+            detected += [self.merge([*(store[i] for i in group), middle], now) for group in groups]
             if self.mode is Mode.PROXIMAL:
                 remove(store, gone)
         self.begin(memory, now, starts)
-        return found
+        return detected
 
 
 class AperiodicStarNode(_Bracket):
@@ -147,25 +147,27 @@ class AperiodicStarNode(_Bracket):
         if ends:
             self.keeping[0].expire(store, now)
             self.keeping[1].expire(between, now)
-        found: Occurrences = []
+        detected: Occurrences = []
         for end in ends:
             fits = self.ended(store, end)
             inside = partial(self._inside, between=between, end=end)
-            found += _closed(self, store, fits, end, now, inside)
+            detected += _closed(self, store, fits, end, now, inside)
         for middle in middles:
             self.keeping[1].add(between, middle)
         self.begin(memory, now, starts)
-        oldest = min((each.end for each in store), default=END)
-        between[:] = [each for each in between if each.start > oldest]
-        return found
+        oldest = min((start.end for start in store), default=END)
+        between[:] = [occurrence for occurrence in between if occurrence.start > oldest]
+        return detected
 
     def _inside(self, start: Occurrence, between: Occurrences, end: Occurrence) -> Occurrences | None:
         keeping = self.keeping[1]
         inside = [
-            each for each in between if start.end < each.start and each.end < end.start and keeping.alive(each, end.end)
+            middle
+            for middle in between
+            if start.end < middle.start and middle.end < end.start and keeping.alive(middle, end.end)
         ]
-        passed = self.blocks([start.rows + each.rows + end.rows for each in inside])
-        return [each for each, holds in zip(inside, passed, strict=True) if holds] or None
+        passed = self.blocks([start.rows + middle.rows + end.rows for middle in inside])
+        return [middle for middle, holds in zip(inside, passed, strict=True) if holds] or None
 
 
 class PeriodicNode(_Measured, _Bracket):
@@ -176,26 +178,26 @@ class PeriodicNode(_Measured, _Bracket):
         store = memory[self.base]
         self.keeping[0].expire(store, now)
         self.close(store, ends)
-        due = [each for each in store if self._next(each) == now and self.keeping[0].alive(each, now)]
+        due = [start for start in store if self._next(start) == now and self.keeping[0].alive(start, now)]
         if due and self.mode is Mode.PROXIMAL:
-            store[:] = [each for each in store if self._next(each) != now]
+            store[:] = [start for start in store if self._next(start) != now]
         elif due:
             store[:] = [
-                Occurrence(each.start, each.end, each.begin, each.rows, each.mark + (self._next(each) == now))
-                for each in store
+                Occurrence(start.start, start.end, start.begin, start.rows, start.mark + (self._next(start) == now))
+                for start in store
             ]
-        self.begin(memory, now, [Occurrence(each.start, each.end, each.begin, each.rows) for each in starts])
-        groups = [due] if due and self.mode is Mode.CUMULATIVE else [[each] for each in due]
+        self.begin(memory, now, [Occurrence(start.start, start.end, start.begin, start.rows) for start in starts])
+        groups = [due] if due and self.mode is Mode.CUMULATIVE else [[start] for start in due]
         return [self.merge(group, now) for group in groups]
 
     def timer(self, memory: Memory, last: int) -> int:
         return min(
-            (tick for each in memory[self.base] if self._awaited(each, tick := self._next(each), last)), default=END
+            (tick for start in memory[self.base] if self._awaited(start, tick := self._next(start), last)), default=END
         )
 
     def stop(self, memory: Memory, last: int) -> None:
         store = memory[self.base]
-        store[:] = [each for each in store if self._awaited(each, self._next(each), last)]
+        store[:] = [start for start in store if self._awaited(start, self._next(start), last)]
 
     def _next(self, start: Occurrence) -> int:
         return start.end + (start.mark + 1) * self._length
@@ -216,9 +218,9 @@ class PeriodicStarNode(_Measured, _Bracket):
         store = memory[self.base]
         if ends:
             self.keeping[0].expire(store, now)
-        found: Occurrences = []
+        detected: Occurrences = []
         for end in ends:
-            found += _closed(
+            detected += _closed(
                 self,
                 store,
                 self.ended(store, end),
@@ -227,7 +229,7 @@ class PeriodicStarNode(_Measured, _Bracket):
                 lambda start: [] if now - start.end > self._length else None,
             )
         self.begin(memory, now, starts)
-        return found
+        return detected
 
 
 class PlusNode(_Delayed):
@@ -237,7 +239,7 @@ class PlusNode(_Delayed):
         store = memory[self.base]
         due = self.take_due(store, now)
         store += arrived[0]
-        return [Occurrence(now, now, now, each.rows) for each in due]
+        return [Occurrence(now, now, now, start.rows) for start in due]
 
 
 def _closed(

@@ -29,10 +29,10 @@ class Arrivals:
 
     def together(self) -> dict[int, dict[int, Occurrences]]:
         """Return the tuples by instant and part."""
-        found: dict[int, dict[int, Occurrences]] = {}
-        for now, part, one in zip(self.instants, self.parts, self.tuples, strict=True):
-            found.setdefault(now, {}).setdefault(part, []).append(one)
-        return found
+        by_instant: dict[int, dict[int, Occurrences]] = {}
+        for now, part, occurrence in zip(self.instants, self.parts, self.tuples, strict=True):
+            by_instant.setdefault(now, {}).setdefault(part, []).append(occurrence)
+        return by_instant
 
 
 def arrivals(
@@ -73,12 +73,12 @@ def arrivals(
     begins = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]])).tolist()
     instants, parts = stamps[order].tolist(), numbers[order].tolist()
     tuples = list(map(tuples.__getitem__, order.tolist()))
-    found, hashes = [()], [0]
+    key_values, hashes = [()], [0]
     if named is not None:
         firsts = named[pl.Series(order[begins].astype(np.uint32))]
-        found = list(map(comparable, firsts.select(pl.col(keys).to_physical()).rows()))
+        key_values = list(map(comparable, firsts.select(pl.col(keys).to_physical()).rows()))
         hashes = hash_columns(firsts.get_columns()).tolist()
-    for key, hashed, start, stop in zip(found, hashes, begins, [*begins[1:], len(instants)], strict=True):
+    for key, hashed, start, stop in zip(key_values, hashes, begins, [*begins[1:], len(instants)], strict=True):
         yield Arrivals(key, hashed, instants[start:stop], parts[start:stop], tuples[start:stop])
 
 

@@ -65,11 +65,11 @@ class Chain(InputsOperator):
         self._timed = {name for term in spec.conditions for name in columns(term) if name.endswith(f".{TS}")}
 
     def _detect(self, bound: int) -> pl.DataFrame | None:
-        found = self._rows(0, bound)
-        found = None if found is None else found.with_columns(self._begin)
+        chains = self._rows(0, bound)
+        chains = None if chains is None else chains.with_columns(self._begin)
         for number, step in enumerate(self._steps):
-            found = step.pair(found, self._rows(number + 1, bound), bound)
-        return None if found is None else found.select(*map(_column, self._spec.outputs), TS)
+            chains = step.pair(chains, self._rows(number + 1, bound), bound)
+        return None if chains is None else chains.select(*map(_column, self._spec.outputs), TS)
 
     def state(self) -> State:
         return numbered("stage", (step.before.state() for step in self._steps)) | self._inputs.state()

@@ -53,9 +53,9 @@ class ChainStep:
         """Take in what is below the bound, all of it in order; return the pairs in order."""
         if lefts is not None and lefts.height:
             self.before.add(lefts)
-        found = None if rights is None or not len(self.before) else self._answer(rights)
+        pairs = None if rights is None or not len(self.before) else self._answer(rights)
         self._forget(lefts, bound)
-        return found
+        return pairs
 
     def _answer(self, rights: pl.DataFrame) -> pl.DataFrame | None:
         touched = np.flatnonzero(np.isin(self.before.keys, rights[KEY].to_numpy()))
@@ -91,8 +91,11 @@ class ChainStep:
             gone[left_at] = True
             self.before.drop(touched[a[gone]])
         order = np.lexsort((left_at, b[right_at]))
-        one, other = gather(lefts.drop(TS, KEY, *self._keys), left_at[order]), gather(rights, b[right_at[order]])
-        return pl.DataFrame([*one.get_columns(), *other.get_columns()])
+        left_rows, right_rows = (
+            gather(lefts.drop(TS, KEY, *self._keys), left_at[order]),
+            gather(rights, b[right_at[order]]),
+        )
+        return pl.DataFrame([*left_rows.get_columns(), *right_rows.get_columns()])
 
     def _choose(
         self, left_ids: Ints, left_ts: Ints, begin: Ints, right_ids: Ints, right_ts: Ints, stop: Ints, fits: Accept
@@ -115,14 +118,14 @@ class ChainStep:
         monotone = self._mode is Mode.CHRONICLE and self._plain
         start = places_before(left_ids, begin if monotone else left_ts, right_ids, oldest, inclusive=False)
         if self._mode is Mode.UNRESTRICTED:
-            found = [
+            accepted = [
                 (rights[kept], lefts[kept])
                 for rights, lefts in candidates(start, stop)
                 for kept in (fits(rights, lefts),)
             ]
             empty = np.empty(0, np.int64)
-            return np.concatenate([empty, *(pair[0] for pair in found)]), np.concatenate(
-                [empty, *(pair[1] for pair in found)]
+            return np.concatenate([empty, *(pair[0] for pair in accepted)]), np.concatenate(
+                [empty, *(pair[1] for pair in accepted)]
             )
         taken = (
             earliest_unused(start, stop)

@@ -20,7 +20,7 @@ class OrNode(Node):
     stores = 0
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
-        return [each for occurrences in arrived for each in occurrences]
+        return [occurrence for occurrences in arrived for occurrence in occurrences]
 
 
 class SequenceNode(Node):
@@ -29,20 +29,23 @@ class SequenceNode(Node):
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
         lefts, rights = arrived
         store, keeping = memory[self.base], self.keeping[0]
-        found: Occurrences = []
+        detected: Occurrences = []
         if rights:
             keeping.expire(store, now)
         for right in rights:
             fits = self.pairs(
-                store, right, [each.end < right.start and keeping.alive(each, now) for each in store], self.test
+                store,
+                right,
+                [occurrence.end < right.start and keeping.alive(occurrence, now) for occurrence in store],
+                self.test,
             )
             groups, gone = choose(self.mode, fits)
-            found += [self.merge([*(store[i] for i in group), right], now) for group in groups]
+            detected += [self.merge([*(store[i] for i in group), right], now) for group in groups]
             remove(store, gone)
         for left in lefts:  # not before: nothing that ends now precedes anything that ends now
             keeping.expire(store, now)
             keeping.add(store, left)
-        return found
+        return detected
 
 
 class AndNode(Node):
@@ -51,22 +54,22 @@ class AndNode(Node):
     stores = 2
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
-        found: Occurrences = []
+        detected: Occurrences = []
         if arrived[0] or arrived[1]:
             for side in (0, 1):
                 self.keeping[side].expire(memory[self.base + side], now)
         for side in (0, 1):
             mine, others = memory[self.base + side], memory[self.base + 1 - side]
             for new in arrived[side]:
-                fits = [self.keeping[1 - side].alive(each, now) for each in others]
+                fits = [self.keeping[1 - side].alive(partner, now) for partner in others]
                 groups, gone = choose(self.mode, self.pairs(others, new, fits, self.test))
-                found += [self.merge([*(others[i] for i in group), new], now) for group in groups]
+                detected += [self.merge([*(others[i] for i in group), new], now) for group in groups]
                 remove(others, gone)
                 if not groups or self.mode in _LATEST:
                     self.keeping[side].add(mine, new)
                 if groups and self.mode is Mode.PROXIMAL:  # used up, but what it replaced is gone
                     mine.pop()
-        return found
+        return detected
 
 
 class AnyNode(Node):
@@ -89,34 +92,34 @@ class AnyNode(Node):
         if not any(arrived):
             return []
         if self._count == 1:
-            return [each for occurrences in arrived for each in occurrences]
+            return [occurrence for occurrences in arrived for occurrence in occurrences]
         stores = memory[self.base : self.base + self._kinds]
         begun = memory[self.base + self._kinds]
         for keeping, store in zip(self.keeping, stores, strict=True):
             keeping.expire(store, now)
-        begun[:] = [each for each in begun if self._begun.alive(each, now)]
-        found: Occurrences = []
+        begun[:] = [combination for combination in begun if self._begun.alive(combination, now)]
+        detected: Occurrences = []
         for kind, occurrences in enumerate(arrived):
             for new in occurrences:
-                found += (
+                detected += (
                     self._continue(begun, kind, new, now)
                     if self.mode is Mode.CONTINUOUS
                     else self._complete(stores, kind, new, now)
                 )
-        return found
+        return detected
 
     def _complete(self, stores: Sequence[Occurrences], kind: int, new: Occurrence, now: int) -> Occurrences:
         alive = [
-            [each for each in store if keeping.alive(each, now)]
+            [occurrence for occurrence in store if keeping.alive(occurrence, now)]
             for keeping, store in zip(self.keeping, stores, strict=True)
         ]
         others = [i for i in range(self._kinds) if i != kind and alive[i]]
-        found = self._sets(stores, alive, others, kind, new, now) if len(others) >= self._count - 1 else []
-        if not found or self.mode in _LATEST:
+        detected = self._sets(stores, alive, others, kind, new, now) if len(others) >= self._count - 1 else []
+        if not detected or self.mode in _LATEST:
             self.keeping[kind].add(stores[kind], new)
-        if found and self.mode is Mode.PROXIMAL:
+        if detected and self.mode is Mode.PROXIMAL:
             stores[kind].pop()
-        return found
+        return detected
 
     def _sets(
         self,
@@ -139,11 +142,11 @@ class AnyNode(Node):
                 ]
                 return self._tested([self.merge([*_in_order(parts), new], now) for parts in sets])
             case Mode.CUMULATIVE:
-                parts = _in_order([each for i in [*others, kind] for each in alive[i]])
-                found = self._tested([self.merge([*parts, new], now)])
-                for store in stores if found else ():
+                parts = _in_order([occurrence for i in [*others, kind] for occurrence in alive[i]])
+                detected = self._tested([self.merge([*parts, new], now)])
+                for store in stores if detected else ():
                     store.clear()
-                return found
+                return detected
             case Mode.RECENT | Mode.PROXIMAL:
                 latest = sorted(others, key=lambda i: (-alive[i][-1].end, i))[:needed]
                 return self._take(stores, {i: alive[i][-1] for i in latest}, new, now)
@@ -155,34 +158,34 @@ class AnyNode(Node):
         self, stores: Sequence[Occurrences], chosen: Mapping[int, Occurrence], new: Occurrence, now: int
     ) -> Occurrences:
         """Return the set of one of each chosen kind; used up unless the latest stay."""
-        found = self._tested([self.merge([*_in_order(list(chosen.values())), new], now)])
-        if found and self.mode is not Mode.RECENT:
+        detected = self._tested([self.merge([*_in_order(list(chosen.values())), new], now)])
+        if detected and self.mode is not Mode.RECENT:
             for i, used in chosen.items():
                 stores[i].remove(used)
-        return found
+        return detected
 
     def _continue(self, begun: Occurrences, kind: int, new: Occurrence, now: int) -> Occurrences:
         """Extend whatever lacks this kind; who completes nothing begins something."""
-        found: Occurrences = []
-        left: Occurrences = []
-        for each in begun:
-            if each.mark >> kind & 1:
-                left.append(each)
+        detected: Occurrences = []
+        unfinished: Occurrences = []
+        for combination in begun:
+            if combination.mark >> kind & 1:
+                unfinished.append(combination)
                 continue
-            mark = each.mark | 1 << kind
-            longer = self.merge([each, new], now, mark)
+            mark = combination.mark | 1 << kind
+            longer = self.merge([combination, new], now, mark)
             done = self._tested([longer]) if mark.bit_count() == self._count else []
-            found += [self.merge([each, new], now) for _ in done]
+            detected += [self.merge([combination, new], now) for _ in done]
             if not done:
-                left.append(each if mark.bit_count() == self._count else longer)
-        if not found:
-            left.append(self.merge([new], now, 1 << kind))
-        begun[:] = left
-        return found
+                unfinished.append(combination if mark.bit_count() == self._count else longer)
+        if not detected:
+            unfinished.append(self.merge([new], now, 1 << kind))
+        begun[:] = unfinished
+        return detected
 
     def _tested(self, candidates: Occurrences) -> Occurrences:
-        passed = self.test([each.rows for each in candidates])
-        return [each for each, holds in zip(candidates, passed, strict=True) if holds]
+        passed = self.test([candidate.rows for candidate in candidates])
+        return [candidate for candidate, holds in zip(candidates, passed, strict=True) if holds]
 
 
 class TimesNode(Node):
@@ -196,19 +199,19 @@ class TimesNode(Node):
         return (Keeping(span=self.span),)
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
-        store, found = memory[self.base], Occurrences()
+        store, detected = memory[self.base], Occurrences()
         for new in arrived[0]:
             if self.span is not None:
-                store[:] = [each for each in store if now - each.begin <= self.span]
+                store[:] = [occurrence for occurrence in store if now - occurrence.begin <= self.span]
             store.append(new)
             if len(store) >= self._count:
-                found.append(self.merge(store[-self._count :], now))
+                detected.append(self.merge(store[-self._count :], now))
                 if self.mode not in (Mode.UNRESTRICTED, Mode.RECENT, Mode.CONTINUOUS):
                     store.clear()
                 elif self.span is None:
                     del store[0]
-        return found
+        return detected
 
 
 def _in_order(parts: Sequence[Occurrence]) -> list[Occurrence]:
-    return sorted(parts, key=lambda each: each.end)
+    return sorted(parts, key=lambda occurrence: occurrence.end)

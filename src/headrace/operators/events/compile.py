@@ -20,9 +20,9 @@ def compile_event(event: Event, context: Context, parts: Parts, conditions: Sequ
     Each condition is tested at the lowest node that covers it.
     """
     compiler = _Compiler(context, parts)
-    node, left = compiler.compile(event, None, list(conditions))
-    if left:
-        raise InternalError(f"conditions name parts that the event does not have: {left}")
+    node, unplaced = compiler.compile(event, None, list(conditions))
+    if unplaced:
+        raise InternalError(f"conditions name parts that the event does not have: {unplaced}")
     return node, compiler.stores
 
 
@@ -64,9 +64,9 @@ class _Compiler:
         latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
         own = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
         by = [
-            self.parts.by(found)
+            self.parts.by(retention)
             for part in primitives(operand)
-            if (found := self.context.retention(part.name)) is not None
+            if (retention := self.context.retention(part.name)) is not None
         ]
         count = own.keep if own is not None and own.keep is not None else 1 if latest else None
         return Keeping(

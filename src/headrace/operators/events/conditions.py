@@ -102,18 +102,18 @@ class Test:
         """Return for each candidate whether all conditions hold."""
         result = [True] * len(candidates)
         for term in self._terms:
-            found = [[newest(rows, part) for part in term.parts] for rows in candidates]
-            asked = [i for i, rows in enumerate(found) if result[i] and None not in rows]
+            operands = [[newest(rows, part) for part in term.parts] for rows in candidates]
+            asked = [i for i, rows in enumerate(operands) if result[i] and None not in rows]
             if term.compare is not None:
                 for i in asked:
                     left, right = (
                         row.ts if place is None else row.values[place]
-                        for row, place in zip(found[i], term.places, strict=True)
+                        for row, place in zip(operands[i], term.places, strict=True)
                         if row
                     )
                     result[i] = left is not None and right is not None and term.compare(left, right)
             elif asked:
-                by_part = [dict(zip(term.parts, found[i], strict=True)) for i in asked]
+                by_part = [dict(zip(term.parts, operands[i], strict=True)) for i in asked]
                 frame = pl.DataFrame([self._column(name, by_part) for name in term.names])
                 # as a new column: select would give a constant the length one
                 for i, holds in zip(
@@ -131,9 +131,9 @@ class Test:
             return _Term(compile_predicate(expr), names, tuple(part for part, _ in named), places, compare)
         return _Term(compile_predicate(expr), names, tuple({self._parts.split(name)[0] for name in names}))
 
-    def _column(self, name: str, found: list[dict[int, Row | None]]) -> pl.Series:
+    def _column(self, name: str, candidates: list[dict[int, Row | None]]) -> pl.Series:
         part, column = self._parts.split(name)
-        rows = [row for each in found if (row := each[part]) is not None]
+        rows = [row for candidate in candidates if (row := candidate[part]) is not None]
         if column == TS:
             return pl.Series(name, [row.ts for row in rows], dtype=pl.Int64)
         place = self._parts.place(part, column)

@@ -44,8 +44,10 @@ class Detection(Spec, frozen=True):
     def needed(self) -> frozenset[str]:
         """Return the qualified columns that are read after the masks."""
         tested = frozenset(name for term in self.conditions for name in columns(term))
-        divided = {f"{each.part}.{column}" for each in self.context.retentions for column in each.by}
-        return tested | divided | {f"{each.part}.{each.column}" for each in self.outputs if isinstance(each, Pick)}
+        divided = {f"{retention.part}.{column}" for retention in self.context.retentions for column in retention.by}
+        return (
+            tested | divided | {f"{output.part}.{output.column}" for output in self.outputs if isinstance(output, Pick)}
+        )
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         """Return the keys of a part that every detection has and shows."""

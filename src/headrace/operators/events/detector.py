@@ -56,46 +56,48 @@ class Detector(InputsOperator):
         for key, memory in self._histories.wake(bound):
             self._set_times(key, memory, bound)
         waiting = dict.fromkeys(self._timers.below(bound))
-        found: Occurrences = []
-        for each in arrivals(self._taken(bound), self._kept, self._inputs.key_names, self._begins, point=self._point):
-            waiting.pop(each.key, None)
-            found += self._replay(each, bound)
+        detected: Occurrences = []
+        for arrived in arrivals(
+            self._taken(bound), self._kept, self._inputs.key_names, self._begins, point=self._point
+        ):
+            waiting.pop(arrived.key, None)
+            detected += self._replay(arrived, bound)
         for key in waiting:
-            found += self._replay(Arrivals(key, 0, (), (), []), bound)
+            detected += self._replay(Arrivals(key, 0, (), (), []), bound)
         for key in self._deaths.below(bound):
             self._histories.clear(key)
-        found.sort(key=lambda each: each.end)
-        return self._results.rows(found) if found else None
+        detected.sort(key=lambda occurrence: occurrence.end)
+        return self._results.rows(detected) if detected else None
 
     def _replay(self, arrived: Arrivals, bound: int) -> Occurrences:
         """Go through the instants of one key, and those between at which something happens by itself."""
         memory = self._histories.open(arrived.key, arrived.hash)
-        found: Occurrences = []
+        detected: Occurrences = []
         if self._is_timed or len(set(arrived.instants)) < len(arrived.instants):
-            self._replay_together(memory, arrived, bound, found)
+            self._replay_together(memory, arrived, bound, detected)
         else:
-            for now, part, one in zip(arrived.instants, arrived.parts, arrived.tuples, strict=True):
-                found += climb(self._paths[part], memory, now, [one])
+            for now, part, occurrence in zip(arrived.instants, arrived.parts, arrived.tuples, strict=True):
+                detected += climb(self._paths[part], memory, now, [occurrence])
         self._histories.close(arrived.key)
         self._set_times(arrived.key, memory, bound)
-        return found
+        return detected
 
-    def _replay_together(self, memory: Memory, arrived: Arrivals, bound: int, found: Occurrences) -> None:
+    def _replay_together(self, memory: Memory, arrived: Arrivals, bound: int, detected: Occurrences) -> None:
         root = self._root
         # When all is over, what has no end of its own ends with the last tuple.
         last = END if bound < END else max(arrived.instants, default=BEGIN)
         for now, parts in arrived.together().items():
             while (timer := self._timer(memory, last)) < now:
-                found += run(root, memory, timer, {})
+                detected += run(root, memory, timer, {})
             if len(parts) == 1 and timer > now:
                 part, tuples = next(iter(parts.items()))
-                found += climb(self._paths[part], memory, now, tuples)
+                detected += climb(self._paths[part], memory, now, tuples)
             else:
-                found += run(root, memory, now, parts)
+                detected += run(root, memory, now, parts)
         while (timer := self._timer(memory, last)) < bound:
             if bound >= END:
                 stop(root, memory, last)
-            found += run(root, memory, timer, {})
+            detected += run(root, memory, timer, {})
 
     def _timer(self, memory: Memory, last: int) -> int:
         return next_timer(self._root, memory, last) if self._is_timed else END
@@ -107,10 +109,10 @@ class Detector(InputsOperator):
     def _taken(self, bound: int) -> list[tuple[int, pl.DataFrame]]:
         """Return the tuples below the bound, part by part."""
         taken = {port: self._inputs.take(port, bound) for port in sorted({part.port for part in self._parts.events})}
-        found: list[tuple[int, pl.DataFrame]] = []
+        by_part: list[tuple[int, pl.DataFrame]] = []
         for number, part in enumerate(self._parts.events):
             rows, test = taken[part.port], self._tests[number]
             rows = rows if rows is None or test is None else rows.filter(test)
             if rows is not None and rows.height:
-                found.append((number, rows))
-        return found
+                by_part.append((number, rows))
+        return by_part

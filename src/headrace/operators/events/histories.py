@@ -59,8 +59,8 @@ class Histories:
         memory = self._open.get(key)
         if memory is None:
             slot = self._slots.get(self._slot_of(hashed))
-            found = None if slot is None else slot.open(msgspec.msgpack.encode(key))
-            memory = [[] for _ in range(self._stores)] if found is None else self._decoder.decode(found)
+            encoded = None if slot is None else slot.open(msgspec.msgpack.encode(key))
+            memory = [[] for _ in range(self._stores)] if encoded is None else self._decoder.decode(encoded)
             self._open[key] = memory
             self._hashes[key] = hashed
         self._held -= sum(map(len, memory))
@@ -79,14 +79,14 @@ class Histories:
 
     def wake(self, bound: int) -> list[tuple[Key, Memory]]:
         """Open the sleeping keys of which a time is before the bound."""
-        found: list[tuple[Key, Memory]] = []
+        woken: list[tuple[Key, Memory]] = []
         for slot in self._slots.values():
             for encoded, hashed in slot.due(bound):
                 key = tuple(msgspec.msgpack.decode(encoded))
                 self.open(key, hashed)
                 self._held += sum(map(len, self._open[key]))
-                found.append((key, self._open[key]))
-        return found
+                woken.append((key, self._open[key]))
+        return woken
 
     def timer(self) -> int:
         """Return the first instant at which something happens by itself to a sleeping key; END if there is none."""

@@ -109,15 +109,15 @@ def path(node: Node, part: int) -> Path:
     return ()
 
 
-def climb(way: Path, memory: Memory, now: int, found: Occurrences) -> Occurrences:
+def climb(way: Path, memory: Memory, now: int, occurrences: Occurrences) -> Occurrences:
     """Return what ends now at the root if only these tuples of one part came and nothing happens by itself."""
     for node, place in way:
-        if not found:
-            return found
+        if not occurrences:
+            return occurrences
         arrived: list[Occurrences] = [_NOTHING] * len(node.operands)
-        arrived[place] = found
-        found = node.step(memory, now, arrived)
-    return found
+        arrived[place] = occurrences
+        occurrences = node.step(memory, now, arrived)
+    return occurrences
 
 
 #: What came at an operand where nothing did; it is never changed.

@@ -38,9 +38,9 @@ Memory: TypeAlias = list[Occurrences]
 def merge(parts: Sequence[Occurrence], now: int, *, point: bool, mark: int = 0) -> Occurrence:
     """Return all of these as one occurrence that ends now."""
     if len(parts) == 2:  # nearly always, and worth it
-        one, other = parts
-        start = now if point else min(one.start, other.start)
-        return Occurrence(start, now, min(one.begin, other.begin), one.rows + other.rows, mark)
+        first, second = parts
+        start = now if point else min(first.start, second.start)
+        return Occurrence(start, now, min(first.begin, second.begin), first.rows + second.rows, mark)
     rows = tuple(row for part in parts for row in part.rows)
     start = now if point else min(part.start for part in parts)
     return Occurrence(start, now, min(part.begin for part in parts), rows, mark)
@@ -48,8 +48,8 @@ def merge(parts: Sequence[Occurrence], now: int, *, point: bool, mark: int = 0) 
 
 def newest(rows: Iterable[Row], part: int) -> Row | None:
     """Return the latest tuple of a part; of those of one instant the last."""
-    found: Row | None = None
+    latest: Row | None = None
     for row in rows:
-        if row.part == part and (found is None or row.ts >= found.ts):
-            found = row
-    return found
+        if row.part == part and (latest is None or row.ts >= latest.ts):
+            latest = row
+    return latest

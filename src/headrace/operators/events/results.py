@@ -21,24 +21,28 @@ class Results:
         self._outputs = spec.outputs
         self._parts = parts
 
-    def rows(self, found: Sequence[Occurrence]) -> pl.DataFrame:
+    def rows(self, occurrences: Sequence[Occurrence]) -> pl.DataFrame:
         """Return one row for each occurrence, stamped with its end."""
-        stamps = pl.Series(TS, [each.end for each in found], dtype=pl.Int64)
-        return pl.DataFrame([*(self._column(output, found) for output in self._outputs), stamps])
+        stamps = pl.Series(TS, [occurrence.end for occurrence in occurrences], dtype=pl.Int64)
+        return pl.DataFrame([*(self._column(output, occurrences) for output in self._outputs), stamps])
 
-    def _column(self, output: Output, found: Sequence[Occurrence]) -> pl.Series:
+    def _column(self, output: Output, occurrences: Sequence[Occurrence]) -> pl.Series:
         match output:
             case Pick(name=name, part=part_name, column=column):
                 part = self._parts.names.index(part_name)
                 place = self._parts.place(part, column)
-                rows = [newest(each.rows, part) for each in found]
+                rows = [newest(occurrence.rows, part) for occurrence in occurrences]
                 return series(
                     name, [None if row is None else row.values[place] for row in rows], self._parts.type(part, column)
                 )
             case Count(name=name, part=part_name):
                 part = self._parts.names.index(part_name)
-                return pl.Series(name, [sum(row.part == part for row in each.rows) for each in found], dtype=pl.Int64)
+                return pl.Series(
+                    name,
+                    [sum(row.part == part for row in occurrence.rows) for occurrence in occurrences],
+                    dtype=pl.Int64,
+                )
             case Started(name=name):
-                return series(name, [each.begin for each in found], Type.TIMESTAMP)
+                return series(name, [occurrence.begin for occurrence in occurrences], Type.TIMESTAMP)
             case Ended(name=name):
-                return series(name, [each.end for each in found], Type.TIMESTAMP)
+                return series(name, [occurrence.end for occurrence in occurrences], Type.TIMESTAMP)

@@ -20,14 +20,17 @@ class Keeping:
     #: No occurrence that consists of what waits may last longer.
     span: int | None = None
 
-    def alive(self, each: Occurrence, now: int) -> bool:
+    def alive(self, occurrence: Occurrence, now: int) -> bool:
         """Return whether something that ends now can use it."""
-        return (self.span is None or now - each.begin <= self.span) and (self.age is None or now - each.end <= self.age)
+        return (self.span is None or now - occurrence.begin <= self.span) and (
+            self.age is None or now - occurrence.end <= self.age
+        )
 
-    def death(self, each: Occurrence) -> int:
+    def death(self, occurrence: Occurrence) -> int:
         """Return the last instant at which it can be used."""
         return min(
-            END if self.span is None else each.begin + self.span, END if self.age is None else each.end + self.age
+            END if self.span is None else occurrence.begin + self.span,
+            END if self.age is None else occurrence.end + self.age,
         )
 
     def expire(self, store: Occurrences, now: int) -> None:
@@ -38,7 +41,7 @@ class Keeping:
         """
         if self.count is not None or not store or self.alive(store[0], now):
             return
-        dead = next((i for i, each in enumerate(store) if self.alive(each, now)), len(store))
+        dead = next((i for i, occurrence in enumerate(store) if self.alive(occurrence, now)), len(store))
         del store[:dead]
 
     def add(self, store: Occurrences, new: Occurrence) -> None:
@@ -47,7 +50,7 @@ class Keeping:
         if self.count is None:
             return
         kind = self._kind(new)
-        alike = [i for i, each in enumerate(store) if self._kind(each) == kind]
+        alike = [i for i, occurrence in enumerate(store) if self._kind(occurrence) == kind]
         for i in reversed(alike[: -self.count]):
             del store[i]
 
@@ -79,4 +82,4 @@ def choose(mode: Mode, fits: Sequence[bool]) -> tuple[list[list[int]], set[int]]
 def remove(store: Occurrences, gone: set[int]) -> None:
     """Take the occurrences at these places out."""
     if gone:
-        store[:] = [each for i, each in enumerate(store) if i not in gone]
+        store[:] = [occurrence for i, occurrence in enumerate(store) if i not in gone]

@@ -33,9 +33,9 @@ class Timers:
 
     def below(self, bound: int) -> list[Key]:
         """Remove and return the keys whose turn is before the bound."""
-        found = []
+        due = []
         while self.least() < bound:
             key = heapq.heappop(self._heap)[2]
             del self._instants[key]
-            found.append(key)
-        return found
+            due.append(key)
+        return due

@@ -34,6 +34,6 @@ def candidates(sorted_hashes: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarra
 def equal(left: Sequence[pl.Series], right: Sequence[pl.Series]) -> np.ndarray:
     """Return which rows agree in all columns, NULL being equal to NULL."""
     agree = np.ones(len(left[0]), dtype=bool)
-    for one, other in zip(left, right, strict=True):
-        agree &= one.eq_missing(other).to_numpy()
+    for left_column, right_column in zip(left, right, strict=True):
+        agree &= left_column.eq_missing(right_column).to_numpy()
     return agree

@@ -40,21 +40,21 @@ class Invariants(Struct, frozen=True):
 NO_INVARIANTS = Invariants()
 
 
-def until(wanted: Pattern, invariants: Invariants) -> int | None:
+def until(target: Pattern, invariants: Invariants) -> int | None:
     """Return the least bound after which no tuple can match any more; None if there is none."""
-    found = []
+    bounds = []
     for name, most in ((TS, 0), *((clock.name, clock.most) for clock in invariants.clocks)):
-        last = _last(wanted.get(name))
+        last = _last(target.get(name))
         if last is not None:
-            found.append(last + most + 1)
-    return min((bound for bound in found if bound < END), default=None)
+            bounds.append(last + most + 1)
+    return min((bound for bound in bounds if bound < END), default=None)
 
 
-def in_time(wanted: Pattern, invariants: Invariants) -> Pattern:
+def in_time(original: Pattern, invariants: Invariants) -> Pattern:
     """Return the pattern with the timestamp instead of columns that always lie a fixed span from it."""
     exact = {clock.name: clock.least for clock in invariants.clocks if clock.least == clock.most}
     terms: list[tuple[Column, Match]] = []
-    for term in wanted.terms:
+    for term in original.terms:
         if term.column.name in exact and not isinstance(term.match, IsNull):
             terms.append((STAMP, shifted(term.match, exact[term.column.name])))
         else:
@@ -72,7 +72,7 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
         case specs.Pace(late=True):
             return Invariants(_without_ts(_common(inputs)))
         case specs.Union() | specs.OrderedUnion() | specs.Pace():
-            return Invariants(_common(inputs), common_clocks([each.clocks for each in inputs]))
+            return Invariants(_common(inputs), common_clocks([known.clocks for known in inputs]))
         case (
             specs.Output() | specs.Exchange() | specs.Reorder() | specs.Distinct() | specs.Impute() | specs.TableJoin()
         ):
@@ -210,7 +210,7 @@ def _without_ts(holds: Pattern) -> Pattern:
 def _common(inputs: tuple[Invariants, ...]) -> Pattern:
     def everywhere(name: str, match: Match, type_: Type) -> bool:
         others = (other.holds.get(name) for other in inputs[1:])
-        return all(found is not None and covers_match(match, found, type_) for found in others)
+        return all(held is not None and covers_match(match, held, type_) for held in others)
 
     return Pattern(tuple(t for t in inputs[0].holds.terms if everywhere(t.column.name, t.match, t.column.type)))
 

@@ -17,34 +17,34 @@ from headrace.operators.feedback.spans import ending_before
 from headrace.operators.specs import Join, OrderedJoin, RowsJoin, SequenceJoin, TableJoin
 
 
-def join_inputs(spec: Join | OrderedJoin | RowsJoin, wanted: Pattern) -> tuple[Pattern | None, Pattern | None]:
+def join_inputs(spec: Join | OrderedJoin | RowsJoin, assumed: Pattern) -> tuple[Pattern | None, Pattern | None]:
     """Return for each side the tuples that are part of assumed rows only."""
     if isinstance(spec, RowsJoin) and spec.kind != "inner":
         return None, None
-    return _side(spec, wanted, 0), _side(spec, wanted, 1)
+    return _side(spec, assumed, 0), _side(spec, assumed, 1)
 
 
-def sequence_inputs(spec: SequenceJoin, wanted: Pattern) -> tuple[Pattern | None, Pattern | None]:
+def sequence_inputs(spec: SequenceJoin, assumed: Pattern) -> tuple[Pattern | None, Pattern | None]:
     """Return for each side the tuples of whole keys that no reader needs.
 
     Otherwise a right tuple alone, where it uses up no left one; a left one only if all right tuples that may take it
     are not needed, for the next best left tuple would take its place.
     """
-    own, keys, stamp = _own(spec), _keys(spec), wanted.get(TS)
+    own, keys, stamp = _own(spec), _keys(spec), assumed.get(TS)
     by_key = all(
-        term.column.name in keys[0] or term.column.name in keys[1] for term in wanted.terms if term.column.name != TS
+        term.column.name in keys[0] or term.column.name in keys[1] for term in assumed.terms if term.column.name != TS
     )
     if by_key and stamp is None:
-        return _of_side(wanted, own, keys, 0), _of_side(wanted, own, keys, 1)
+        return _of_side(assumed, own, keys, 0), _of_side(assumed, own, keys, 1)
     if spec.mode == "chronicle":
         return None, None  # what an unneeded right tuple has used up must not be there for one that is needed
     soon = ending_before(stamp, spec.span) if by_key and stamp is not None else None
-    return None if soon is None else _of_side(wanted, own, keys, 0, stamp=soon), _of_side(
-        wanted, own, keys, 1, stamp=stamp
+    return None if soon is None else _of_side(assumed, own, keys, 0, stamp=soon), _of_side(
+        assumed, own, keys, 1, stamp=stamp
     )
 
 
-def table_input(spec: TableJoin, wanted: Pattern) -> Pattern | None:
+def table_input(spec: TableJoin, assumed: Pattern) -> Pattern | None:
     """Return the tuples of which all rows are assumed, by own columns or by a key that all their table rows share."""
     shared: dict[str, Expr] = {}
     if spec.kind == "inner":
@@ -52,37 +52,37 @@ def table_input(spec: TableJoin, wanted: Pattern) -> Pattern | None:
         types = {field.name: field.type for field in spec.schema}
         shared = {names[name]: expr for expr, name in spec.keys if _comparable(expr.type, types[name])}
     terms: list[tuple[Column, Match]] = []
-    for term in wanted.terms:
-        found: tuple[tuple[Column, Match], ...] | None = ((term.column, term.match),)
+    for term in assumed.terms:
+        own_terms: tuple[tuple[Column, Match], ...] | None = ((term.column, term.match),)
         if term.column.name in spec.table_names:
-            found = preimage(shared[term.column.name], term.match) if term.column.name in shared else None
-        if found is None:
+            own_terms = preimage(shared[term.column.name], term.match) if term.column.name in shared else None
+        if own_terms is None:
             return None
-        terms += found
+        terms += own_terms
     return pattern(*terms)
 
 
-def _side(spec: Join | OrderedJoin | RowsJoin, wanted: Pattern, port: int) -> Pattern | None:
+def _side(spec: Join | OrderedJoin | RowsJoin, assumed: Pattern, port: int) -> Pattern | None:
     own, keys = _own(spec), _keys(spec)
-    if spec.preserves(1 - port) and not all(term.column.name in keys[1 - port] for term in wanted.terms):
+    if spec.preserves(1 - port) and not all(term.column.name in keys[1 - port] for term in assumed.terms):
         return None  # its partners must be unneeded as well, or they would come out padded
     if spec.preserves(port):
         keys = ({}, {})  # padded, it has NULL and not its own key in the other side's columns
-    extent, stamp = spec.extent(port), wanted.get(TS)
+    extent, stamp = spec.extent(port), assumed.get(TS)
     if stamp is not None:
         stamp = ending_before(stamp, None if extent is None or extent.rows is not None else extent.span)
         if stamp is None:
             return None
-    found = _of_side(wanted, own, keys, port, stamp=stamp)
-    if extent is not None and extent.rows is not None and found is not None:
+    input_pattern = _of_side(assumed, own, keys, port, stamp=stamp)
+    if extent is not None and extent.rows is not None and input_pattern is not None:
         # others of its group would stay in the window instead, so only whole groups will do
         groups = {expr.name for expr in extent.by if isinstance(expr, Column)}
-        return found if found.names <= groups and stamp is None else None
-    return found
+        return input_pattern if input_pattern.names <= groups and stamp is None else None
+    return input_pattern
 
 
 def _of_side(
-    wanted: Pattern,
+    assumed: Pattern,
     own: tuple[dict[str, Column], dict[str, Column]],
     keys: tuple[dict[str, Column], dict[str, Column]],
     port: int,
@@ -91,7 +91,7 @@ def _of_side(
 ) -> Pattern | None:
     """Return the pattern in terms of one side, with `stamp` for its timestamp; None if it is about the other side."""
     terms: list[tuple[Column, Match]] = [] if stamp is None else [(STAMP, stamp)]
-    for term in wanted.terms:
+    for term in assumed.terms:
         name = term.column.name
         if name == TS and stamp is not None:
             continue
@@ -113,14 +113,19 @@ def _own(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, 
 def _keys(spec: Join | OrderedJoin | RowsJoin | SequenceJoin) -> tuple[dict[str, Column], dict[str, Column]]:
     """Return for each side, by output name, the key columns that the other side has too, as they are called there."""
     renamed = dict(zip(spec.right.names, spec.right_names, strict=True))
-    found: tuple[dict[str, Column], dict[str, Column]] = ({}, {})
+    shared: tuple[dict[str, Column], dict[str, Column]] = ({}, {})
     for left, right in spec.keys:
-        one, other = _column(left), _column(right)
-        if one is None or other is None or TS in (one.name, other.name) or not _comparable(one.type, other.type):
+        left_column, right_column = _column(left), _column(right)
+        if (
+            left_column is None
+            or right_column is None
+            or TS in (left_column.name, right_column.name)
+            or not _comparable(left_column.type, right_column.type)
+        ):
             continue
-        found[0][one.name] = other
-        found[1][renamed[other.name]] = one
-    return found
+        shared[0][left_column.name] = right_column
+        shared[1][renamed[right_column.name]] = left_column
+    return shared
 
 
 def _column(expr: Expr) -> Column | None:

@@ -32,14 +32,14 @@ from headrace.operators.windows.aggregates import Aggregates, split
 from headrace.operators.windows.panes import PANE, pane_length
 
 
-def group_input(wanted: Pattern, keys: Mapping[str, Expr]) -> Pattern | None:
+def group_input(assumed: Pattern, keys: Mapping[str, Expr]) -> Pattern | None:
     """Return the tuples of whole groups; None if the pattern is about anything but keys."""
-    return through(wanted.terms, dict(keys))
+    return through(assumed.terms, dict(keys))
 
 
-def pane_input(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> Pattern | None:
+def pane_input(spec: PaneAggregate, assumed: Pattern, invariants: Invariants) -> Pattern | None:
     """Return the partials of which all results are assumed."""
-    groups, ends, values = _sorted_out(spec, wanted)
+    groups, ends, values = _sorted_out(spec, assumed)
     panes = () if ends is None else _panes(spec.window, ends)
     extremes = _extremes(spec, values, invariants)
     if panes is None or extremes is None:
@@ -47,16 +47,16 @@ def pane_input(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> 
     return pattern(*((term.column, term.match) for term in groups), *panes, *extremes)
 
 
-def partial_input(spec: PartialAggregate, wanted: Pattern, invariants: Invariants) -> Pattern | None:
+def partial_input(spec: PartialAggregate, assumed: Pattern, invariants: Invariants) -> Pattern | None:
     """Return the tuples that go into assumed partials only."""
     keys, parts = dict(spec.keys), {part.name: part for part in Aggregates(spec.keys, spec.calls).parts}
     terms: list[tuple[Column, Match]] = []
-    for term in wanted.terms:
-        name, found = term.column.name, None
+    for term in assumed.terms:
+        name, input_terms = term.column.name, None
         if name in keys:
-            found = preimage(keys[name], term.match)
+            input_terms = preimage(keys[name], term.match)
         elif name == PANE:
-            found = _times(spec.window, term.match)
+            input_terms = _times(spec.window, term.match)
         elif len(parts) == 1 and name in parts and parts[name].kind in ("min", "max"):
             arg = spec.calls[0].arg
             if (
@@ -64,31 +64,31 @@ def partial_input(spec: PartialAggregate, wanted: Pattern, invariants: Invariant
                 and _is_present(invariants.holds.get(arg.name))
                 and _is_far(parts[name].kind or "", term.match)
             ):
-                found = ((arg, term.match),)
-        if found is None:
+                input_terms = ((arg, term.match),)
+        if input_terms is None:
             return None
-        terms += found
+        terms += input_terms
     return pattern(*terms)
 
 
-def watches(spec: PaneAggregate, wanted: Pattern, invariants: Invariants) -> bool:
+def watches(spec: PaneAggregate, assumed: Pattern, invariants: Invariants) -> bool:
     """Return whether a group whose result matches now will match when its window closes, whatever else comes."""
     if not isinstance(spec.window, Range) or spec.window.slide < spec.window.size:
         return False
-    _, _, values = _sorted_out(spec, wanted)
+    _, _, values = _sorted_out(spec, assumed)
     calls = {call.name: call for call in spec.calls}
     return bool(values) and all(
         _only_gets_there(spec, calls[term.column.name], term.match, invariants) for term in values
     )
 
 
-def _sorted_out(spec: PaneAggregate, wanted: Pattern) -> tuple[list[Term], Match | None, list[Term]]:
+def _sorted_out(spec: PaneAggregate, assumed: Pattern) -> tuple[list[Term], Match | None, list[Term]]:
     """Return what a pattern says of keys, of the end of windows, and of values."""
     names = {name for name, _ in spec.keys}
     groups: list[Term] = []
     values: list[Term] = []
     ends: Match | None = None
-    for term in wanted.terms:
+    for term in assumed.terms:
         name = term.column.name
         match: Match | None = None
         if name in names:
@@ -108,10 +108,10 @@ def _sorted_out(spec: PaneAggregate, wanted: Pattern) -> tuple[list[Term], Match
 
 def _panes(window: Range | Landmark, ends: Match) -> tuple[tuple[Column, Match], ...] | None:
     """Return the panes that lie in no window but those that end then."""
-    found = whole_range(ends)
-    if found is None:
+    limits = whole_range(ends)
+    if limits is None:
         return None
-    low, high = found
+    low, high = limits
     match window:
         case Range(size=size, slide=slide):
             # windows p..q: the timestamps from (p - 1) * slide + size to before (q + 1) * slide are in no other
@@ -127,10 +127,10 @@ def _panes(window: Range | Landmark, ends: Match) -> tuple[tuple[Column, Match],
 
 def _times(window: Range | Landmark, match: Match) -> tuple[tuple[Column, Match], ...] | None:
     """Return the timestamps of the tuples in these panes."""
-    found = whole_range(match)
-    if found is None:
+    limits = whole_range(match)
+    if limits is None:
         return None
-    low, high = found
+    low, high = limits
     length, origin = pane_length(window), (window.start or 0) if isinstance(window, Landmark) else 0
     first = None if low is None else -((origin - low) // length) * length + origin
     stop = None if high is None else ((high - origin) // length + 1) * length + origin
@@ -181,7 +181,7 @@ def _only_gets_there(spec: PaneAggregate, call: AggregateCall, match: Match, inv
         case "min":
             return match.low is None
         case "sum":
-            args = list(dict.fromkeys(one.arg for one in spec.calls if one.arg is not None))
+            args = list(dict.fromkeys(sibling.arg for sibling in spec.calls if sibling.arg is not None))
             total = split(call, f"__a{args.index(call.arg)}").parts[1].name if call.arg is not None else ""
             known = invariants.holds.get(total)
             return match.high is None and known is not None and covers_match(at_least(0), known, Type.DOUBLE)

@@ -41,11 +41,11 @@ def preimage(expr: Expr, match: Match) -> tuple[tuple[Column, Match], ...] | Non
 
 def through(terms: Iterable[Term], exprs: dict[str, Expr]) -> Pattern | None:
     """Return a pattern over computed columns as one over what they are computed from; None if that is not exact."""
-    found: list[tuple[Column, Match]] = []
+    input_terms: list[tuple[Column, Match]] = []
     for term in terms:
         expr = exprs.get(term.column.name)
-        one = None if expr is None else preimage(expr, term.match)
-        if one is None:
+        origins = None if expr is None else preimage(expr, term.match)
+        if origins is None:
             return None
-        found += one
-    return pattern(*found)
+        input_terms += origins
+    return pattern(*input_terms)

@@ -13,11 +13,11 @@ def shortened(pattern: Pattern, span: int) -> Pattern | None:
     match = pattern.get(TS)
     if match is None:
         return pattern
-    found = ending_before(match, span)
+    earlier = ending_before(match, span)
     return (
         None
-        if found is None
-        else Pattern(tuple(term if term.column.name != TS else Term(STAMP, found) for term in pattern.terms))
+        if earlier is None
+        else Pattern(tuple(term if term.column.name != TS else Term(STAMP, earlier) for term in pattern.terms))
     )
 
 

@@ -44,14 +44,14 @@ def clock_of(name: str, expr: Expr, clocks: Iterable[Clock]) -> Clock | None:
         case Call("+", (arg, Literal(value=int(by), type=Type.INTERVAL))) | Call(
             "+", (Literal(value=int(by), type=Type.INTERVAL), arg)
         ):
-            found = clock_of(name, arg, clocks)
-            return None if found is None else found.moved(-by, -by)
+            inner = clock_of(name, arg, clocks)
+            return None if inner is None else inner.moved(-by, -by)
         case Call("-", (arg, Literal(value=int(by), type=Type.INTERVAL))):
-            found = clock_of(name, arg, clocks)
-            return None if found is None else found.moved(by, by)
+            inner = clock_of(name, arg, clocks)
+            return None if inner is None else inner.moved(by, by)
         case Call("date_trunc", (Literal(value=str(unit)), arg)) if unit.lower() in _UNITS:
-            found = clock_of(name, arg, clocks)
-            return None if found is None else found.moved(0, _UNITS[unit.lower()] - 1)
+            inner = clock_of(name, arg, clocks)
+            return None if inner is None else inner.moved(0, _UNITS[unit.lower()] - 1)
         case _:
             return None
 
@@ -60,18 +60,18 @@ def clocks_of(
     columns: Iterable[tuple[str, Expr]], clocks: Sequence[Clock], *, least: int = 0, most: int = 0
 ) -> tuple[Clock, ...]:
     """Return the clocks among computed columns, in tuples whose timestamps are so much later."""
-    found = (clock_of(name, expr, clocks) for name, expr in columns)
-    return tuple(clock.moved(least, most) for clock in found if clock is not None)
+    candidates = (clock_of(name, expr, clocks) for name, expr in columns)
+    return tuple(clock.moved(least, most) for clock in candidates if clock is not None)
 
 
 def common_clocks(inputs: Sequence[Sequence[Clock]]) -> tuple[Clock, ...]:
     """Return what tells the time whichever of several inputs a tuple comes from."""
-    found = []
+    common = []
     for first in inputs[0]:
         same = [clock for clocks in inputs for clock in clocks if clock.name == first.name]
         if len(same) == len(inputs):
-            found.append(Clock(first.name, min(clock.least for clock in same), max(clock.most for clock in same)))
-    return tuple(found)
+            common.append(Clock(first.name, min(clock.least for clock in same), max(clock.most for clock in same)))
+    return tuple(common)
 
 
 def joined_clocks(clocks: Sequence[Clock], names: dict[str, str], extent: Extent | None) -> tuple[Clock, ...]:

@@ -55,7 +55,7 @@ class JoinOperator(TwoSides[SortedSide]):
         self.speaks = spec.manner != "plain"
         self.is_impatient = spec.manner == "impatient"
         self.is_thrifty = not self.is_impatient  # if it speaks at all
-        self._told = [BEGIN, BEGIN]  # what a thrifty join has said
+        self._announced = [BEGIN, BEGIN]  # what a thrifty join has said
         self._desires: list[tuple[int, Feedback]] = []
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
@@ -98,18 +98,18 @@ class JoinOperator(TwoSides[SortedSide]):
         """
         if not self.speaks:
             return []
-        found, self._desires = self._desires, []
+        feedback, self._desires = self._desires, []
         if not self.is_thrifty:
-            return found
+            return feedback
         for port, extent in enumerate((self._spec.left_extent, self._spec.right_extent)):
             if self._spec.preserves(port) or extent is None or extent.span is None:
                 continue  # an unmatched tuple of a preserved side must appear
             other = min((chunk.min_ts for chunk in self._sides[1 - port].chunks()), default=END)
             before = min(self._frontier.bounds[1 - port], other) - extent.span
-            if max(self._told[port], self._frontier.bounds[port]) < before < END - extent.span:
-                self._told[port] = before
-                found.append((port, Feedback(Intent.ASSUMED, pattern((STAMP, less(before))))))
-        return found
+            if max(self._announced[port], self._frontier.bounds[port]) < before < END - extent.span:
+                self._announced[port] = before
+                feedback.append((port, Feedback(Intent.ASSUMED, pattern((STAMP, less(before))))))
+        return feedback
 
     def _desire(self, port: int, page: Page) -> None:
         """Ask for the partners of a page's tuples."""
@@ -141,7 +141,7 @@ class JoinOperator(TwoSides[SortedSide]):
         if not len(needles):
             return
         earliest, latest = int(ts.min()), int(exp.max())
-        found: list[_Hits] = []
+        collected: list[_Hits] = []
         pairs = 0
         for chunk, start, stop in self._sides[1 - port].meeting(needles):
             if chunk.max_exp < earliest or chunk.min_ts > latest:
@@ -149,23 +149,23 @@ class JoinOperator(TwoSides[SortedSide]):
             for mine, theirs in matches(needles[start:stop], chunk.keys):
                 hits = _in_time(chunk, mine + start if start else mine, theirs, ts, exp)
                 if len(hits.mine):
-                    found.append(hits)
+                    collected.append(hits)
                     pairs += len(hits.mine)
                 if pairs >= PAIRS_AT_ONCE:
-                    yield from self._emit(port, rows, found, done)
-                    found, pairs = [], 0
-        if found:
-            yield from self._emit(port, rows, found, done)
+                    yield from self._emit(port, rows, collected, done)
+                    collected, pairs = [], 0
+        if collected:
+            yield from self._emit(port, rows, collected, done)
 
-    def _emit(self, port: int, rows: pl.DataFrame, found: list[_Hits], done: Flags | None) -> Iterator[Page]:
-        mine = np.concatenate([hits.mine for hits in found])
-        others = pl.concat([gather(hits.chunk.needed, hits.theirs) for hits in found])
-        ts, exp = np.concatenate([hits.ts for hits in found]), np.concatenate([hits.exp for hits in found])
+    def _emit(self, port: int, rows: pl.DataFrame, collected: list[_Hits], done: Flags | None) -> Iterator[Page]:
+        mine = np.concatenate([hits.mine for hits in collected])
+        others = pl.concat([gather(hits.chunk.needed, hits.theirs) for hits in collected])
+        ts, exp = np.concatenate([hits.ts for hits in collected]), np.concatenate([hits.exp for hits in collected])
         page, kept = self._pairer.join(port, gather(rows.select(self._pairer.needed[port]), mine), others, ts, exp)
         if done is not None:
             done[mine if kept is None else mine[kept]] = True
         start = 0
-        for hits in found:
+        for hits in collected:
             stop = start + len(hits.theirs)
             if hits.chunk.is_preserved:
                 hits.chunk.mark(hits.theirs if kept is None else hits.theirs[kept[start:stop]])

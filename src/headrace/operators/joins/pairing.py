@@ -156,8 +156,8 @@ class Pairer:
         if spec.keys and not self.is_exact:
             right = dict(zip(self.names[1], spec.right_names, strict=True))
             left = {name: name for name in self.names[0]}
-            for one, other in spec.keys:
-                here, there = _rename(one, left | {TS: _SIDE_TS[0]}), _rename(other, right | {TS: _SIDE_TS[1]})
+            for left_key, right_key in spec.keys:
+                here, there = _rename(left_key, left | {TS: _SIDE_TS[0]}), _rename(right_key, right | {TS: _SIDE_TS[1]})
                 terms.append((compile_expr(here) == compile_expr(there)).fill_null(False))
         return pl.all_horizontal(terms) if terms else None
 

@@ -71,11 +71,11 @@ class _RowsJoin(TwoSides["_Side"]):
         if not self._advance(port, mark.bound):
             return
         due = self._frontier.minimum
-        seen = [side.release(due) for side in self._sides]
+        released = [side.release(due) for side in self._sides]
         for probing in (0, 1):
-            yield from self._probe(probing, seen[probing], seen[1 - probing])
+            yield from self._probe(probing, released[probing], released[1 - probing])
         bound = due
-        for at, (side, rows) in enumerate(zip(self._sides, seen, strict=True)):
+        for at, (side, rows) in enumerate(zip(self._sides, released, strict=True)):
             # who comes next on the other side is the first that could still see a tuple of this one
             coming = min(self._frontier.bounds[1 - at], self._sides[1 - at].first_ahead())
             alive = np.full(len(rows.ts), coming < END) & (rows.exp >= coming)
@@ -196,8 +196,8 @@ class _Side:
         return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
-        found = {f"{self._name}/ahead/{number}": frame for number, frame in self._ahead.items()}
-        return found | {f"{self._name}/window/{number}": frame for number, frame in enumerate(self._window)}
+        frames = {f"{self._name}/ahead/{number}": frame for number, frame in self._ahead.items()}
+        return frames | {f"{self._name}/window/{number}": frame for number, frame in enumerate(self._window)}
 
     def restore(self, state: State) -> None:
         parts: dict[str, dict[int, pl.DataFrame]] = {"ahead": {}, "window": {}}

@@ -172,11 +172,11 @@ class _SequenceJoin(Operator):
                 if self._spec.mode == "chronicle"
                 else last_come(start, stop, accept)
             )
-        found = np.flatnonzero(taken >= 0)
-        if len(found):
-            places = taken[found]
+        matched = np.flatnonzero(taken >= 0)
+        if len(matched):
+            places = taken[matched]
             page, _ = self._pairer.join(
-                1, gather(rights, found), gather(lefts, places), right_ts[found], right_ts[found]
+                1, gather(rights, matched), gather(lefts, places), right_ts[matched], right_ts[matched]
             )
             if self._spec.mode == "chronicle":
                 self._before.drop(touched[a[places]])

@@ -107,9 +107,9 @@ def first_fit(start: Ints, stop: Ints, accept: Accept) -> Ints:
     place, width = start[seeking], 1
     while len(seeking):
         until = np.minimum(place + width, stop[seeking])
-        for which, found in candidates(place, until):
-            passed = np.flatnonzero(accept(found, seeking[which]))[::-1]
-            taken[seeking[which[passed]]] = found[passed]  # from the last to the first, so the first one stays
+        for which, tried in candidates(place, until):
+            passed = np.flatnonzero(accept(tried, seeking[which]))[::-1]
+            taken[seeking[which[passed]]] = tried[passed]  # from the last to the first, so the first one stays
         more = (taken[seeking] < 0) & (until < stop[seeking])
         seeking, place = seeking[more], until[more]
         width = min(2 * width, max(1, PAIRS_AT_ONCE // max(1, len(seeking))))

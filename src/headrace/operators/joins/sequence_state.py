@@ -96,13 +96,15 @@ class Predecessors:
         """Forget the tuples that match; returns how many."""
         if not len(self):
             return 0
-        found = np.flatnonzero(matches(pattern, self.take(np.arange(len(self)))).to_numpy())
-        self.drop(found)
-        return len(found)
+        matching = np.flatnonzero(matches(pattern, self.take(np.arange(len(self)))).to_numpy())
+        self.drop(matching)
+        return len(matching)
 
     def state(self) -> dict[str, pl.DataFrame]:
-        found = {f"{_NAME}{chunk.number}": chunk.rows for chunk in self._chunks}
-        return found | {f"{_NAME}{chunk.number}{_GONE}": chunk.bits for chunk in self._chunks if chunk.bits is not None}
+        frames = {f"{_NAME}{chunk.number}": chunk.rows for chunk in self._chunks}
+        return frames | {
+            f"{_NAME}{chunk.number}{_GONE}": chunk.bits for chunk in self._chunks if chunk.bits is not None
+        }
 
     def restore(self, state: State) -> None:
         own = [name for name in state if name.startswith(_NAME) and not name.endswith(_GONE)]

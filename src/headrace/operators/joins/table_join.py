@@ -111,19 +111,19 @@ class TableJoinOperator(Operator):
         """Return places of tuples and of table rows that belong together, by tuple."""
         keys = evaluate(rows, self._keys)
         test = None if self._test is None else self._test.of(rows)
-        found = []
+        pairs = []
         for left, right in self._candidates(rows, keys):
             if self._keys and (not self._is_exact or keys[0].null_count()):
                 agree = np.ones(len(left), dtype=bool)
                 for ours, theirs in zip(keys, self._table_keys, strict=True):
                     agree &= (ours.gather(left) == theirs.gather(right)).fill_null(False).to_numpy()
                 left, right = left[agree], right[agree]
-            found.append((left, right) if test is None else test(left, right))
-        if len(found) == 1:
-            return found[0]
+            pairs.append((left, right) if test is None else test(left, right))
+        if len(pairs) == 1:
+            return pairs[0]
         empty = np.empty(0, dtype=np.int64)
-        return np.concatenate([left for left, _ in found] or [empty]), np.concatenate(
-            [right for _, right in found] or [empty]
+        return np.concatenate([left for left, _ in pairs] or [empty]), np.concatenate(
+            [right for _, right in pairs] or [empty]
         )
 
     def _candidates(self, rows: pl.DataFrame, keys: list[pl.Series]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -199,7 +199,7 @@ def _named(frame: pl.DataFrame, names: list[str], made: dict[str, Expr]) -> pl.D
 
 def _common(expr: Expr, schema: Schema, name: str) -> Type:
     field = schema.find(name)
-    found = None if field is None else common_type(expr.type, field.type)
-    if found is None:
+    common = None if field is None else common_type(expr.type, field.type)
+    if common is None:
         raise InternalError(f"table column {name!r} cannot be a key for {expr.type.value}")
-    return found
+    return common

@@ -62,39 +62,39 @@ class Pending:
     def take(self, bound: int) -> pl.DataFrame | None:
         """Remove and return the tuples below `bound`, in the order of arrival; None if there are none."""
         taken: list[pl.DataFrame] = []
-        left: list[_Chunk] = []
+        kept: list[_Chunk] = []
         for chunk in self._chunks:
             if chunk.low >= bound:
-                left.append(chunk)
+                kept.append(chunk)
             elif chunk.high < bound:
                 taken.append(chunk.rows)
             else:
                 below = chunk.rows[TS] < bound
                 taken.append(chunk.rows.filter(below))
-                left.append(_chunk(chunk.number, chunk.rows.filter(~below)))
+                kept.append(_chunk(chunk.number, chunk.rows.filter(~below)))
         if not taken:
             return None
-        self._chunks = left
+        self._chunks = kept
         return pl.concat(taken)
 
     def remove(self, pattern: Pattern) -> int:
         """Drop the tuples that match; returns how many."""
-        before, left = len(self), list[_Chunk]()
+        before, kept = len(self), list[_Chunk]()
         for chunk in self._chunks:
             rows = without(pattern, chunk.rows)
             if rows.height:
-                left.append(chunk if rows is chunk.rows else _chunk(chunk.number, rows))
-        self._chunks = left
+                kept.append(chunk if rows is chunk.rows else _chunk(chunk.number, rows))
+        self._chunks = kept
         return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"pending-{chunk.number}": chunk.rows for chunk in self._chunks}
 
     def restore(self, state: State) -> None:
-        found = [
+        chunks = [
             (int(name.removeprefix("pending-")), rows) for name, rows in state.items() if name.startswith("pending-")
         ]
-        self._chunks = [_chunk(number, rows) for number, rows in sorted(found, key=lambda pair: pair[0])]
+        self._chunks = [_chunk(number, rows) for number, rows in sorted(chunks, key=lambda pair: pair[0])]
         self._next = self._chunks[-1].number + 1 if self._chunks else 0
 
 

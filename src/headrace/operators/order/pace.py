@@ -65,7 +65,7 @@ class PaceOperator(Operator):
         self._frontier = Frontier(spec.ports)
         self._newest = BEGIN
         self._promised = BEGIN
-        self._told = [BEGIN] * spec.ports  # what each port knows
+        self._announced = [BEGIN] * spec.ports  # what each port knows
         self._late: set[int] = set()  # ports that have not got feedback yet
         self._chunk: pl.DataFrame | None = None
         self.ignored = self._uncounted = 0
@@ -98,9 +98,9 @@ class PaceOperator(Operator):
             return ()
         ports, cut = sorted(self._late), self._spec.cut(self._newest)
         self._late.clear()
-        ports = [port for port in ports if cut > self._told[port]]
+        ports = [port for port in ports if cut > self._announced[port]]
         for port in ports:
-            self._told[port] = cut
+            self._announced[port] = cut
         return [(port, Feedback(Intent.ASSUMED, pattern((STAMP, less(cut))))) for port in ports]
 
     def late(self) -> int:
@@ -108,7 +108,7 @@ class PaceOperator(Operator):
         return late
 
     def state(self) -> State:
-        bounds = [*self._frontier.bounds, *self._told, self._newest, self._promised]
+        bounds = [*self._frontier.bounds, *self._announced, self._newest, self._promised]
         if self._chunk is None or self._chunk["bound"].to_list() != bounds:
             self._chunk = pl.DataFrame({"bound": bounds})
         return {"pace": self._chunk}
@@ -117,7 +117,7 @@ class PaceOperator(Operator):
         if "pace" in state:
             self._chunk = state["pace"]
             *both, self._newest, self._promised = self._chunk["bound"].to_list()
-            self._frontier.bounds, self._told = both[: self._spec.ports], both[self._spec.ports :]
+            self._frontier.bounds, self._announced = both[: self._spec.ports], both[self._spec.ports :]
 
     def _promise(self) -> list[Element]:
         by_pace = BEGIN if self._newest == BEGIN else self._newest - self._spec.tolerance

@@ -60,20 +60,20 @@ class DistinctOperator(Operator):
 
     def __init__(self, spec: Distinct) -> None:
         self._names = [column.name for column in spec.columns]
-        self._wanted = [*self._names, TS]
+        self._columns = [*self._names, TS]
         self._span = spec.span
         self._pending = Pending()
-        self._seen = _Seen(self._names, spec.span)
+        self._last_seen = _Seen(self._names, spec.span)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
-        self._pending.add(page.rows.select(self._wanted))
+        self._pending.add(page.rows.select(self._columns))
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         ready = self._pending.take(mark.bound)
         fresh = None if ready is None else self._fresh(ready, mark.bound)
         # Only now: the tuples just taken are older than the bound and may need older values.
-        self._seen.expire(mark.bound)
+        self._last_seen.expire(mark.bound)
         return (mark,) if fresh is None or fresh.height == 0 else (Page(fresh), mark)
 
     def _fresh(self, ready: pl.DataFrame, bound: int) -> pl.DataFrame:
@@ -83,9 +83,9 @@ class DistinctOperator(Operator):
         first, final = ~repeats, np.append(~repeats[1:], True)
         values = rows.filter(first)
         previous = np.where(repeats, np.roll(stamps, 1), _NEVER)
-        previous[first] = self._seen.last(values)
-        self._seen.add(values.with_columns(pl.Series(TS, stamps[final])), bound)
-        return rows.filter(previous < stamps - self._span).select(self._wanted).sort(TS, maintain_order=True)
+        previous[first] = self._last_seen.last(values)
+        self._last_seen.add(values.with_columns(pl.Series(TS, stamps[final])), bound)
+        return rows.filter(previous < stamps - self._span).select(self._columns).sort(TS, maintain_order=True)
 
     def _grouped(self, ready: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
         """Return the rows by hash, value and timestamp, and which of them have the same value as the row before."""
@@ -106,17 +106,17 @@ class DistinctOperator(Operator):
         )
 
     def state(self) -> State:
-        return {**self._pending.state(), **self._seen.state()}
+        return {**self._pending.state(), **self._last_seen.state()}
 
     def restore(self, state: State) -> None:
         self._pending.restore(state)
-        self._seen.restore(state)
+        self._last_seen.restore(state)
 
     def purge(self, port: int, pattern: Pattern) -> int:
-        return self._pending.remove(pattern) + self._seen.remove(pattern)
+        return self._pending.remove(pattern) + self._last_seen.remove(pattern)
 
     def held(self) -> int:
-        return len(self._pending) + len(self._seen)
+        return len(self._pending) + len(self._last_seen)
 
     def due(self) -> int | None:
         return self._pending.due()
@@ -159,8 +159,8 @@ class _Seen:
             if len(left):
                 ours, theirs = values[left], chunk.rows[right]
                 agree = equal([ours[name] for name in self._names], [theirs[name] for name in self._names])
-                found = left[agree]  # at most one row of a chunk equals a value, so no index comes twice
-                result[found] = np.maximum(result[found], theirs[TS].to_numpy()[agree])
+                repeated = left[agree]  # at most one row of a chunk equals a value, so no index comes twice
+                result[repeated] = np.maximum(result[repeated], theirs[TS].to_numpy()[agree])
         return result
 
     def add(self, latest: pl.DataFrame, bound: int) -> None:
@@ -179,20 +179,22 @@ class _Seen:
 
     def remove(self, pattern: Pattern) -> int:
         """Forget values that match; returns how many."""
-        before, left = len(self), list[_Chunk]()
+        before, kept = len(self), list[_Chunk]()
         for chunk in self._chunks:
             rows = without(pattern, chunk.rows)
             if rows.height:
-                left.append(chunk if rows is chunk.rows else _Chunk(chunk.number, rows, _latest(rows)))
-        self._chunks = left
+                kept.append(chunk if rows is chunk.rows else _Chunk(chunk.number, rows, _latest(rows)))
+        self._chunks = kept
         return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"seen-{chunk.number}": chunk.rows for chunk in self._chunks}
 
     def restore(self, state: State) -> None:
-        found = [(int(name.removeprefix("seen-")), rows) for name, rows in state.items() if name.startswith("seen-")]
-        self._chunks = [_Chunk(number, rows, _latest(rows)) for number, rows in sorted(found, key=lambda pair: pair[0])]
+        chunks = [(int(name.removeprefix("seen-")), rows) for name, rows in state.items() if name.startswith("seen-")]
+        self._chunks = [
+            _Chunk(number, rows, _latest(rows)) for number, rows in sorted(chunks, key=lambda pair: pair[0])
+        ]
         self._next = self._chunks[-1].number + 1 if self._chunks else 0
 
 

@@ -102,8 +102,10 @@ class StandingAlarms(Operator):
         if not len(stamps):
             return []
         began = tuples[old].select(pl.col(name).alias(renamed) for name, renamed in self._old.items())
-        found = pl.concat([tuples[new].drop(TS), began], how="horizontal").with_columns(pl.Series(TS, stamps, pl.Int64))
-        return [Page(found.sort(TS, maintain_order=True))]
+        alarms = pl.concat([tuples[new].drop(TS), began], how="horizontal").with_columns(
+            pl.Series(TS, stamps, pl.Int64)
+        )
+        return [Page(alarms.sort(TS, maintain_order=True))]
 
     def _replace(self, slots: list[int], alarms: pl.DataFrame) -> None:
         self._alarms.replace(slots, alarms)

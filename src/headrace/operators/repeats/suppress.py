@@ -77,8 +77,8 @@ class _Repeated(Operator):
         if not len(fired):
             return ()
         oldest = rows[fired - self._limit].select(pl.col(name).alias(old) for name, old in self._old.items())
-        found = pl.concat([rows[fired].select(*self._names, _PLACE), oldest], how="horizontal").sort(_PLACE)
-        return (Page(found.select(*self._names[:-1], *self._old.values(), TS)),)
+        results = pl.concat([rows[fired].select(*self._names, _PLACE), oldest], how="horizontal").sort(_PLACE)
+        return (Page(results.select(*self._names[:-1], *self._old.values(), TS)),)
 
     def state(self) -> State:
         return self._kept.state()

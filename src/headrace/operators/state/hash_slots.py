@@ -45,8 +45,8 @@ class Slots:
     def remove(self, pattern: Pattern) -> int:
         """Drop rows that match; returns how many."""
         before = len(self)
-        left = {slot: without(pattern, rows) for slot, rows in self._slots.items()}
-        self._slots = {slot: rows for slot, rows in left.items() if rows.height}
+        kept = {slot: without(pattern, rows) for slot, rows in self._slots.items()}
+        self._slots = {slot: rows for slot, rows in kept.items() if rows.height}
         return before - len(self)
 
     def state(self) -> dict[str, pl.DataFrame]:

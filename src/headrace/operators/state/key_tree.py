@@ -110,10 +110,10 @@ class KeyTree(Generic[ChunkT, PieceT]):
         """Put for each chunk of a node what is left of it; None if that is nothing."""
         changed = False
         for node, chunks in list(self.nodes.items()):
-            left = [change(node, chunk) for chunk in chunks]
-            if any(map(is_not, left, chunks)):
+            kept = [change(node, chunk) for chunk in chunks]
+            if any(map(is_not, kept, chunks)):
                 changed = True
-                self._set(node, [chunk for chunk in left if chunk is not None])
+                self._set(node, [chunk for chunk in kept if chunk is not None])
         if changed and self._fences:
             roots = set(self.roots())
             self._set_fences({node: fences for node, fences in self._fences.items() if root_of(node) in roots})

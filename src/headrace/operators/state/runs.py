@@ -67,12 +67,12 @@ class Runs:
     def between(self, low: int, high: int) -> list[pl.DataFrame]:
         """Return the rows with low <= order < high, as slices of the runs."""
         self.settle()
-        found = []
+        slices = []
         for run in self._runs:
             start, stop = max(run.dead, run.below(low)), run.below(high)
             if start < stop:
-                found.append(run.rows.slice(start, stop - start))
-        return found
+                slices.append(run.rows.slice(start, stop - start))
+        return slices
 
     def expire(self, horizon: int) -> None:
         """Drop rows below the horizon."""
@@ -96,10 +96,10 @@ class Runs:
         kept, count = [], 0
         for run in self._runs:
             alive = run.rows.slice(run.dead)
-            left = without(pattern, alive)
-            count += alive.height - left.height
-            if left.height:
-                kept.append(run if left is alive else self._make(left))
+            remaining = without(pattern, alive)
+            count += alive.height - remaining.height
+            if remaining.height:
+                kept.append(run if remaining is alive else self._make(remaining))
         self._runs = kept
         return count
 

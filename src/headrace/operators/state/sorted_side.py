@@ -123,19 +123,19 @@ class SortedSide:
         return first
 
     def state(self) -> dict[str, pl.DataFrame]:
-        found: dict[str, pl.DataFrame] = {}
+        frames: dict[str, pl.DataFrame] = {}
         chunks = tuple(self.chunks())
         for chunk in chunks:
-            found[chunk.name] = chunk.rows
+            frames[chunk.name] = chunk.rows
             bits = chunk.bits()
             if bits is not None:
-                found[chunk.name + _DONE] = bits
+                frames[chunk.name + _DONE] = bits
         if len(chunks) >= _INDEXED:
             if self._index is None or len(self._index[0]) != len(chunks) or any(map(is_not, self._index[0], chunks)):
                 self._index = (chunks, write_index(chunks))
-            found[f"{self.name}/{_INDEX}"] = self._index[1]
+            frames[f"{self.name}/{_INDEX}"] = self._index[1]
         fences = self._tree.fences()
-        return found if fences is None else found | {f"{self.name}/{_FENCES}": fences}
+        return frames if fences is None else frames | {f"{self.name}/{_FENCES}": fences}
 
     def restore(self, state: State) -> None:
         """Take over this side's chunks as they are: they are sorted already."""
@@ -154,13 +154,13 @@ class SortedSide:
         self._index = None if index is None else (tuple(self.chunks()), index)
 
     def _without(self, node: str, chunk: Chunk, pattern: Pattern) -> Chunk | None:
-        found = matches(pattern, chunk.rows).to_numpy()
-        if not found.any():
+        matching = matches(pattern, chunk.rows).to_numpy()
+        if not matching.any():
             return chunk
-        if found.all():
+        if matching.all():
             return None
         self._next += 1
-        places = np.flatnonzero(~found)
+        places = np.flatnonzero(~matching)
         done = None if chunk.done is None else chunk.done[places]
         return Chunk(f"{self.name}/{node}/{self._next - 1}", gather(chunk.rows, places), self.needed, done)
 

@@ -80,8 +80,8 @@ class _Table:
         for ours, theirs in zip(keys, self._keys, strict=True):
             agree &= (ours.gather(left) == theirs.gather(right)).fill_null(False).to_numpy()
         rows, first = np.unique(left[agree], return_index=True)
-        found = pl.Series([None], dtype=dtype).new_from_index(0, len(keys[0]))
-        return found.scatter(rows, self._values.gather(right[agree][first]).cast(dtype)) if len(rows) else found
+        values = pl.Series([None], dtype=dtype).new_from_index(0, len(keys[0]))
+        return values.scatter(rows, self._values.gather(right[agree][first]).cast(dtype)) if len(rows) else values
 
 
 class _Function:
@@ -99,9 +99,9 @@ class _Function:
         except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
             wrong = f"{self._target} gave a value that is no {dtype}: {str(error).splitlines()[0]}"
             raise OperatorFault(wrong, hint="return a value of the column's type, or None") from error
-        found = known.join(distinct.with_columns(column), on=names, how="left", maintain_order="left")
+        joined = known.join(distinct.with_columns(column), on=names, how="left", maintain_order="left")
         empty = pl.Series([None], dtype=dtype).new_from_index(0, frame.height)
-        return empty.scatter(found["__row"], found["__value"]) if found.height else empty
+        return empty.scatter(joined["__row"], joined["__value"]) if joined.height else empty
 
     def _call(self, key: tuple[Any, ...]) -> Any:
         try:

@@ -73,8 +73,8 @@ class ImputeOperator(Operator):
         (value,) = evaluate(rows, [spec.value])
         if value.null_count():
             missing = np.flatnonzero(value.is_null().to_numpy())
-            found = self._archive.look_up(evaluate(rows[missing], spec.keys), spec.value.type.polars)
-            value = value.clone().scatter(missing, found)
+            imputed = self._archive.look_up(evaluate(rows[missing], spec.keys), spec.value.type.polars)
+            value = value.clone().scatter(missing, imputed)
         visible = [name for name in rows.columns if name not in HIDDEN]
         hidden = [name for name in rows.columns if name in HIDDEN]
         return (Page(rows.with_columns(value.alias(spec.name)).select([*visible, spec.name, *hidden])),)

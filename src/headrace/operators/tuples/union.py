@@ -51,8 +51,8 @@ class UnionOperator(Operator):
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         # Sequence numbers and expiries of different inputs do not compare; the timestamp always stands last.
         present = page.rows.columns
-        wanted = [*(name for name in present if name not in HIDDEN), TS]
-        return (page if wanted == present else Page(page.rows.select(wanted)),)
+        columns = [*(name for name in present if name not in HIDDEN), TS]
+        return (page if columns == present else Page(page.rows.select(columns)),)
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         before = self._frontier.bounds[port]

@@ -69,9 +69,10 @@ class Aggregates:
         self._inputs = [compile_expr(expr).alias(name) for name, expr in self.keys]
         self._inputs += [compile_expr(arg).alias(f"__a{i}") for i, arg in enumerate(args)]
         splits = [split(call, "" if call.arg is None else f"__a{args.index(call.arg)}") for call in self.calls]
-        self.parts = list({part.name: part for one in splits for part in one.parts}.values())
+        self.parts = list({part.name: part for divided in splits for part in divided.parts}.values())
         self._finals = [
-            one.final.cast(call.type.polars).alias(call.name) for one, call in zip(splits, self.calls, strict=True)
+            divided.final.cast(call.type.polars).alias(call.name)
+            for divided, call in zip(splits, self.calls, strict=True)
         ]
 
     def read(self, rows: pl.DataFrame, *extra: pl.Expr) -> pl.DataFrame:
@@ -111,8 +112,8 @@ class Aggregates:
     def newest(self, partials: pl.DataFrame) -> int:
         """Return the greatest `__seq` that partials remember; -1 if they remember none."""
         names = [part.name for part in self.parts if part.name.endswith(("_first", "_last"))]
-        found = [partials[name].struct.field("seq").max() for name in names]
-        return max((int(seq) for seq in found if seq is not None), default=-1)  # type: ignore[arg-type]
+        maxima = [partials[name].struct.field("seq").max() for name in names]
+        return max((int(seq) for seq in maxima if seq is not None), default=-1)  # type: ignore[arg-type]
 
     def results(self, partials: pl.DataFrame, *, start: pl.Expr, end: pl.Expr, stamp: pl.Expr) -> pl.DataFrame:
         """Return final rows in output order: keys, calls, window_start, window_end, `__ts`."""

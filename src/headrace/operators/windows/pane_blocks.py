@@ -53,16 +53,16 @@ class PaneBlocks:
 
     def between(self, start: int, stop: int) -> list[pl.DataFrame]:
         """Return partials that make up the panes from `start` to `stop`, whole panes that `build` has seen complete."""
-        found: list[pl.DataFrame] = []
+        partials: list[pl.DataFrame] = []
         length = self._length
         for level in range(self._height):
             longer = 2 * length
             inner_start, inner_stop = -(-start // longer) * longer, stop // longer * longer
             if inner_start >= inner_stop:
-                return found + self._levels[level].between(start, stop)
-            found += self._levels[level].between(start, inner_start) + self._levels[level].between(inner_stop, stop)
+                return partials + self._levels[level].between(start, stop)
+            partials += self._levels[level].between(start, inner_start) + self._levels[level].between(inner_stop, stop)
             start, stop, length = inner_start, inner_stop, longer
-        return found + self._levels[self._height].between(start, stop)
+        return partials + self._levels[self._height].between(start, stop)
 
     def expire(self, horizon: int) -> None:
         """Drop the panes before the horizon, and the blocks that hold nothing else."""

@@ -161,18 +161,18 @@ class _RangeWindows(Operator):
         least = self._panes.least()
         return None if least == END else self._next_close(least)
 
-    def purge(self, port: int, wanted: Pattern) -> int:
-        count = self._panes.remove(wanted)
+    def purge(self, port: int, pattern: Pattern) -> int:
+        count = self._panes.remove(pattern)
         if count:
             self._blocks.forget()
         return count
 
-    def settled(self, wanted: Pattern) -> Sequence[Pattern]:
-        found = self.partial()
+    def settled(self, pattern: Pattern) -> Sequence[Pattern]:
+        results = self.partial()
         return (
             ()
-            if found is None
-            else groups_of(self._aggregates.keys, found.filter(matches(wanted, found)), self._window)
+            if results is None
+            else groups_of(self._aggregates.keys, results.filter(matches(pattern, results)), self._window)
         )
 
     def partial(self) -> pl.DataFrame | None:
@@ -287,9 +287,9 @@ class _LandmarkWindows(Operator):
         least = self._panes.least()
         return None if least == END else least + self._window.slide
 
-    def purge(self, port: int, wanted: Pattern) -> int:
+    def purge(self, port: int, pattern: Pattern) -> int:
         # a total is of all panes before: it goes only with the whole group
-        return self._panes.remove(wanted) + (self._totals.remove(wanted) if wanted.get(PANE) is None else 0)
+        return self._panes.remove(pattern) + (self._totals.remove(pattern) if pattern.get(PANE) is None else 0)
 
     def partial(self) -> pl.DataFrame | None:
         rows = self._panes.between(BEGIN, END)
@@ -326,9 +326,9 @@ def pane_length(window: Range | Landmark) -> int:
 
 def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pattern]:
     """Return the partials that results were made of: one pattern a window if there is one key, else one a group."""
-    found: list[Pattern] = []
+    patterns: list[Pattern] = []
     if any(expr.type is Type.BINARY for _, expr in keys):
-        return found
+        return patterns
     columns = [Column(name, expr.type) for name, expr in keys]
     for (end,), rows in results.group_by(TS, maintain_order=True):
         assert isinstance(end, int)
@@ -347,8 +347,8 @@ def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pat
                 if values
                 else [[]]
             )
-        found += [pattern(panes, *zip(columns, choice, strict=True)) for choice in choices]
-    return found
+        patterns += [pattern(panes, *zip(columns, choice, strict=True)) for choice in choices]
+    return patterns
 
 
 def _last_end(bound: int, size: int, slide: int) -> int:

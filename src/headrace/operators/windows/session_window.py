@@ -109,16 +109,16 @@ class _Sessions(Operator):
         green = [rows.with_columns(pl.lit(False).alias(_RIPE)) for rows in self._fragments.between(edge, END)]
         if names:
             green = [rows.join(ripe, on=names, how="semi", nulls_equal=True) for rows in green]
-        found = self._numbered(pl.concat([ripe, *green])).with_columns(
+        fragments = self._numbered(pl.concat([ripe, *green])).with_columns(
             pl.col(_LAST).max().over(_SESSION).alias("__until")
         )
         # A ripe fragment of a session that goes on lives on as one that reaches as far as the session does.
         going_on = (
-            found.filter(pl.col(_RIPE) & (pl.col("__until") >= edge))
+            fragments.filter(pl.col(_RIPE) & (pl.col("__until") >= edge))
             .with_columns(pl.col("__until").alias(_LAST))
             .select(self._columns)
         )
-        over = found.filter(pl.col("__until") < edge)
+        over = fragments.filter(pl.col("__until") < edge)
         self._fragments.expire(edge)
         self._fragments.append(going_on)
         if over.height == 0:

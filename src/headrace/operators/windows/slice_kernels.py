@@ -50,25 +50,25 @@ def _extremes(column: pl.Series, least: bool, starts: Array, stops: Array) -> pl
     if physical.dtype.is_float():
         # The least number is never NaN if there is another, the greatest is NaN if there is one.
         values = physical.fill_null(float("nan") if least else float("-inf")).to_numpy()
-        found = _reduce(np.fmin if least else np.maximum, values, starts, stops)
+        extremes = _reduce(np.fmin if least else np.maximum, values, starts, stops)
     else:
         limit = physical.upper_bound()[0] if least else physical.lower_bound()[0]
-        found = _reduce(np.minimum if least else np.maximum, physical.fill_null(limit).to_numpy(), starts, stops)
+        extremes = _reduce(np.minimum if least else np.maximum, physical.fill_null(limit).to_numpy(), starts, stops)
     nothing = _counts(column, starts, stops) == 0
     return pl.select(
-        pl.when(pl.Series(~nothing)).then(pl.Series(found, dtype=physical.dtype).cast(column.dtype))
+        pl.when(pl.Series(~nothing)).then(pl.Series(extremes, dtype=physical.dtype).cast(column.dtype))
     ).to_series()
 
 
 def _differences(running: Array, starts: Array, stops: Array) -> Array:
     before = np.concatenate([np.zeros(1, running.dtype), running])
-    found: Array = before[stops] - before[starts]
-    return found
+    sums: Array = before[stops] - before[starts]
+    return sums
 
 
 def _reduce(function: np.ufunc, values: Array, starts: Array, stops: Array) -> Array:
     # reduceat takes the slices between neighbouring indices: every other one is ours, and one value more lets a slice
     # end at the end.
     indices = np.stack([starts, stops], axis=1).ravel()
-    found: Array = function.reduceat(np.append(values, values[-1:]), indices)[::2]
-    return found
+    reduced: Array = function.reduceat(np.append(values, values[-1:]), indices)[::2]
+    return reduced

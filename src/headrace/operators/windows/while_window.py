@@ -68,9 +68,9 @@ class _WhileWindows(Operator):
         touched = rows[SLOT].unique().to_list()
         runs = self._runs(rows.filter(_HOLDS), touched)
         ends = rows.filter(~pl.col(_HOLDS)).select(*self._part, _RUN, pl.col(TS).alias(_END), _PLACE)
-        found = runs.join(ends, on=[*self._part, _RUN], how="left", nulls_equal=True)
-        self._open.replace(touched, found.filter(pl.col(_END).is_null()).select(self._columns))
-        done = found.filter(pl.col(_END).is_not_null()).sort(_PLACE, *self._aggregates.names)
+        with_ends = runs.join(ends, on=[*self._part, _RUN], how="left", nulls_equal=True)
+        self._open.replace(touched, with_ends.filter(pl.col(_END).is_null()).select(self._columns))
+        done = with_ends.filter(pl.col(_END).is_not_null()).sort(_PLACE, *self._aggregates.names)
         if done.height == 0:
             return ()
         return (Page(self._aggregates.results(done, start=pl.col(_FIRST), end=pl.col(_END), stamp=pl.col(_END))),)

@@ -43,15 +43,15 @@ class Arguments:
         return self.all(self.common_type())
 
     def common_type(self) -> Type:
-        found: Type | None = Type.NULL
+        widest: Type | None = Type.NULL
         for type_ in self.types:
-            found = None if found is None else common_type(found, type_)
-        if found is None:
+            widest = None if widest is None else common_type(widest, type_)
+        if widest is None:
             raise InternalError(
                 f"arguments of {self.call.function!r} have no common type: "
                 f"{', '.join(type_.value for type_ in self.types)}"
             )
-        return found
+        return widest
 
     def is_constant(self, position: int) -> bool:
         return not columns(self.call.args[position])

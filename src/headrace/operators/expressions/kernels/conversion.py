@@ -182,10 +182,10 @@ def _read_instants(values: pl.Series) -> pl.Series:
 
 
 def _read_instant(text: str) -> int | None:
-    found = _INSTANT.fullmatch(text)
-    if found is None:
+    match = _INSTANT.fullmatch(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, sign, zone_hour, zone_minute = found.groups()
+    year, month, day, hour, minute, second, fraction, sign, zone_hour, zone_minute = match.groups()
     try:
         midnight = datetime.date(int(year), int(month or 1), int(day or 1)).toordinal() - _EPOCH
         datetime.time(int(hour or 0), int(minute or 0), int(second or 0))

@@ -39,20 +39,20 @@ def _in(args: Arguments) -> pl.Expr:
         pairs = [(other, x) if args.is_constant(0) else (x, other) for other in others]
         return reduce(operator.or_, [left == right for left, right in pairs])
     values = pl.select([other.alias(str(i)) for i, other in enumerate(others)]).unpivot()["value"]
-    found = x.is_in(values.drop_nulls().implode())
-    return found if values.null_count() == 0 else pl.when(found).then(True)
+    contained = x.is_in(values.drop_nulls().implode())
+    return contained if values.null_count() == 0 else pl.when(contained).then(True)
 
 
 def _first_known(args: Arguments) -> pl.Expr:
     """Return the first argument that is not NULL, as a column even where a constant decides for all rows."""
     parts = args.common()
-    found = parts[-1]
+    known = parts[-1]
     for position in range(len(args) - 2, -1, -1):
         if not args.is_constant(position):
-            found = parts[position].fill_null(found)
+            known = parts[position].fill_null(known)
         elif args.constant(position) is not None:
-            found = parts[position]
-    return found
+            known = parts[position]
+    return known
 
 
 def _nullif(args: Arguments) -> pl.Expr:
