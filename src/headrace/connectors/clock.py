@@ -59,10 +59,10 @@ class ClockSource:
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         after, upto = split
-        found = pl.Series(self._schema.names[0], list(self._times.between(after, upto)), dtype=pl.Int64)
-        rows = pl.DataFrame([found.cast(pl.Datetime("us"))])
+        times = pl.Series(self._schema.names[0], list(self._times.between(after, upto)), dtype=pl.Int64)
+        rows = pl.DataFrame([times.cast(pl.Datetime("us"))])
         yield Slice(
-            rows.select(select(self._schema, columns).names) if columns else rows, (found // SECOND).alias("seq")
+            rows.select(select(self._schema, columns).names) if columns else rows, (times // SECOND).alias("seq")
         )
 
     def finished(self, offset: Offset) -> bool:

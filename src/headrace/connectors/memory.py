@@ -74,12 +74,12 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
     done: list[Any] = []
     for number, value in enumerate(plain):
         try:
-            one = pl.Series(field.name, [value])
-            fits = can_convert(one.dtype, field.type) and not (field.type.is_numeric and isinstance(value, str))
-            after = convert(one, field.type) if fits else None
+            column = pl.Series(field.name, [value])
+            fits = can_convert(column.dtype, field.type) and not (field.type.is_numeric and isinstance(value, str))
+            after = convert(column, field.type) if fits else None
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
             after = None
-        if after is None or failures(one, after)[0]:
+        if after is None or failures(column, after)[0]:
             raise SourceFault(f"row {number}: {reason(values[number], field.name, field.type)}")
         done.append(after[0])
     return pl.Series(field.name, done, dtype=field.type.polars)

@@ -42,12 +42,12 @@ def text(options: Mapping[str, Option], name: str, default: str) -> str:
 
 def delimiter(options: Mapping[str, Option]) -> str:
     """Read the character between the fields of CSV."""
-    found = text(options, "delimiter", ",").replace("\\t", "\t")
-    if len(found.encode()) != 1 or found in '"\r\n':
+    separator = text(options, "delimiter", ",").replace("\\t", "\t")
+    if len(separator.encode()) != 1 or separator in '"\r\n':
         raise QueryError(
-            f"the delimiter {found!r} is not a single character", hint="write one such as ',' or ';' or '\\t'"
+            f"the delimiter {separator!r} is not a single character", hint="write one such as ',' or ';' or '\\t'"
         )
-    return found
+    return separator
 
 
 def flag(options: Mapping[str, Option], name: str, default: bool) -> bool:

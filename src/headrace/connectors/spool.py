@@ -74,10 +74,10 @@ class Spool:
 
     def between(self, start: Offset, end: Offset) -> list[Spooled]:
         """Return the files between two offsets; raise a fault if the last of them is gone."""
-        found = self.files(start, end or 0)
-        if end is not None and end != start and (not found or found[-1].number != end - 1):
+        spooled = self.files(start, end or 0)
+        if end is not None and end != start and (not spooled or spooled[-1].number != end - 1):
             raise self._lost(f"file {end - 1} in {self.directory}")
-        return found
+        return spooled
 
     def read(self, file: Spooled) -> pl.DataFrame:
         """Return the rows of a file."""

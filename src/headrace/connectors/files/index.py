@@ -82,7 +82,7 @@ class FileIndex:
         if look is not None and self._look is not None and self._look.holds(look.at, look.marks):
             return
         # Only names are listed; a file is asked for its size once, when it is new.
-        found = []
+        appeared = []
         files, self._directories = find_files(self._path, self._pattern)
         for path in files:
             if path not in self._known:
@@ -90,9 +90,9 @@ class FileIndex:
                     status = os.stat(path)
                 except FileNotFoundError:
                     continue
-                found.append((status.st_mtime_ns, path, status.st_size))
-        if found:
-            self._append([Entry(path, size) for _, path, size in sorted(found)])
+                appeared.append((status.st_mtime_ns, path, status.st_size))
+        if appeared:
+            self._append([Entry(path, size) for _, path, size in sorted(appeared)])
         # what was found just now may be in directories that were not looked at before
         self._look = look if look is not None and len(look.marks) == len(self._directories) else None
 
@@ -102,11 +102,11 @@ class FileIndex:
             return None
         now = self._clock()
         try:
-            found = [os.stat(path) for path in self._directories or [self._path]]
+            statuses = [os.stat(path) for path in self._directories or [self._path]]
         except FileNotFoundError:
             return None  # listing says so
-        marks = tuple((status.st_dev, status.st_ino, status.st_mtime_ns) for status in found)
-        return _Look(now, marks) if all(stat.S_ISDIR(status.st_mode) for status in found) else None
+        marks = tuple((status.st_dev, status.st_ino, status.st_mtime_ns) for status in statuses)
+        return _Look(now, marks) if all(stat.S_ISDIR(status.st_mode) for status in statuses) else None
 
     def _load(self) -> None:
         # no offset refers to a line that was being written when the process died
@@ -146,9 +146,9 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
         return [path], []
     if is_glob(path):
         return [
-            found
-            for found in glob.iglob(path, recursive=True)
-            if _is_final(os.path.basename(found)) and os.path.isfile(found)
+            match
+            for match in glob.iglob(path, recursive=True)
+            if _is_final(os.path.basename(match)) and os.path.isfile(match)
         ], []
     raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
 

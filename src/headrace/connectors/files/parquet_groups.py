@@ -43,15 +43,15 @@ class Groups:
         )
         newest = self._limits(group, self._time_column, Type.TIMESTAMP) if self._time_column is not None else None
         before = self.skipped or Skipped(0, 0, None)
-        told = newest[1] if newest else self._partition.newest(self._time_column)
-        times = [time for time in (before.newest, told) if isinstance(time, int)]
+        newest_time = newest[1] if newest else self._partition.newest(self._time_column)
+        times = [time for time in (before.newest, newest_time) if isinstance(time, int)]
         self.skipped = Skipped(before.records + group.num_rows, before.size + size, max(times, default=None))
         return True
 
     def is_unneeded(self, number: int) -> bool:
         """Say whether all rows of a group match one pattern."""
         held = self._held(self._metadata.row_group(number))
-        return held is not None and any(covers(wanted, held) for wanted in self._unneeded)
+        return held is not None and any(covers(condition, held) for condition in self._unneeded)
 
     def _held(self, group: Any) -> Pattern | None:
         """Return a pattern that all rows of a group match; None if their newest timestamp is unknown."""
@@ -77,16 +77,16 @@ class Groups:
         return None if low is None or high is None else (low, high)
 
 
-def _value(found: Any, type_: Type) -> Value | None:
+def _value(statistic: Any, type_: Type) -> Value | None:
     """Return a value of the statistics as patterns have it; None for types that Parquet orders differently."""
     match type_:
-        case Type.TIMESTAMP if isinstance(found, dt.datetime):
-            return (found.replace(tzinfo=found.tzinfo or dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
-        case Type.INT | Type.BIGINT if isinstance(found, int):
-            return found
-        case Type.DOUBLE if isinstance(found, float) and found == found:
-            return found
-        case Type.BOOLEAN if isinstance(found, bool):
-            return found
+        case Type.TIMESTAMP if isinstance(statistic, dt.datetime):
+            return (statistic.replace(tzinfo=statistic.tzinfo or dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+        case Type.INT | Type.BIGINT if isinstance(statistic, int):
+            return statistic
+        case Type.DOUBLE if isinstance(statistic, float) and statistic == statistic:
+            return statistic
+        case Type.BOOLEAN if isinstance(statistic, bool):
+            return statistic
         case _:
             return None

@@ -30,36 +30,36 @@ class Partition:
 
     columns: Mapping[str, pl.Series]
 
-    def stored(self, wanted: Schema) -> Schema:
+    def stored(self, schema: Schema) -> Schema:
         """Return the columns that must be read from the file itself."""
-        return Schema(tuple(field for field in wanted if field.name not in self.columns)) if self.columns else wanted
+        return Schema(tuple(field for field in schema if field.name not in self.columns)) if self.columns else schema
 
-    def complete(self, piece: Slice, wanted: Schema) -> Slice:
+    def complete(self, piece: Slice, schema: Schema) -> Slice:
         """Return a slice with all the columns that are wanted."""
         if not self.columns:
             return piece
         own = [
-            column.new_from_index(0, piece.rows.height) for name, column in self.columns.items() if name in wanted.names
+            column.new_from_index(0, piece.rows.height) for name, column in self.columns.items() if name in schema.names
         ]
-        return Slice(piece.rows.with_columns(own).select(wanted.names), piece.seq, piece.bad)
+        return Slice(piece.rows.with_columns(own).select(schema.names), piece.seq, piece.bad)
 
-    def terms(self, wanted: Schema, time_column: str | None) -> list[tuple[Column, Match]]:
+    def terms(self, schema: Schema, time_column: str | None) -> list[tuple[Column, Match]]:
         """Return a pattern that all records match, with `__ts` if the time column is among the partition columns."""
-        found: list[tuple[Column, Match]] = []
-        for field in wanted:
+        terms: list[tuple[Column, Match]] = []
+        for field in schema:
             match = self._match(field.name, field.type)
             if match is not None:
-                found.append((Column(field.name, field.type), match))
+                terms.append((Column(field.name, field.type), match))
                 if field.name == time_column:
-                    found.append((STAMP, match))
-        return found
+                    terms.append((STAMP, match))
+        return terms
 
-    def is_unneeded(self, wanted: Schema, time_column: str | None, unneeded: Sequence[Pattern]) -> bool:
+    def is_unneeded(self, schema: Schema, time_column: str | None, unneeded: Sequence[Pattern]) -> bool:
         """Say whether no record of the file is needed and its newest timestamp is known without opening it."""
         if not self.columns or (time_column is not None and time_column not in self.columns):
             return False
-        held = pattern(*self.terms(wanted, time_column))
-        return any(covers(each, held) for each in unneeded)
+        held = pattern(*self.terms(schema, time_column))
+        return any(covers(condition, held) for condition in unneeded)
 
     def newest(self, time_column: str | None) -> int | None:
         """Return the timestamp of all records, if the directories give it."""
@@ -95,7 +95,7 @@ def partition_columns(path: str, root: str) -> Schema:
 
 def partition_of(path: str, root: str, schema: Schema) -> Partition:
     """Read declared columns from the directories between `root`, which may be a glob, and a file."""
-    found: dict[str, pl.Series] = {}
+    columns: dict[str, pl.Series] = {}
     for part in _between(path, root):
         name, is_said, value = part.partition("=")
         field = schema.find(name) if is_said else None
@@ -108,8 +108,8 @@ def partition_of(path: str, root: str, schema: Schema) -> Partition:
                 f"{path}: directory {part}: {reason(text, name, field.type)}",
                 hint="rename the directory, or declare the column so",
             )
-        found[name] = column
-    return Partition(found)
+        columns[name] = column
+    return Partition(columns)
 
 
 def is_partition(name: str) -> bool:

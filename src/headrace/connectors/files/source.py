@@ -132,19 +132,19 @@ class FilesSource:
         index = self._index()
         index.refresh()
         number, position = start or [0, 0]
-        left = min(limit, self._layout.max_rows or limit)
-        while number < len(index) and left > 0:
+        remaining = min(limit, self._layout.max_rows or limit)
+        while number < len(index) and remaining > 0:
             entry = index[number]
             skip = skipping(entry)
             if not self._layout.is_text:
                 end, taken = self._row_end(
-                    entry, position, left, first=[number, position] == (start or [0, 0]), skip=skip
+                    entry, position, remaining, first=[number, position] == (start or [0, 0]), skip=skip
                 )
             elif skip is not None:
                 end, taken = None, 1
             else:
-                end, taken = self._text_end(entry, position, left)
-            left -= max(taken, 1)
+                end, taken = self._text_end(entry, position, remaining)
+            remaining -= max(taken, 1)
             number, position = (number + 1, 0) if end is None else (number, end)
             if end is not None:
                 break
@@ -243,7 +243,7 @@ class FilesSource:
         yield from (partition.complete(piece, schema) for piece in pieces)
 
     def _row_end(
-        self, entry: Entry, position: int, left: int, *, first: bool, skip: Callable[[int], bool] | None = None
+        self, entry: Entry, position: int, remaining: int, *, first: bool, skip: Callable[[int], bool] | None = None
     ) -> tuple[int | None, int]:
         """Return where to stop in a file (None: at its end) and how many rows that costs.
 
@@ -258,25 +258,25 @@ class FilesSource:
             cost = border - max(begin, position)
             if skip is not None and begin >= position and skip(number):
                 cost = -(-cost // _UNREAD)
-            if taken + cost > left:
+            if taken + cost > remaining:
                 break
             best, taken = border, taken + cost
         end = sum(groups)
         if first and best == position and end > position:
-            best, taken = min(position + left, end), left
+            best, taken = min(position + remaining, end), remaining
         return (None if best >= end else best), taken
 
-    def _text_end(self, entry: Entry, position: int, left: int) -> tuple[int | None, int]:
+    def _text_end(self, entry: Entry, position: int, remaining: int) -> tuple[int | None, int]:
         """Do the same for text, by the length of the lines at `position`."""
         _check_present(entry.path, entry.size)
         with open(entry.path, "rb") as file:
             file.seek(position)
             sample = file.read(min(_SAMPLE, entry.size - position))
         per_line = len(sample) / max(sample.count(self._layout.mark), 1)
-        end = position + int(left * per_line) + 1
+        end = position + int(remaining * per_line) + 1
         if end >= entry.size:
             return None, int((entry.size - position) / max(per_line, 1))
-        return end, left
+        return end, remaining
 
     def _share(self, pieces: list[tuple[int, Entry, int, int]], target: int) -> list[Split]:
         shares: list[list[list[Any]]] = [[]]
@@ -388,13 +388,13 @@ def bad_lines(lines: text.Lines, bad: Sequence[tuple[int, str]], origin: str, li
 
 def _check_present(path: str, size: int) -> None:
     try:
-        found = os.stat(path).st_size
+        size_now = os.stat(path).st_size
     except FileNotFoundError:
         raise SourceFault(
             f"{path} was deleted before it was read", hint="put it back, or start again with a new checkpoint"
         ) from None
-    if found < size:
+    if size_now < size:
         raise SourceFault(
-            f"{path} had {size} bytes when it was listed and has {found} now",
+            f"{path} had {size} bytes when it was listed and has {size_now} now",
             hint="files must not change; put the whole file back, and write new records to new files",
         )

@@ -60,19 +60,19 @@ def read_rows(
 
 def check_columns(path: str, form: str, schema: Schema) -> None:
     """Refuse a file that lacks a declared column or has it in a type that does not fit."""
-    found = columns_of(path, form)
+    columns = columns_of(path, form)
     for field in schema:
-        at = found.get_all_field_indices(field.name)
+        at = columns.get_all_field_indices(field.name)
         if len(at) != 1:
             raise SourceFault(
                 f"{path} has {'no' if not at else 'more than one'} column {field.name!r}",
-                hint=f"the file has: {', '.join(found.names)}; declare these columns, or move the file away",
+                hint=f"the file has: {', '.join(columns.names)}; declare these columns, or move the file away",
             )
         # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's
         # first second.
-        if not can_convert(pl.Schema(found)[field.name], field.type):
+        if not can_convert(pl.Schema(columns)[field.name], field.type):
             raise SourceFault(
-                f"{path}: column {field.name!r} is {found.field(at[0]).type}, "
+                f"{path}: column {field.name!r} is {columns.field(at[0]).type}, "
                 f"which cannot be read as {field.type.value}",
                 hint="declare the column with the type that the file has",
             )

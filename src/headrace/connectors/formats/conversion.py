@@ -105,26 +105,26 @@ def _instants(column: pl.Series) -> pl.Series:
     for form in (*_LOCAL, *_ZONED):
         if done.null_count() == column.null_count():
             return done
-        left = failures(column, done).arg_true()
-        rest = column.gather(left)
+        unparsed = failures(column, done).arg_true()
+        rest = column.gather(unparsed)
         if form in _LOCAL:
             more = rest.str.strptime(pl.Datetime("us"), form, strict=False)
         else:
             zoned = rest.str.replace("Z$", "+00:00").str.strptime(pl.Datetime("us", "UTC"), form, strict=False)
             more = zoned.dt.replace_time_zone(None)
-        done = more if len(left) == len(done) else done.scatter(left, more)
+        done = more if len(unparsed) == len(done) else done.scatter(unparsed, more)
     return _rest(column, done.cast(pl.Int64), parse_instant).cast(pl.Datetime("us"))
 
 
 def _rest(column: pl.Series, done: pl.Series, parse: Callable[[str], int]) -> pl.Series:
     """Parse what vectorised readers left, value by value."""
-    left = failures(column, done).arg_true()
-    if not len(left):
+    unparsed = failures(column, done).arg_true()
+    if not len(unparsed):
         return done
     values: list[int | None] = []
-    for text in column.gather(left):
+    for text in column.gather(unparsed):
         try:
             values.append(parse(text))
         except (ValueError, OverflowError):
             values.append(None)
-    return done.scatter(left, pl.Series(values, dtype=pl.Int64))
+    return done.scatter(unparsed, pl.Series(values, dtype=pl.Int64))

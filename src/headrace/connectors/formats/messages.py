@@ -51,18 +51,18 @@ class Messages:
         bad: dict[int, str] = {}
         for i in range(len(lines.starts)):
             try:
-                found = _rows_of(lines.data[lines.starts[i] : lines.ends[i]].decode(), read)
+                parsed = _rows_of(lines.data[lines.starts[i] : lines.ends[i]].decode(), read)
             except UnicodeDecodeError:
                 bad[i] = "the message is not UTF-8"
                 continue
             except Exception as error:  # the user's code may raise anything, and one message must not stop the stream
                 bad[i] = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
                 continue
-            if len(found) > lines.ends[i] - lines.starts[i]:
-                bad[i] = f"{len(found)} rows of one message: more than it has bytes"
+            if len(parsed) > lines.ends[i] - lines.starts[i]:
+                bad[i] = f"{len(parsed)} rows of one message: more than it has bytes"
                 continue
-            rows += found
-            owners += [i] * len(found)
+            rows += parsed
+            owners += [i] * len(parsed)
         columns = [_column(field, [row.get(field.name) for row in rows]) for field in schema]
         for _, failed in columns:
             for row, why in failed.items():
@@ -96,8 +96,8 @@ def read_messages(form: str, options: Mapping[str, Option]) -> Messages | None:
 def _terminator(written: str) -> bytes:
     r"""Return the bytes that a text such as '\r\n\031' stands for: octal, \xhh, \r, \n, \t and \\."""
 
-    def plain(found: re.Match[str]) -> str:
-        octal, digits, letter = found.groups()
+    def plain(match: re.Match[str]) -> str:
+        octal, digits, letter = match.groups()
         if letter is None:
             return chr(int(octal, 8) if octal else int(digits, 16))
         if letter not in _LETTERS:
@@ -121,10 +121,10 @@ def _terminator(written: str) -> bytes:
 def _rows_of(message: str, read: Reading) -> list[Row]:
     if not message.strip():
         return []
-    found = read(message)
-    if found is None:
+    result = read(message)
+    if result is None:
         return []
-    rows = [found] if isinstance(found, Mapping) else list(found)
+    rows = [result] if isinstance(result, Mapping) else list(result)
     if not all(isinstance(row, Mapping) for row in rows):
         raise TypeError("the function must return a mapping of column names to values, several, or None")
     return rows
@@ -151,8 +151,8 @@ def _column(field: Field, values: list[Any]) -> tuple[pl.Series, dict[int, str]]
 
 def _value(value: Any, field: Field) -> Any:
     try:
-        one = pl.Series([value])
-        return convert(one, field.type)[0] if can_convert(one.dtype, field.type) else None
+        column = pl.Series([value])
+        return convert(column, field.type)[0] if can_convert(column.dtype, field.type) else None
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         return None
 

@@ -154,9 +154,9 @@ def _line_start(file: BinaryIO, position: int, first: int, size: int, mark: byte
     file.seek(at)
     rest = b""  # the end of what was read, which may be the beginning of a mark
     while at < size and (data := file.read(min(65536, size - at))):
-        found = (rest + data).find(mark)
-        if found >= 0:
-            return at - len(rest) + found + len(mark)
+        mark_at = (rest + data).find(mark)
+        if mark_at >= 0:
+            return at - len(rest) + mark_at + len(mark)
         at += len(data)
         rest = (rest + data)[-(len(mark) - 1) :] if len(mark) > 1 else b""
     return size
@@ -178,11 +178,11 @@ def _lines(data: bytes, begin: int, end: int, mark: bytes) -> Lines:
 
 
 def _occurrences(buffer: npt.NDArray[np.uint8], mark: bytes) -> Positions:
-    found = np.flatnonzero(buffer == mark[0]).astype(np.int64)
+    positions = np.flatnonzero(buffer == mark[0]).astype(np.int64)
     for i, byte in enumerate(mark[1:], start=1):
-        found = found[found + i < len(buffer)]
-        found = found[buffer[found + i] == byte]
-    return found
+        positions = positions[positions + i < len(buffer)]
+        positions = positions[buffer[positions + i] == byte]
+    return positions
 
 
 def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
@@ -197,7 +197,7 @@ def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
         wrong.append(row)
         return "skip"
 
-    wanted = [name for name in form.names if schema.find(name) is not None]
+    columns = [name for name in form.names if schema.find(name) is not None]
     names = list(form.names)
     try:
         table = pyarrow.csv.read_csv(
@@ -206,7 +206,7 @@ def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
             parse_options=pyarrow.csv.ParseOptions(delimiter=form.delimiter, invalid_row_handler=note),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types={name: pa.large_string() for name in names},
-                include_columns=wanted or names[:1],
+                include_columns=columns or names[:1],
                 null_values=[form.null],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,

@@ -81,21 +81,21 @@ class GeneratorSource:
         origin, cell, row, taken = start or [now, 0, 0, 0]
         until = int((now - origin) * self._speed)
         length = cell_length(self._process)
-        left = limit if self._rows is None else min(limit, self._rows - taken)
-        while left > 0 and cell * length <= until:
+        remaining = limit if self._rows is None else min(limit, self._rows - taken)
+        while remaining > 0 and cell * length <= until:
             whole_cell = (cell + 1) * length <= until
             here = (
                 count(self._process, cell)
                 if whole_cell
                 else int(np.searchsorted(times(self._process, cell), until, side="right"))
             )
-            more = max(0, min(here - row, left))
-            row, taken, left = row + more, taken + more, left - more
+            more = max(0, min(here - row, remaining))
+            row, taken, remaining = row + more, taken + more, remaining - more
             if not whole_cell or row < here:
                 break
             cell, row = cell + 1, 0
         end = [origin, cell, row, taken]
-        if left > 0:
+        if remaining > 0:
             self._caught_up = end
         return end
 
@@ -117,14 +117,14 @@ class GeneratorSource:
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Make the tuples of a split; with `columns`, only these."""
-        origin, cell, row, first, left = split
+        origin, cell, row, first, remaining = split
         made: list[pl.DataFrame] = []
         seq = first
-        while left > 0:
-            frame = self._cell(origin, cell, row, seq, left, columns)
+        while remaining > 0:
+            frame = self._cell(origin, cell, row, seq, remaining, columns)
             made.append(frame)
-            seq, left, cell, row = seq + frame.height, left - frame.height, cell + 1, 0
-            if left <= 0 or seq - first >= _CHUNK:
+            seq, remaining, cell, row = seq + frame.height, remaining - frame.height, cell + 1, 0
+            if remaining <= 0 or seq - first >= _CHUNK:
                 yield Slice(pl.concat(made), pl.int_range(first, seq, dtype=pl.Int64, eager=True).alias("seq"))
                 made, first = [], seq
 

@@ -82,8 +82,8 @@ _KINDS = ("uniform", "normal", "zipf", "choice", "constant", "sequence", "null")
 
 def parse_values(text: str, type_: Type) -> Values:
     """Read a specification for a column of a type; QueryError if it is none."""
-    found = _CALL.fullmatch(text)
-    kind, inner = (found[1], found[2] or "") if found else (text, "")
+    call = _CALL.fullmatch(text)
+    kind, inner = (call[1], call[2] or "") if call else (text, "")
     arguments = [part.strip() for part in inner.split(",")] if inner.strip() else []
     try:
         match kind, arguments:

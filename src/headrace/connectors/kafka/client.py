@@ -128,12 +128,12 @@ class KafkaTopic:
                 spec = self._specs.latest()
             case int():
                 spec = self._specs.for_timestamp(asked)
-        return [None if found.offset < 0 else found.offset for found in self._list(spec, partitions)]
+        return [None if result.offset < 0 else result.offset for result in self._list(spec, partitions)]
 
     def newest(self, partitions: Sequence[int]) -> list[int | None]:
         return [
-            None if found.offset < 0 else found.timestamp
-            for found in self._list(self._specs.max_timestamp(), partitions)
+            None if result.offset < 0 else result.timestamp
+            for result in self._list(self._specs.max_timestamp(), partitions)
         ]
 
     def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
@@ -153,11 +153,11 @@ class KafkaTopic:
             while begin < end:
                 # what is here, else wait for one: there may be fewer records than numbers, so no count can be waited
                 # for
-                found = consumer.consume(PIECE - len(messages), 0) or consumer.consume(
+                polled = consumer.consume(PIECE - len(messages), 0) or consumer.consume(
                     1, max(0.0, patience - time.monotonic())
                 )
                 before, problem = begin, None
-                for message in found:
+                for message in polled:
                     if message.error() is None:
                         begin = message.offset() + 1
                         messages += [message] if begin <= end else []
@@ -193,8 +193,8 @@ class KafkaTopic:
         if not asked:
             return []
         answers = self._admin.list_offsets(asked, isolation_level=self._committed, request_timeout=self._there.timeout)
-        found = {key.partition: self._answer(answer) for key, answer in answers.items()}
-        return [found[partition] for partition in partitions]
+        by_partition = {key.partition: self._answer(answer) for key, answer in answers.items()}
+        return [by_partition[partition] for partition in partitions]
 
     def _answer(self, future: Any) -> Any:
         try:

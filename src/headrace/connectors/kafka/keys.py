@@ -26,16 +26,16 @@ _MASK = 0xFFFFFFFF
 @lru_cache(1 << 16)
 def murmur2(key: bytes) -> int:
     """Return the hash by which Kafka's producers choose a partition, as a non-negative number."""
-    found = (0x9747B28C ^ len(key)) & _MASK
+    hashed = (0x9747B28C ^ len(key)) & _MASK
     whole = len(key) & ~3
     for at in range(0, whole, 4):
         k = int.from_bytes(key[at : at + 4], "little") * _M & _MASK
         k = (k ^ k >> 24) * _M & _MASK
-        found = found * _M & _MASK ^ k
+        hashed = hashed * _M & _MASK ^ k
     if whole < len(key):
-        found = (found ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
-    found = (found ^ found >> 13) * _M & _MASK
-    return (found ^ found >> 15) & 0x7FFFFFFF
+        hashed = (hashed ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
+    hashed = (hashed ^ hashed >> 13) * _M & _MASK
+    return (hashed ^ hashed >> 15) & 0x7FFFFFFF
 
 
 def homes(key: str, counts: Iterable[int]) -> set[int]:
@@ -53,19 +53,19 @@ def needed_keys(
 
     NULL is not among them: a record without a key cannot be told a partition, so it is a bad one.
     """
-    found = [match for each in unneeded if (match := _of_key(each, key, covers_time, times)) is not None]
-    candidates = _candidates(found, type_)
+    matches = [match for condition in unneeded if (match := _of_key(condition, key, covers_time, times)) is not None]
+    candidates = _candidates(matches, type_)
     return (
         None
         if candidates is None
-        else {value for value in candidates if not any(contains(match, value, type_) for match in found)}
+        else {value for value in candidates if not any(contains(match, value, type_) for match in matches)}
     )
 
 
-def _of_key(wanted: Pattern, key: str, covers_time: Callable[[Match], bool], times: tuple[str, ...]) -> Match | None:
+def _of_key(condition: Pattern, key: str, covers_time: Callable[[Match], bool], times: tuple[str, ...]) -> Match | None:
     """Return the part of a pattern that concerns the key; None if it depends on more than is known of the records."""
     match: Match = NOT_NULL
-    for term in wanted.terms:
+    for term in condition.terms:
         if term.column.name == key:
             match = term.match
         elif not (term.column.name in (TS, *times) and covers_time(term.match)):

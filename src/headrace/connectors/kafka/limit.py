@@ -43,5 +43,5 @@ def cut(
     if size(below) * 2 >= limit:
         return below
     # more than we want has one stamp, or none at all: the same share of each partition
-    left, total = limit - size(below), size(above) - size(below)
-    return [low + -(-(high - low) * left // total) for low, high in zip(below, above, strict=True)]
+    remaining, total = limit - size(below), size(above) - size(below)
+    return [low + -(-(high - low) * remaining // total) for low, high in zip(below, above, strict=True)]

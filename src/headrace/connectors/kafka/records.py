@@ -46,14 +46,16 @@ class Reading:
     key: str | None
 
     def slice_of(
-        self, records: Records, partition: int, counts: Sequence[int], schema: Schema, wanted: Schema
+        self, records: Records, partition: int, counts: Sequence[int], schema: Schema, columns: Schema
     ) -> Slice:
-        """Parse records into rows with the columns `wanted`.
+        """Parse records into rows with the columns `columns`.
 
         `schema` has all columns, and the topic had these `counts` of partitions.
         """
         looked_at = Schema(
-            tuple(f for f in schema if f.name != self.time_of_record and (f.name in wanted.names or f.name == self.key))
+            tuple(
+                f for f in schema if f.name != self.time_of_record and (f.name in columns.names or f.name == self.key)
+            )
         )
         rows, owner, place, bad = self._rows(records, looked_at)
         if self.time_of_record is not None:
@@ -68,7 +70,7 @@ class Reading:
                 rows, owner, place = rows.filter(pl.Series(keep)), owner[keep], place[keep]
         seq = pl.Series("seq", _numbers(partition, records.offsets[owner], place), dtype=pl.Int64)
         return Slice(
-            rows.select(wanted.names) if wanted.names else rows.select([]), seq, self._bad(records, partition, bad)
+            rows.select(columns.names) if columns.names else rows.select([]), seq, self._bad(records, partition, bad)
         )
 
     def _rows(
@@ -188,10 +190,10 @@ def _table(value: bytes | None, schema: Schema) -> pl.DataFrame:
 
 def _numbers(partition: int, offsets: npt.NDArray[np.int64], place: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     high = np.int64(partition & (1 << _PARTITION_BITS) - 1) << (_OFFSET_BITS + _ROW_BITS)
-    found: npt.NDArray[np.int64] = (
+    numbers: npt.NDArray[np.int64] = (
         high | (offsets & ((1 << _OFFSET_BITS) - 1)) << _ROW_BITS | np.minimum(place, (1 << _ROW_BITS) - 1)
     )
-    return found
+    return numbers
 
 
 def _shown(key: bytes | None) -> str:

@@ -64,7 +64,7 @@ def target(connector: Connector, schema: Schema) -> Target:
         if field.type not in types:
             raise TypeFault(
                 f"KAFKA: {option} {name!r} is {field.type.value}",
-                hint=f"it must be {' or '.join(each.value for each in types)}",
+                hint=f"it must be {' or '.join(type_.value for type_ in types)}",
             )
         if form == "arrow":
             raise QueryError(

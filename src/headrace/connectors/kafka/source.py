@@ -85,7 +85,7 @@ class KafkaSource:
         self._layout = layout(stream.connector, stream.schema)
         self._connect = connect
         self._topic: Topic | None = None
-        self._seen: list[int] | None = None  # where the partitions ended when last looked at
+        self._last_ends: list[int] | None = None  # where the partitions ended when last looked at
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_topic": None}
@@ -104,7 +104,7 @@ class KafkaSource:
         topic = self._open()
         partitions = range(topic.partitions())
         ends = [end or 0 for end in topic.offsets("latest", partitions)]
-        self._seen = ends
+        self._last_ends = ends
         if start is None:
             begins = (
                 ends
@@ -129,8 +129,8 @@ class KafkaSource:
 
         def at(moment: int) -> list[int]:
             return [
-                end if found is None else found
-                for found, end in zip(topic.offsets(moment, partitions), ends, strict=True)
+                end if offset is None else offset
+                for offset, end in zip(topic.offsets(moment, partitions), ends, strict=True)
             ]
 
         return {"from": start["from"], "at": cut(begins, ends, counted, limit, at, newest)}
@@ -143,19 +143,19 @@ class KafkaSource:
         """
         pieces = [] if start is None or end is None else self._pieces(start, end)
         target = max(_LEAST, -(-sum(piece[2] - piece[1] for piece in pieces) // max(parallel, 1)))
-        found = []
+        splits = []
         for partition, begin, stop, *rest in pieces:
             parts = -(-(stop - begin) // target)
             borders = [begin + (stop - begin) * part // parts for part in range(parts + 1)]
-            found += [[partition, low, high, *rest] for low, high in itertools.pairwise(borders)]
-        return found
+            splits += [[partition, low, high, *rest] for low, high in itertools.pairwise(borders)]
+        return splits
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read a range of a partition; with `columns`, only these and the key are looked at."""
         partition, begin, end, *_, first, count = split
-        wanted, counts = select(self._schema, columns), range(first, count + 1)
+        selected, counts = select(self._schema, columns), range(first, count + 1)
         for records in self._open().read(partition, begin, end):
-            yield self._layout.reading.slice_of(records, partition, counts, self._schema, wanted)
+            yield self._layout.reading.slice_of(records, partition, counts, self._schema, selected)
 
     def read_without(
         self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
@@ -174,11 +174,11 @@ class KafkaSource:
     def finished(self, offset: Offset) -> bool:
         if offset is None:
             return False
-        if self._seen is None:
+        if self._last_ends is None:
             topic = self._open()
-            self._seen = [end or 0 for end in topic.offsets("latest", range(topic.partitions()))]
-        return len(offset["at"]) >= len(self._seen) and all(
-            at >= end for at, end in zip(offset["at"], self._seen, strict=False)
+            self._last_ends = [end or 0 for end in topic.offsets("latest", range(topic.partitions()))]
+        return len(offset["at"]) >= len(self._last_ends) and all(
+            at >= end for at, end in zip(offset["at"], self._last_ends, strict=False)
         )
 
     def forget(self, offset: Offset) -> None:
@@ -191,11 +191,11 @@ class KafkaSource:
 
     def _pieces(self, start: Offset, end: Offset) -> list[Split]:
         begins, origins, first = [*start["at"]], end["from"], len(end["from"])
-        found = []
+        pieces = []
         for partition, stop in enumerate(end["at"]):
             begin = begins[partition] if partition < len(begins) else 0
             if begin < stop:
-                found.append(
+                pieces.append(
                     [
                         partition,
                         begin,
@@ -206,7 +206,7 @@ class KafkaSource:
                         len(end["at"]),
                     ]
                 )
-        return found
+        return pieces
 
     def _is_unneeded(self, split: Split, unneeded: Sequence[Pattern]) -> bool:
         key, time = self._layout.reading.key, self._time_column
@@ -257,7 +257,7 @@ def _check_column(option: str, name: str, schema: Schema, types: Sequence[Type])
     if field.type not in types:
         raise TypeFault(
             f"KAFKA: {option} {name!r} is {field.type.value}",
-            hint=f"it must be {' or '.join(each.value for each in types)}",
+            hint=f"it must be {' or '.join(type_.value for type_ in types)}",
         )
 
 
