@@ -65,8 +65,8 @@ def segment_release(segment: Path, *, last: bool = False) -> float:
 
     Schedulers cut paths into segments without it. It is here because the published segments are stated in these values.
     """
-    left = 0.0 if last else _output_size(segment)
-    return path_capacity(segment) * (segment.operators[0].size_in - left)  # (6.6), (6.7)
+    size_out = 0.0 if last else _output_size(segment)
+    return path_capacity(segment) * (segment.operators[0].size_in - size_out)  # (6.6), (6.7)
 
 
 def _output_size(segment: Path) -> float:

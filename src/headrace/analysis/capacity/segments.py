@@ -55,13 +55,13 @@ def greedy_segments(path: Path) -> list[Segment]:
 
 def memory_optimal_segments(path: Path) -> list[Segment]:
     """The segment that frees memory fastest from the leaf on, then the same for the rest (algorithms 2 and 3)."""
-    pending, found = [_block(_tree(path))], []
+    pending, segments = [_block(_tree(path))], []
     while pending:
         best = max(pending, key=lambda block: block.ratio)
         pending.remove(best)
         pending.extend(best.rest)
-        found.append(best.names)
-    return found
+        segments.append(best.names)
+    return segments
 
 
 def simplified_segments(path: Path) -> list[Segment]:

@@ -57,18 +57,18 @@ class PathTrie:
 
     def shared(self) -> list[Shared]:
         """Disjoint shared segments, by leaf in the order of labels (algorithms 4 and 5, corrected)."""
-        found: list[Shared] = []
+        segments: list[Shared] = []
         for label in sorted(self._root.children):
-            self._search(self._root.children[label], (), found)
-        return found
+            self._search(self._root.children[label], (), segments)
+        return segments
 
-    def _search(self, node: _Node, prefix: tuple[str, ...], found: list[Shared]) -> None:
+    def _search(self, node: _Node, prefix: tuple[str, ...], segments: list[Shared]) -> None:
         if node.paths < 2:
             return
         labels, shared = [node.label], node.paths
         while len(node.children) == 1 and not node.ends:
             (node,) = node.children.values()
             labels.append(node.label)
-        found.append(Shared(tuple(labels), shared, prefix))
+        segments.append(Shared(tuple(labels), shared, prefix))
         for label in sorted(node.children):
-            self._search(node.children[label], (*prefix, *labels), found)
+            self._search(node.children[label], (*prefix, *labels), segments)

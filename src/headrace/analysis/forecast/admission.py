@@ -22,17 +22,17 @@ class Verdict:
 
 def admit(network: Network, query: str, promise: Qos, others: Mapping[str, Qos]) -> Verdict:
     """Decide whether a new query can run beside others without breaking MUST promises; `network` includes it."""
-    seen = forecast(network)
-    if not seen.stable:
+    predicted = forecast(network)
+    if not predicted.stable:
         return Verdict(
             False,
             (),
-            f"{query} would raise the load of the processor to {seen.utilisation:.0%}, "
-            f"{seen.excess:.0%} more than available",
+            f"{query} would raise the load of the processor to {predicted.utilisation:.0%}, "
+            f"{predicted.excess:.0%} more than available",
         )
-    checks = [check for name, qos in {**others, query: promise}.items() for check in verify(seen, name, qos)]
+    checks = [check for name, qos in {**others, query: promise}.items() for check in verify(predicted, name, qos)]
     broken = tuple(check for check in checks if not check.holds and check.promise.is_must)
     if not broken:
-        return Verdict(True, (), f"all promises hold; the processor would be used {seen.utilisation:.0%}")
+        return Verdict(True, (), f"all promises hold; the processor would be used {predicted.utilisation:.0%}")
     named = ", ".join(f"{check.measure} of {check.query}" for check in broken)
     return Verdict(False, broken, f"{query} would break the promised {named}")

@@ -59,22 +59,22 @@ class _Modelling:
 
     def _station(self, vertex: Vertex) -> Station:
         origins, inputs = self._inputs(vertex)
-        seen = self.facts.vertices.get(vertex.id, VertexFacts())
+        measured = self.facts.vertices.get(vertex.id, VertexFacts())
         does = behaviour(vertex.spec, inputs, self.facts)
         assumed = []
         selectivities, made = does.selectivities, self._made(does, inputs)
-        known = self.facts.selectivities.get(kind_of(vertex.spec), seen.selectivity)
+        known = self.facts.selectivities.get(kind_of(vertex.spec), measured.selectivity)
         if known is not None:
             selectivities = _scaled(selectivities, inputs, known)
         elif does.guessed:
             assumed.append("selectivity")
-        service = self._service(vertex, seen)
+        service = self._service(vertex, measured)
         if service is None:
             assumed.append("service")
             service = SERVICE.get(kind_of(vertex.spec), OTHER_SERVICE) / self._sharing(vertex)
         if assumed:
             self.assumed[vertex.id] = tuple(assumed)
-        windows, kept = _memory(does, inputs, seen)
+        windows, kept = _memory(does, inputs, measured)
         rate = sum(origin.rate * share for origin, share in zip(inputs, selectivities, strict=True))
         self.outputs[vertex.id] = Input(rate, made.size, made.life, made.skew)
         feeds = tuple(
@@ -82,8 +82,8 @@ class _Modelling:
             for port, (origin, share, window) in enumerate(zip(origins, selectivities, windows, strict=True))
         )
         size = max((origin.size for origin in inputs), default=STAMP)
-        if seen.held and seen.state_bytes:
-            size = seen.state_bytes / seen.held
+        if measured.held and measured.state_bytes:
+            size = measured.state_bytes / measured.held
         return Station(vertex.id, feeds, constant(service), emits=does.emits, kept=kept, size=size)
 
     def _inputs(self, vertex: Vertex) -> tuple[tuple[str, ...], tuple[Input, ...]]:
@@ -99,13 +99,13 @@ class _Modelling:
         size = behaviour(vertex.spec, (), self.facts).size
         return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)
 
-    def _service(self, vertex: Vertex, seen: VertexFacts) -> float | None:
+    def _service(self, vertex: Vertex, measured: VertexFacts) -> float | None:
         """What was stated, else what was measured."""
         stated = self.facts.services.get(kind_of(vertex.spec))
         if isinstance(vertex.spec, Scan):
             known = self.facts.reading if stated is None else stated
             return None if known is None else known / self._sharing(vertex)
-        return seen.service if stated is None else stated
+        return measured.service if stated is None else stated
 
     def _sharing(self, vertex: Vertex) -> int:
         """A stream is read once, however many scans take columns of it."""
@@ -134,12 +134,12 @@ def _scaled(shares: tuple[float, ...], inputs: tuple[Input, ...], known: float) 
     return tuple(share * known * taken / made for share in shares)
 
 
-def _memory(does: Behaviour, inputs: tuple[Input, ...], seen: VertexFacts) -> tuple[tuple[float, ...], float]:
+def _memory(does: Behaviour, inputs: tuple[Input, ...], measured: VertexFacts) -> tuple[tuple[float, ...], float]:
     """Seconds that tuples of each port are kept, and tuples kept whatever the rate; what was seen counts more."""
     windows = does.windows or (0.0,) * len(inputs)
-    if seen.held is None:
+    if measured.held is None:
         return windows, does.kept
     rate = sum(origin.rate for origin in inputs)
     if any(windows) and rate:
-        return (seen.held / rate,) * len(inputs), 0.0
-    return windows, seen.held
+        return (measured.held / rate,) * len(inputs), 0.0
+    return windows, measured.held

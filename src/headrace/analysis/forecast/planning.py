@@ -76,8 +76,10 @@ def largest_growth(network: Network, query: str, qos: Qos) -> float:
     _, streams = reached(network, query)
 
     def holds(factor: float) -> bool:
-        seen = forecast(thinned(network, streams, 1 - factor))
-        return seen.stable and all(check.holds for check in verify(seen, query, qos) if check.measure != "throughput")
+        predicted = forecast(thinned(network, streams, 1 - factor))
+        return predicted.stable and all(
+            check.holds for check in verify(predicted, query, qos) if check.measure != "throughput"
+        )
 
     return _largest(holds)
 

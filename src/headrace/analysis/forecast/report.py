@@ -83,27 +83,31 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
     `only` leaves out what does not concern one query.
     """
     network = faster(model.network, speed)
-    seen = forecast(network)
+    predicted = forecast(network)
     names = [only] if only is not None else list(network.queries)
     mine = {station for name in names for station in reached(network, name)[0]}
     operators = tuple(
-        _operator(model, seen, station.name, station.service.mean)
+        _operator(model, predicted, station.name, station.service.mean)
         for station in network.stations
         if station.name in mine
     )
     queries, lines = [], []
     for name in names:
-        qos, found = promises.get(name, Qos()), seen.queries[name]
+        qos, query_forecast = promises.get(name, Qos()), predicted.queries[name]
         growth = largest_growth(network, name, qos)
-        bottleneck = None if found.bottleneck is None else model.names[found.bottleneck]
-        queries.append(QueryLine(name, found.latency, found.memory, found.throughput, bottleneck, growth))
-        for check in verify(seen, name, qos):
+        bottleneck = None if query_forecast.bottleneck is None else model.names[query_forecast.bottleneck]
+        queries.append(
+            QueryLine(
+                name, query_forecast.latency, query_forecast.memory, query_forecast.throughput, bottleneck, growth
+            )
+        )
+        for check in verify(predicted, name, qos):
             lines.append(_promise(check, Remedy(None, None) if check.holds else remedy(network, check), qos))
     guessed = tuple(name for name in network.streams if name in model.assumed)
     return CapacityReport(
-        seen.utilisation,
-        seen.round,
-        None if seen.bottleneck is None else model.names[seen.bottleneck],
+        predicted.utilisation,
+        predicted.round,
+        None if predicted.bottleneck is None else model.names[predicted.bottleneck],
         dict(network.streams),
         guessed,
         operators,
@@ -112,8 +116,8 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
     )
 
 
-def _operator(model: Model, seen: Forecast, name: str, service: float) -> OperatorLine:
-    found = seen.stations[name]
+def _operator(model: Model, predicted: Forecast, name: str, service: float) -> OperatorLine:
+    station_forecast = predicted.stations[name]
     station = model.network.station(name)
     assert station is not None
     shares = [feed.selectivity for feed in station.feeds]
@@ -121,14 +125,14 @@ def _operator(model: Model, seen: Forecast, name: str, service: float) -> Operat
     return OperatorLine(
         model.names[name],
         name,
-        found.rate,
+        station_forecast.rate,
         service,
         sum(shares) / len(shares),
-        found.utilisation,
-        found.wait,
-        found.queued,
-        found.kept,
-        found.bytes,
+        station_forecast.utilisation,
+        station_forecast.wait,
+        station_forecast.queued,
+        station_forecast.kept,
+        station_forecast.bytes,
         assumed,
     )
 
@@ -148,13 +152,13 @@ def _promise(check: Check, would: Remedy, qos: Qos) -> PromiseLine:
     )
 
 
-def format_report(found: CapacityReport) -> str:
+def format_report(capacity: CapacityReport) -> str:
     """As text: the processor, then a table each of operators, queries and promises."""
     rates = ", ".join(
-        f"{name} {_count(rate)}/s{' (assumed)' if name in found.assumed_streams else ''}"
-        for name, rate in sorted(found.streams.items())
+        f"{name} {_count(rate)}/s{' (assumed)' if name in capacity.assumed_streams else ''}"
+        for name, rate in sorted(capacity.streams.items())
     )
-    lines = [f"streams: {rates}", _processor(found), ""]
+    lines = [f"streams: {rates}", _processor(capacity), ""]
     operators = [
         (
             line.operator,
@@ -166,10 +170,10 @@ def format_report(found: CapacityReport) -> str:
             _count(line.queued + line.kept),
             size(line.memory),
         )
-        for line in sorted(found.operators, key=lambda line: -line.utilisation)
+        for line in sorted(capacity.operators, key=lambda line: -line.utilisation)
     ]
     lines += _table(("operator", "takes", "a tuple", "selectivity", "processor", "waits", "holds", "memory"), operators)
-    if any(line.assumed for line in found.operators):
+    if any(line.assumed for line in capacity.operators):
         lines.append("* assumed, not measured")
     queries = [
         (
@@ -180,10 +184,10 @@ def format_report(found: CapacityReport) -> str:
             _growth(line.growth),
             line.bottleneck or "-",
         )
-        for line in found.queries
+        for line in capacity.queries
     ]
     lines += ["", *_table(("query", "latency", "memory", "results", "rates may grow", "bottleneck"), queries)]
-    lines += ["", *([_sentence(line) for line in found.promises] or ["nothing is promised"])]
+    lines += ["", *([_sentence(line) for line in capacity.promises] or ["nothing is promised"])]
     return "\n".join(lines)
 
 
@@ -207,14 +211,12 @@ def size(value: float) -> str:
     return f"{value:.0f} B"
 
 
-def _processor(found: CapacityReport) -> str:
-    if found.utilisation >= 1:
-        excess = found.utilisation - 1
-        return (
-            f"processor: {found.utilisation:.1%} needed, {excess:.1%} more than available; most by {found.bottleneck}"
-        )
-    most = found.bottleneck or "nothing"
-    return f"processor: {found.utilisation:.1%} used, most by {most}; a round takes {seconds(found.round)}"
+def _processor(capacity: CapacityReport) -> str:
+    if capacity.utilisation >= 1:
+        excess = capacity.utilisation - 1
+        return f"processor: {capacity.utilisation:.1%} needed, {excess:.1%} more than available; most by {capacity.bottleneck}"
+    most = capacity.bottleneck or "nothing"
+    return f"processor: {capacity.utilisation:.1%} used, most by {most}; a round takes {seconds(capacity.round)}"
 
 
 def _sentence(line: PromiseLine) -> str:

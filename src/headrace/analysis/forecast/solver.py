@@ -112,7 +112,7 @@ class _Solving:
         latency = stations[root].latency + self._delivery(root) if root in stations else 0.0
         throughput = self.tuples.out[root] / max(1.0, self.round.utilisation)
         return QueryForecast(
-            name, latency, sum(stations[each].bytes for each in mine), throughput, _busiest(stations, mine)
+            name, latency, sum(stations[station].bytes for station in mine), throughput, _busiest(stations, mine)
         )
 
     def _delivery(self, root: str) -> float:

@@ -33,13 +33,13 @@ class Check:
         """How much of the promised value is left, as a share of it; negative if the promise is broken."""
         if math.isinf(self.predicted):
             return -math.inf
-        left = self.predicted - self.promised if self.measure == "throughput" else self.promised - self.predicted
-        return left / self.promised if self.promised else left
+        room = self.predicted - self.promised if self.measure == "throughput" else self.promised - self.predicted
+        return room / self.promised if self.promised else room
 
 
-def verify(seen: Forecast, query: str, qos: Qos) -> tuple[Check, ...]:
+def verify(forecast: Forecast, query: str, qos: Qos) -> tuple[Check, ...]:
     """Each promise of a query, at its strictest instant, beside the forecast."""
-    predicted = seen.queries[query]
+    predicted = forecast.queries[query]
     given = {"latency": qos.latency, "memory": qos.memory, "throughput": qos.throughput}
     return tuple(
         check_of(predicted, measure, promise) for measure in MEASURES if (promise := given[measure]) is not None

@@ -108,13 +108,13 @@ class JoinQueue:
         return (low + high) / 2
 
     def _arrivals(self, k: int) -> float:
-        found = 0.0
+        probability = 0.0
         for rate, service in zip(self.rates, self.services, strict=True):
             mean = self.rate * service
             if rate > 0:  # in logarithms, since mean**k and k! overflow early
-                found += (
+                probability += (
                     rate / self.rate * math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1))
                     if mean > 0
                     else float(k == 0) * rate / self.rate
                 )
-        return found
+        return probability

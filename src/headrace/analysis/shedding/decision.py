@@ -58,10 +58,10 @@ def _more(sheds: list[Shed], places: Iterable[Place], excess: float) -> ActiveSh
 def _less(sheds: list[Shed], load: float, limit: float, margin: float) -> list[Shed]:
     """End what was chosen last if the others suffice; else reduce it to what is needed plus half of the margin."""
     *others, last = sheds
-    left = load - _freed(others)
-    if left < limit - margin:
+    remaining = load - _freed(others)
+    if remaining < limit - margin:
         return others
-    return [*others, Shed(last.place, min(last.share, needed(last.place, left - limit + margin / 2)))]
+    return [*others, Shed(last.place, min(last.share, needed(last.place, remaining - limit + margin / 2)))]
 
 
 def _renewed(shed: Shed, place: Place) -> Shed:

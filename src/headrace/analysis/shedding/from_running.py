@@ -50,29 +50,29 @@ def shed_options(
     by_hand = running.shed_shares
     said = {query.query: query.qos.error or 0.0 for query in running.queries} if bears is None else bears
     errors = {query.query: 0.0 if query.query in by_hand else said.get(query.query, 0.0) for query in running.queries}
-    fixed = {arc: one.share for arc, one in shedders_in(running).items() if one.query in by_hand}
+    fixed = {arc: shedder.share for arc, shedder in shedders_in(running).items() if shedder.query in by_hand}
     operators, arcs = _operators(whole, facts, fixed, speed)
     streams = {vertex.id: vertex.spec.stream for vertex in whole if isinstance(vertex.spec, Scan)}
-    found: list[QueryPath] = []
+    paths: list[QueryPath] = []
     for query in running.queries:
         error = share_of_each(errors[query.query], parts_of(query.graph, query.output))
         ways = _labels(whole, query.output)
-        found += [QueryPath(query.query, way, facts.rates.get(streams[way[0]], 0.0), error) for way in ways]
+        paths += [QueryPath(query.query, way, facts.rates.get(streams[way[0]], 0.0), error) for way in ways]
     may = sheddable(whole)
     barred = frozenset(label for label, arc in arcs.items() if arc not in may or arc in fixed) | streams.keys()
-    needs = load([(path.labels, path.rate) for path in found], operators) if found else 0.0
-    return ShedOptions(needs, choose_places(found, operators, test=test / speed, barred=barred), arcs)
+    needs = load([(path.labels, path.rate) for path in paths], operators) if paths else 0.0
+    return ShedOptions(needs, choose_places(paths, operators, test=test / speed, barred=barred), arcs)
 
 
 def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Running) -> tuple[ShedAt, ...]:
     """Places and shares as shedders on arcs."""
     vertices = whole_of(running).by_id()
-    found = []
+    shedders = []
     for label, share in shares(sheds).items():
         reader, port = arcs[label]
         reads = [query for query in running.queries if any(vertex.id == reader for vertex in query.graph)]
         strictest = min(reads, key=lambda query: query.qos.error or 0.0)
-        found.append(
+        shedders.append(
             ShedAt(
                 reader,
                 port,
@@ -81,7 +81,7 @@ def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Runni
                 strictest.query,
             )
         )
-    return tuple(found)
+    return tuple(shedders)
 
 
 def _operators(

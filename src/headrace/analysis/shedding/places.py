@@ -62,7 +62,7 @@ class _Segment:
     """A run of operators behind which paths part or end, the best place in it, and the segments that follow."""
 
     best: Place | None
-    left: float  # the share that may still be dropped there
+    remaining: float  # the share that may still be dropped there
     branches: list[_Segment]
 
 
@@ -74,13 +74,13 @@ def places_of(
     barred: frozenset[str] = frozenset(),
 ) -> dict[str, Place]:
     """All places by label, with their weights; `barred` ones, and those that several streams lead to, are none."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     twice: set[str] = set()
     for node in _walk(_trees(paths, operators, test)):
-        if node.label in found:
+        if node.label in places:
             twice.add(node.label)
-        found[node.label] = node.place
-    return {label: place for label, place in found.items() if label not in barred and label not in twice}
+        places[node.label] = node.place
+    return {label: place for label, place in places.items() if label not in barred and label not in twice}
 
 
 def choose_places(
@@ -99,7 +99,7 @@ def choose_places(
     for tree in _trees(paths, operators, test):
         segment = _segment(tree, allowed)
         _merge(segment)
-        chosen += _left(segment)
+        chosen += _remaining_places(segment)
     return tuple(chosen)
 
 
@@ -142,7 +142,7 @@ def _segment(node: _Node, allowed: Mapping[str, Place]) -> _Segment:
     while len(node.children) == 1 and not _ends_at(node):
         (node,) = node.children.values()
         run.append(node)
-    candidates = [each.place for each in run if each.label in allowed and each.place.weight > 0]
+    candidates = [member.place for member in run if member.label in allowed and member.place.weight > 0]
     best = max(
         candidates, key=lambda place: place.weight, default=None
     )  # (7.10); none if shedding costs more than it frees
@@ -170,28 +170,32 @@ def _merge(segment: _Segment) -> None:
     if segment.best is None:
         return
     behind = _first(segment.branches)
-    if len(behind) * segment.best.weight <= sum(_weight(one) for one in behind):
+    if len(behind) * segment.best.weight <= sum(_weight(later) for later in behind):
         segment.best = None
         return
-    segment.left = min(one.left for one in behind)
-    for one in behind:
-        one.left -= segment.left
-        if one.left <= 1e-12:
-            one.left, one.best = 0.0, None
+    segment.remaining = min(later.remaining for later in behind)
+    for later in behind:
+        later.remaining -= segment.remaining
+        if later.remaining <= 1e-12:
+            later.remaining, later.best = 0.0, None
 
 
 def _first(segments: Sequence[_Segment]) -> list[_Segment]:
     """The first segment on each way to the results that holds something, or the last one."""
-    return [found for one in segments for found in ([one] if one.left or not one.branches else _first(one.branches))]
+    return [
+        holder
+        for segment in segments
+        for holder in ([segment] if segment.remaining or not segment.branches else _first(segment.branches))
+    ]
 
 
 def _weight(segment: _Segment) -> float:
     return segment.best.weight if segment.best is not None else 0.0
 
 
-def _left(segment: _Segment) -> Iterator[Place]:
-    if segment.best is not None and segment.left > 0:
+def _remaining_places(segment: _Segment) -> Iterator[Place]:
+    if segment.best is not None and segment.remaining > 0:
         place = segment.best
-        yield Place(place.label, place.rate, place.cost, place.test, segment.left, place.paths, place.above)
+        yield Place(place.label, place.rate, place.cost, place.test, segment.remaining, place.paths, place.above)
     for branch in segment.branches:
-        yield from _left(branch)
+        yield from _remaining_places(branch)
