@@ -39,18 +39,20 @@ class Guidance(Struct, frozen=True):
     limits: WorkLimits | None = None
 
 
-def control(memory: Memory, seen: Observation, running: Running) -> Guidance:
+def control(memory: Memory, observation: Observation, running: Running) -> Guidance:
     """Decide what changes after a micro-batch."""
-    memory = replace(memory, began={query.query: memory.began.get(query.query, seen.time) for query in running.queries})
+    memory = replace(
+        memory, began={query.query: memory.began.get(query.query, observation.time) for query in running.queries}
+    )
     if running.draining:
         return Guidance(memory, limits=WorkLimits())  # no tuple arrives any more that could be urgent
-    situation = situation_of(seen, running, memory.began)
+    situation = situation_of(observation, running, memory.began)
     limiting, limited, limits = limit_work(memory.limiting, situation, costs_known=bool(memory.scheduling.costs))
     scheduling, commands, scheduled = schedule(memory.scheduling, situation, limits)
     deferrals, deferred = defer(limiting, situation)
     commands, decisions = commands + deferrals, limited + scheduled + deferred
     shedding = memory.shedding
-    if not seen.is_first:
+    if not observation.is_first:
         shedding, shedders, changes = shed(shedding, situation)
         commands, decisions = commands + shedders, decisions + changes
     return Guidance(Memory(memory.began, limiting, scheduling, shedding), tuple(commands), tuple(decisions), limits)

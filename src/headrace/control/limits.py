@@ -64,7 +64,7 @@ def defer(memory: LimitsMemory, situation: Situation) -> tuple[list[Command], li
     if memory.budget is None and not running.deferrals:
         return [], []
     ingest = placement_of(running).ingest.by_id()
-    work = {name: seconds for name, seconds in work_in(situation.seen, running).items() if name in ingest}
+    work = {name: seconds for name, seconds in work_in(situation.observation, running).items() if name in ingest}
     before, after = running.deferrals, deferrals(running, work, memory.may_wait(running))
     if before == after:
         return [], []
@@ -75,10 +75,10 @@ def defer(memory: LimitsMemory, situation: Situation) -> tuple[list[Command], li
 
 
 def _budget(situation: Situation, pressure: float) -> int | None:
-    seen, running = situation.seen, situation.running
-    work, at_once = work_in(seen, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
-    committed = reading_work(seen, running) + sum(work[name] for name in at_once if name in work)
-    return budget(situation.promises, seen.machine, committed, max(1, seen.buckets), pressure=pressure)
+    observation, running = situation.observation, situation.running
+    work, at_once = work_in(observation, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
+    committed = reading_work(observation, running) + sum(work[name] for name in at_once if name in work)
+    return budget(situation.promises, observation.machine, committed, max(1, observation.buckets), pressure=pressure)
 
 
 def _leave_unread(memory: LimitsMemory, situation: Situation) -> tuple[frozenset[str], list[Decision]]:
@@ -87,7 +87,7 @@ def _leave_unread(memory: LimitsMemory, situation: Situation) -> tuple[frozenset
     for query in situation.running.queries:
         for stream in query.streams:
             readers[stream.name] = readers.get(stream.name, frozenset()) | {query.query}
-    waiting = {name: query.waiting for name, query in situation.seen.queries.items()}
+    waiting = {name: query.waiting for name, query in situation.observation.queries.items()}
     unread = left_unread(readers, waiting, memory.may_wait(situation.running), memory.unread)
     most = {
         name: max((waiting.get(query, 0) for query in readers.get(name, ())), default=0)

@@ -63,11 +63,13 @@ class Monitor:
         self._counts: dict[VertexId, tuple[int, int, int]] = {}
         self._reading = 0.0
 
-    def look(self, seen: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int) -> Observation:
+    def look(
+        self, statistics: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int
+    ) -> Observation:
         """Observe a micro-batch that was planned at the time in its reports and delivered now."""
         self.looks += 1
         self._batch(reports, now, cores)
-        latest = _look(seen, now, self._batches)
+        latest = _look(statistics, now, self._batches)
         self._cost(latest)
         _remember(self._recent, latest, _RECENT)
         if self.looks > STARTING and (not self._older or now - self._older[-1].time >= SECOND):
@@ -75,8 +77,8 @@ class Monitor:
         first = self._recent[0]
         rates = _per_second(first.streams, latest.streams, now - first.time)
         results = _per_second(first.results, latest.results, now - first.time)
-        queries = {query.query: _query(query.query, running, seen, results) for query in running.queries}
-        unread = sum(counts.queued for counts in seen.vertices.values())
+        queries = {query.query: _query(query.query, running, statistics, results) for query in running.queries}
+        unread = sum(counts.queued for counts in statistics.vertices.values())
         return Observation(
             time=now,
             machine=self.machine,
@@ -161,14 +163,17 @@ def _work(reports: Sequence[Report], cores: int) -> Work:
     return work_of((ingest, buckets), cores)
 
 
-def _look(seen: Statistics, now: int, batches: _Batches) -> _Look:
+def _look(statistics: Statistics, now: int, batches: _Batches) -> _Look:
     streams: dict[str, int] = {}
-    for name, counts in seen.streams.items():
+    for name, counts in statistics.streams.items():
         streams |= (
             {name: counts.tuples, late_stream(name): counts.late, bad_stream(name): counts.bad} if counts.tuples else {}
         )
-    results = {name: query.results for name, query in seen.queries.items()}
-    vertices = {name: (each.tuples_in, each.tuples_out, each.busy_ns) for name, each in seen.vertices.items()}
+    results = {name: query.results for name, query in statistics.queries.items()}
+    vertices = {
+        name: (operator.tuples_in, operator.tuples_out, operator.busy_ns)
+        for name, operator in statistics.vertices.items()
+    }
     return _Look(now, streams, results, vertices, batches)
 
 
@@ -190,9 +195,9 @@ def _per_second(before: Mapping[str, int], after: Mapping[str, int], elapsed: in
     )
 
 
-def _query(name: str, running: Running, seen: Statistics, results: Mapping[str, float]) -> QueryObservation:
-    known = seen.queries.get(name)
-    vertices = [seen.vertices[vertex] for vertex in running.own(name) if vertex in seen.vertices]
+def _query(name: str, running: Running, statistics: Statistics, results: Mapping[str, float]) -> QueryObservation:
+    known = statistics.queries.get(name)
+    vertices = [statistics.vertices[vertex] for vertex in running.own(name) if vertex in statistics.vertices]
     memory = float(sum(counts.state_bytes + counts.queued * _WAITING for counts in vertices))
     latency = None if known is None or known.latency_ms is None else known.latency_ms / 1e3
     return QueryObservation(name, latency, memory, results.get(name), sum(counts.queued for counts in vertices))

@@ -46,7 +46,9 @@ def promise_of(qos: Qos, measure: Measure) -> Promise | None:
             return qos.throughput
 
 
-def promise_checks(qos: Qos, seen: QueryObservation, elapsed: int, lookahead: int = 0) -> tuple[PromiseCheck, ...]:
+def promise_checks(
+    qos: Qos, observation: QueryObservation, elapsed: int, lookahead: int = 0
+) -> tuple[PromiseCheck, ...]:
     """Check each promise of a query for which there is an observation.
 
     `elapsed` is the time since the query began. The promise is taken `lookahead` later, so that a change can come in
@@ -54,7 +56,7 @@ def promise_checks(qos: Qos, seen: QueryObservation, elapsed: int, lookahead: in
     """
     checks = []
     for measure in MEASURES:
-        promise, value = promise_of(qos, measure), seen.value(measure)
+        promise, value = promise_of(qos, measure), observation.value(measure)
         if promise is not None and value is not None:
             observed = value * 1e6 if measure == "latency" else value
             checks.append(PromiseCheck(measure, promise.strictness, promise.curve.at(elapsed + lookahead), observed))

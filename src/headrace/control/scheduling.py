@@ -51,9 +51,9 @@ def schedule(
     memory: SchedulingMemory, situation: Situation, limits: WorkLimits | None
 ) -> tuple[SchedulingMemory, list[Command], list[Decision]]:
     """Choose schedulers unless users have: by deadline under a budget, else for queries with broken promises."""
-    seen, running = situation.seen, situation.running
+    observation, running = situation.observation, situation.running
     if any(not chosen.auto for chosen in running.schedulers.values()):
-        memory, commands = send_costs(memory, seen)
+        memory, commands = send_costs(memory, observation)
         return memory, commands, []
     decisions: list[UseScheduler] = []
     if limits is None:
@@ -66,28 +66,29 @@ def schedule(
     commands = [Set(change.query, Scheduler(change.scheduler, auto=True)) for change in decisions]
     commands += _fairness(running, limits)
     if commands or any(chosen.name != NONE for chosen in running.schedulers.values()):
-        memory, costs = send_costs(memory, seen)
+        memory, costs = send_costs(memory, observation)
         commands += costs
     return memory, commands, [*decisions]
 
 
-def send_costs(memory: SchedulingMemory, seen: Observation) -> tuple[SchedulingMemory, list[Command]]:
+def send_costs(memory: SchedulingMemory, observation: Observation) -> tuple[SchedulingMemory, list[Command]]:
     """Send what operators cost, if it differs much from what was sent."""
     costs = {
-        name: Cost(cost.service * 1e9, cost.selectivity, TUPLE_BYTES, TUPLE_BYTES) for name, cost in seen.costs.items()
+        name: Cost(cost.service * 1e9, cost.selectivity, TUPLE_BYTES, TUPLE_BYTES)
+        for name, cost in observation.costs.items()
     }
-    if seen.time - memory.costs_at < COSTS_INTERVAL:
+    if observation.time - memory.costs_at < COSTS_INTERVAL:
         return memory, []
     if not any(_differs(memory.costs.get(name), cost) for name, cost in costs.items()):
         return memory, []
-    return replace(memory, costs=costs, costs_at=seen.time), [UseCosts(costs)]
+    return replace(memory, costs=costs, costs_at=observation.time), [UseCosts(costs)]
 
 
 def _judge(
     memory: SchedulingMemory, query: AddQuery, situation: Situation
 ) -> tuple[SchedulingMemory, list[UseScheduler]]:
     """Choose another strategy for a query with broken promises, if one would serve it better."""
-    name, now = query.query, situation.seen.time
+    name, now = query.query, situation.observation.time
     judged = memory.judged.get(name, Judged())
     if now < judged.due:
         return memory, []

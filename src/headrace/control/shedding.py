@@ -34,14 +34,14 @@ class SheddingMemory(Struct, frozen=True):
 
 def shed(memory: SheddingMemory, situation: Situation) -> tuple[SheddingMemory, list[Command], list[Decision]]:
     """Shed what exceeds the capacity that MUST latencies leave, or less than before."""
-    seen, running = situation.seen, situation.running
+    observation, running = situation.observation, situation.running
     promises = situation.promises.values()
-    seconds = target(promises, seen.machine.fixed)
+    seconds = target(promises, observation.machine.fixed)
     if seconds is None or not any(qos.error for qos, _ in promises):
         return _change_shedders(memory, (), situation, None) if running.shedders else (memory, [], [])
     pressure = pressed(memory.pressure, situation, (Strictness.MUST,))
-    room = max(seen.machine.room(seconds) / seconds, 1e-6)
-    options = shed_options(running, facts_of(seen, running), speed=room)
+    room = max(observation.machine.room(seconds) / seconds, 1e-6)
+    options = shed_options(running, facts_of(observation, running), speed=room)
     load = options.load * (1.0 + pressure.value)
     active = decide(memory.active, load, options.places)
     memory, noted = _note_shortfall(replace(memory, pressure=pressure, active=active), load)
@@ -66,14 +66,14 @@ def _change_shedders(
     if not changed:
         return memory, [], []
     is_more = any(_share(after, arc) > _share(before, arc) for arc in changed)
-    if not is_more and situation.seen.time - memory.changed_at < REDUCE_INTERVAL:
+    if not is_more and situation.observation.time - memory.changed_at < REDUCE_INTERVAL:
         return memory, [], []
     names = names_in(situation.running)
     decisions: list[Decision] = [
         ShedBefore((after.get(arc) or before[arc]).query, names[arc[0]], _share(after, arc), overload)
         for arc in sorted(changed)
     ]
-    return replace(memory, changed_at=situation.seen.time), [UseShedders(shedders)], decisions
+    return replace(memory, changed_at=situation.observation.time), [UseShedders(shedders)], decisions
 
 
 def _note_shortfall(memory: SheddingMemory, load: float) -> tuple[SheddingMemory, list[Decision]]:

@@ -25,7 +25,7 @@ LOOKAHEAD = SECOND
 class Situation(Struct, frozen=True):
     """An observation beside what runs; `elapsed` is the time since each query began, in microseconds."""
 
-    seen: Observation
+    observation: Observation
     running: Running
     elapsed: Mapping[str, int]
     checks: Mapping[str, tuple[PromiseCheck, ...]]
@@ -36,37 +36,37 @@ class Situation(Struct, frozen=True):
         return {query.query: (query.qos, self.elapsed[query.query]) for query in self.running.queries}
 
 
-def situation_of(seen: Observation, running: Running, began: Mapping[str, int]) -> Situation:
+def situation_of(observation: Observation, running: Running, began: Mapping[str, int]) -> Situation:
     """Check the promises of the queries that run."""
-    elapsed = {query.query: seen.time - began[query.query] for query in running.queries}
+    elapsed = {query.query: observation.time - began[query.query] for query in running.queries}
     checks = {
-        query.query: promise_checks(query.qos, seen.queries[query.query], elapsed[query.query], LOOKAHEAD)
+        query.query: promise_checks(query.qos, observation.queries[query.query], elapsed[query.query], LOOKAHEAD)
         for query in running.queries
     }
-    return Situation(seen, running, elapsed, checks)
+    return Situation(observation, running, elapsed, checks)
 
 
-def facts_of(seen: Observation, running: Running) -> Facts:
+def facts_of(observation: Observation, running: Running) -> Facts:
     """Return an observation in the form that the analysis takes."""
     streams = {stream.name: stream for query in running.queries for stream in query.streams}
     return Facts(
-        dict(seen.rates),
-        vertices={name: VertexFacts(cost.service, cost.selectivity) for name, cost in seen.costs.items()},
+        dict(observation.rates),
+        vertices={name: VertexFacts(cost.service, cost.selectivity) for name, cost in observation.costs.items()},
         schemas={name: stream.schema for name, stream in streams.items()},
         skews={name: stream.skew / SECOND for name, stream in streams.items()},
-        reading=seen.reading,
-        elsewhere=seen.machine.fixed,
+        reading=observation.reading,
+        elsewhere=observation.machine.fixed,
     )
 
 
-def work_in(seen: Observation, running: Running) -> dict[VertexId, float]:
+def work_in(observation: Observation, running: Running) -> dict[VertexId, float]:
     """Return the busy seconds per second that each operator needs for everything that arrives."""
     rates: dict[VertexId, float] = {}
     work: dict[VertexId, float] = {}
     for vertex in whole_of(running):
-        cost = seen.costs.get(vertex.id, VertexCost(0.0, 1.0))
+        cost = observation.costs.get(vertex.id, VertexCost(0.0, 1.0))
         into = (
-            seen.rates.get(vertex.spec.stream, 0.0)
+            observation.rates.get(vertex.spec.stream, 0.0)
             if isinstance(vertex.spec, Scan)
             else sum(rates.get(name, 0.0) for name in vertex.inputs)
         )
@@ -75,10 +75,10 @@ def work_in(seen: Observation, running: Running) -> dict[VertexId, float]:
     return work
 
 
-def reading_work(seen: Observation, running: Running) -> float:
+def reading_work(observation: Observation, running: Running) -> float:
     """Return the busy seconds per second that reading takes."""
     streams = {stream.name for query in running.queries for stream in query.streams}
-    return seen.reading * sum(seen.rates.get(name, 0.0) for name in streams)
+    return observation.reading * sum(observation.rates.get(name, 0.0) for name in streams)
 
 
 def pressed(pressure: Pressure, situation: Situation, classes: Iterable[Strictness], *, share: float = 1.0) -> Pressure:
