@@ -157,12 +157,12 @@ def event_warnings(definition: Stream | Table | Query, catalog: Catalog) -> tupl
     return warnings_of(plan_query(definition, catalog)) if isinstance(definition, Query) and is_event else ()
 
 
-def explain(plan: Node, form: str, catalog: Catalog, seen: Statistics | None = None) -> str:
-    """Return plan and graph as text or JSON; with `seen`, the counters of each operator."""
+def explain(plan: Node, form: str, catalog: Catalog, statistics: Statistics | None = None) -> str:
+    """Return plan and graph as text or JSON; with `statistics`, the counters of each operator."""
     graph = graph_of(plan, "query", catalog)
     if form == "json":
         return msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode()
-    notes = {} if seen is None else {name: _counters(counts) for name, counts in seen.vertices.items()}
+    notes = {} if statistics is None else {name: _counters(counts) for name, counts in statistics.vertices.items()}
     warnings = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
     return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{warnings}"
 

@@ -19,42 +19,46 @@ from headrace.session.stints import state_of
 
 
 def show(
-    what: str, catalog: Catalog, running: Running, seen: Statistics, now: int, decisions: Sequence[Decided] = ()
+    what: str, catalog: Catalog, running: Running, statistics: Statistics, now: int, decisions: Sequence[Decided] = ()
 ) -> Listing:
     """The definitions of a kind, or the statistics of every vertex."""
     match what:
         case "STREAMS":
-            return _streams(catalog, seen)
+            return _streams(catalog, statistics)
         case "TABLES":
             return Listing(("table", "source"), tuple((table.name, table.connector.kind) for table in catalog.tables()))
         case "QUERIES":
-            return _queries(catalog, running, seen, now)
+            return _queries(catalog, running, statistics, now)
         case "EVENTS":
-            rows = tuple((each.name, each.text.removeprefix("DETECT ")) for each in catalog.queries() if each.is_event)
+            rows = tuple(
+                (query.name, query.text.removeprefix("DETECT ")) for query in catalog.queries() if query.is_event
+            )
             raised = tuple(
-                (each.name, f"raised by rules: {', '.join(each.schema.names)}")
-                for each in catalog.streams()
-                if each.connector.kind == RAISED
+                (stream.name, f"raised by rules: {', '.join(stream.schema.names)}")
+                for stream in catalog.streams()
+                if stream.connector.kind == RAISED
             )
             return Listing(("event", "is"), rows + raised)
         case "RULES":
-            return _rules(catalog, seen)
+            return _rules(catalog, statistics)
         case "AGGREGATES":
             declared = tuple(
-                (each.name, each.arg.value, each.result.value, each.target) for each in catalog.aggregates()
+                (aggregate.name, aggregate.arg.value, aggregate.result.value, aggregate.target)
+                for aggregate in catalog.aggregates()
             )
             return Listing(("aggregate", "argument", "result", "target"), declared)
         case "FEEDBACK":
-            return _feedback(names_in(running), seen)
+            return _feedback(names_in(running), statistics)
         case "DECISIONS":
             made = tuple(
-                (format_instant(each.time), each.query or "all", each.action, each.reason) for each in decisions
+                (format_instant(decision.time), decision.query or "all", decision.action, decision.reason)
+                for decision in decisions
             )
             return Listing(("at", "for", "decided", "because"), made)
         case "SHEDDING":
-            return _shedding(running, seen)
+            return _shedding(running, statistics)
         case _:
-            return _operators(names_in(running), seen)
+            return _operators(names_in(running), statistics)
 
 
 def describe_rule(rule: Rule) -> Listing:
@@ -77,54 +81,61 @@ def describe_rule(rule: Rule) -> Listing:
 
 
 def describe(
-    found: Stream | Table | Query, running: Running, warnings: Iterable[str] = (), seen: Statistics | None = None
+    definition: Stream | Table | Query,
+    running: Running,
+    warnings: Iterable[str] = (),
+    statistics: Statistics | None = None,
 ) -> Listing:
     """The columns of a stream, table or query.
 
     Below them, what the query promises now, and what of an event's state nothing bounds.
     """
-    columns = tuple((field.name, field.type.value) for field in found.schema)
-    promised = running.promises().get(found.name, found.qos) if isinstance(found, Query) else Qos()
-    warned = tuple(("warning", warning) for warning in warnings) + _scheduled(found.name, running, seen)
+    columns = tuple((field.name, field.type.value) for field in definition.schema)
+    promised = running.promises().get(definition.name, definition.qos) if isinstance(definition, Query) else Qos()
+    warned = tuple(("warning", warning) for warning in warnings) + _scheduled(definition.name, running, statistics)
     return Listing(
         ("column", "type"),
         columns
         + tuple((f"WITH {name}", value) for name, value in format_qos(promised))
-        + _stint_options(found)
+        + _stint_options(definition)
         + warned,
     )
 
 
-def _scheduled(name: str, running: Running, seen: Statistics | None) -> tuple[tuple[str, str], ...]:
+def _scheduled(name: str, running: Running, statistics: Statistics | None) -> tuple[tuple[str, str], ...]:
     """Who decides which operators of a query run first, and what waits before them."""
-    found = [("SCHEDULER", chosen.name) for query, chosen in running.schedulers.items() if query == name]
+    scheduler = [("SCHEDULER", chosen.name) for query, chosen in running.schedulers.items() if query == name]
     counts = (
         {}
-        if seen is None
-        else {vertex: seen.vertices[vertex].queued for vertex in sorted(running.own(name)) if vertex in seen.vertices}
+        if statistics is None
+        else {
+            vertex: statistics.vertices[vertex].queued
+            for vertex in sorted(running.own(name))
+            if vertex in statistics.vertices
+        }
     )
     names = names_in(running)
-    return (*found, *((f"unread at {names[vertex]}", str(queued)) for vertex, queued in counts.items() if queued))
+    return (*scheduler, *((f"unread at {names[vertex]}", str(queued)) for vertex, queued in counts.items() if queued))
 
 
-def _stint_options(found: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
+def _stint_options(definition: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
     """When a query is on."""
-    options = found.options if isinstance(found, Query) else {}
+    options = definition.options if isinstance(definition, Query) else {}
     return tuple((name.upper(), str(options[name])) for name in (SCHEDULE, START_ON, STOP_ON) if name in options)
 
 
-def _streams(catalog: Catalog, seen: Statistics) -> Listing:
+def _streams(catalog: Catalog, statistics: Statistics) -> Listing:
     rows = []
     for stream in catalog.streams():
         if stream.connector.kind == RAISED:
             continue
-        counts = seen.streams.get(stream.name, StreamStatistics())
+        counts = statistics.streams.get(stream.name, StreamStatistics())
         rows.append((stream.name, stream.connector.kind, stream.timing.value, counts.tuples, counts.bad, counts.late))
     return Listing(("stream", "source", "timestamps", "tuples", "bad", "late"), tuple(rows))
 
 
-def _queries(catalog: Catalog, running: Running, seen: Statistics, now: int) -> Listing:
-    results = {name: counts.results for name, counts in seen.queries.items()}
+def _queries(catalog: Catalog, running: Running, statistics: Statistics, now: int) -> Listing:
+    results = {name: counts.results for name, counts in statistics.queries.items()}
     listed = tuple(
         (
             query.query,
@@ -144,10 +155,10 @@ def _queries(catalog: Catalog, running: Running, seen: Statistics, now: int) -> 
     return Listing(("query", "sinks", "results", "promises", "is"), listed + views)
 
 
-def _rules(catalog: Catalog, seen: Statistics) -> Listing:
+def _rules(catalog: Catalog, statistics: Statistics) -> Listing:
     rows = []
     for rule in catalog.rules():
-        counts, reaction = seen.rules.get(rule.name, RuleStatistics()), rule.reaction
+        counts, reaction = statistics.rules.get(rule.name, RuleStatistics()), rule.reaction
         when = f"{'deferred' if reaction.deferred else 'immediate'} {reaction.priority}"
         state = "enabled" if reaction.enabled else "disabled"
         rows.append(
@@ -170,23 +181,23 @@ def _promised(qos: Qos) -> str | None:
     return ", ".join(f"{name} {value}" for name, value in format_qos(qos)) or None
 
 
-def _feedback(names: Names, seen: Statistics) -> Listing:
+def _feedback(names: Names, statistics: Statistics) -> Listing:
     """What is dropped where, because nobody needs it, and what that saved."""
     rows: list[tuple[str, str, str, int, int | None]] = []
-    for (reader, pattern), guard in seen.guards.items():
+    for (reader, pattern), guard in statistics.guards.items():
         ends = "ended" if not guard.active else "-" if guard.until is None else format_instant(guard.until)
         rows.append((names[reader], pattern, ends, guard.saved, None))
-    for name, stream in seen.streams.items():
+    for name, stream in statistics.streams.items():
         if stream.skipped:
             rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
     return Listing(("at", "not needed", "until", "tuples saved", "bytes saved"), tuple(rows))
 
 
-def _shedding(running: Running, seen: Statistics) -> Listing:
+def _shedding(running: Running, statistics: Statistics) -> Listing:
     """What is dropped where, for which queries, and what each query has lost by it."""
     rows: list[tuple[str, str, str, float | None, int, int]] = []
     vertices, names = whole_of(running).by_id(), names_in(running)
-    for (reader, port), arc in seen.shed.items():
+    for (reader, port), arc in statistics.shed.items():
         inputs = vertices[reader].inputs if reader in vertices else ()
         rows.append(
             (
@@ -200,21 +211,23 @@ def _shedding(running: Running, seen: Statistics) -> Listing:
         )
     chosen = {query: f"by hand {share:g}" if share else "off" for query, share in running.shed_shares.items()}
     for query in running.queries:
-        counts = seen.queries.get(query.query)
+        counts = statistics.queries.get(query.query)
         lost = 0 if counts is None else counts.shed
         if lost or query.query in chosen:
-            rows.append((query.query, "in all", chosen.get(query.query, "auto"), None, sum(_came(query, seen)), lost))
+            rows.append(
+                (query.query, "in all", chosen.get(query.query, "auto"), None, sum(_came(query, statistics)), lost)
+            )
     return Listing(("query", "at", "kind", "share", "seen", "dropped"), tuple(rows))
 
 
-def _came(query: AddQuery, seen: Statistics) -> list[int]:
+def _came(query: AddQuery, statistics: Statistics) -> list[int]:
     """The tuples that have come on a query's streams."""
-    return [seen.streams[stream.name].tuples for stream in query.streams if stream.name in seen.streams]
+    return [statistics.streams[stream.name].tuples for stream in query.streams if stream.name in statistics.streams]
 
 
-def _operators(names: Names, seen: Statistics) -> Listing:
+def _operators(names: Names, statistics: Statistics) -> Listing:
     rows = []
-    for vertex, counts in seen.vertices.items():
+    for vertex, counts in statistics.vertices.items():
         service = round(counts.service_us or 0.0, 3)
         rows.append(
             (
