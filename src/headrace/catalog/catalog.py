@@ -337,7 +337,9 @@ def _kind(definition: Definition) -> str:
     return type(definition).__name__.lower()
 
 
-def _other_kind(found: Definition | None) -> str | None:
+def _other_kind(definition: Definition | None) -> str | None:
     return (
-        None if found is None else f"{found.name!r} is a {_kind(found)}: write DROP {_kind(found).upper()} {found.name}"
+        None
+        if definition is None
+        else f"{definition.name!r} is a {_kind(definition)}: write DROP {_kind(definition).upper()} {definition.name}"
     )

@@ -71,28 +71,28 @@ def sheddable(graph: Graph) -> set[Arc]:
     """
     vertices = graph.by_id()
     system: set[VertexId] = set()
-    found: set[Arc] = set()
+    arcs: set[Arc] = set()
     for vertex in graph:
         if (isinstance(vertex.spec, specs.Scan) and is_system_stream(vertex.spec.stream)) or any(
             origin in system for origin in vertex.inputs
         ):
             system.add(vertex.id)
             continue
-        found |= {
+        arcs |= {
             (vertex.id, port)
             for port, origin in enumerate(vertex.inputs)
             if not isinstance(vertices[origin].spec, specs.PartialAggregate)
         }
-    return found
+    return arcs
 
 
 def readers_of(running: Running) -> dict[VertexId, tuple[str, ...]]:
     """Return the queries to which each vertex belongs."""
-    found: dict[VertexId, list[str]] = {}
+    by_vertex: dict[VertexId, list[str]] = {}
     for query in running.queries:
         for vertex in query.graph:
-            found.setdefault(vertex.id, []).append(query.query)
-    return {name: tuple(queries) for name, queries in found.items()}
+            by_vertex.setdefault(vertex.id, []).append(query.query)
+    return {name: tuple(queries) for name, queries in by_vertex.items()}
 
 
 def parts_of(graph: Graph, name: VertexId) -> int:
@@ -135,23 +135,25 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
     """
     qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
     parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
-    wanted = {
+    shares = {
         query: min(share, share_of_each(qos[query].error or 0.0, parts[query]))
         for query, share in running.shed_shares.items()
         if query in qos
     }
     dropped: dict[VertexId, float] = {}
-    found = []
+    shedders = []
     for vertex in whole:
-        strictest = min(readers[vertex.id], key=lambda query: wanted.get(query, 0.0))
-        share = wanted.get(strictest, 0.0)
+        strictest = min(readers[vertex.id], key=lambda query: shares.get(query, 0.0))
+        share = shares.get(strictest, 0.0)
         after = [share if (vertex.id, port) in arcs else dropped[origin] for port, origin in enumerate(vertex.inputs)]
         dropped[vertex.id] = min(after, default=0.0)
         for port, origin in enumerate(vertex.inputs):
             if (vertex.id, port) in arcs and share > dropped[origin]:
                 missing = 1.0 - (1.0 - share) / (1.0 - dropped[origin]) if dropped[origin] else share
-                found.append(ShedAt(vertex.id, port, missing, fitted(qos[strictest].shed, origin, vertices), strictest))
-    return found
+                shedders.append(
+                    ShedAt(vertex.id, port, missing, fitted(qos[strictest].shed, origin, vertices), strictest)
+                )
+    return shedders
 
 
 def _attribute(name: str, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> str | None:

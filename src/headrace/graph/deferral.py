@@ -16,23 +16,23 @@ def deferral_of(graph: Graph, name: VertexId) -> Deferral | None:
     spec = vertices[name].spec
     if isinstance(spec, specs.Scan | specs.Output) or not spec.is_stateless or len(vertices[name].inputs) != 1:
         return None
-    wanted = set(_wanted(name, vertices, graph.readers()))
-    if len(wanted) > 1 or () in wanted or None in wanted:
+    keys_of_readers = set(_keys_needed(name, vertices, graph.readers()))
+    if len(keys_of_readers) > 1 or () in keys_of_readers or None in keys_of_readers:
         return None
-    found = Deferral(name, wanted.pop() if wanted else None)
-    return found if place(graph, (found,)).exchanges() == place(graph).exchanges() else None
+    deferral = Deferral(name, keys_of_readers.pop() if keys_of_readers else None)
+    return deferral if place(graph, (deferral,)).exchanges() == place(graph).exchanges() else None
 
 
-def _wanted(
+def _keys_needed(
     name: VertexId, vertices: Mapping[VertexId, Vertex], readers: Mapping[VertexId, tuple[tuple[VertexId, int], ...]]
 ) -> list[Keys | None]:
     """Return by what the input of a vertex must be partitioned for its readers.
 
     None where its input does not decide that.
     """
-    found: list[Keys | None] = []
+    keys_after: list[Keys | None] = []
     for reader, port in readers[name]:
         spec = vertices[reader].spec
         if not isinstance(spec, specs.Output):
-            found += _wanted(reader, vertices, readers) if spec.is_stateless else [spec.partition_by(port)]
-    return [None if keys is None else vertices[name].spec.keys_before(keys) for keys in found]
+            keys_after += _keys_needed(reader, vertices, readers) if spec.is_stateless else [spec.partition_by(port)]
+    return [None if keys is None else vertices[name].spec.keys_before(keys) for keys in keys_after]

@@ -40,11 +40,11 @@ class Spread(Struct, frozen=True):
 
     def of_sources(self, graph: Graph) -> dict[VertexId, tuple[Pattern, ...]]:
         """Return what the sources may leave out."""
-        found: dict[VertexId, tuple[Pattern, ...]] = {vertex.id: () for vertex in graph if not vertex.inputs}
+        by_source: dict[VertexId, tuple[Pattern, ...]] = {vertex.id: () for vertex in graph if not vertex.inputs}
         for name, pattern in self.unneeded:
-            if name in found:
-                found[name] = (*found[name], pattern)
-        return {name: patterns for name, patterns in found.items() if patterns}
+            if name in by_source:
+                by_source[name] = (*by_source[name], pattern)
+        return {name: patterns for name, patterns in by_source.items() if patterns}
 
 
 def spread_from(
@@ -108,18 +108,18 @@ def invariants_of(
 
     `given` are the invariants of another graph, from which this one's `Receive` vertices get their input.
     """
-    found: dict[VertexId, Invariants] = {}
+    invariants: dict[VertexId, Invariants] = {}
     for vertex in graph:
         spec = vertex.spec
         if isinstance(spec, Scan) and times and times.get(spec.stream) in spec.columns:
-            found[vertex.id] = Invariants(clocks=(Clock(times[spec.stream], 0, 0),))
+            invariants[vertex.id] = Invariants(clocks=(Clock(times[spec.stream], 0, 0),))
         elif isinstance(spec, Receive) and given:
-            found[vertex.id] = given.get(spec.origin) or given.get(
+            invariants[vertex.id] = given.get(spec.origin) or given.get(
                 origin_of_scan(spec.origin), NO_INVARIANTS
             )  # an exchange brings it back
         else:
-            found[vertex.id] = invariants_after(vertex.spec, tuple(found[origin] for origin in vertex.inputs))
-    return found
+            invariants[vertex.id] = invariants_after(vertex.spec, tuple(invariants[origin] for origin in vertex.inputs))
+    return invariants
 
 
 def supportable(graph: Graph, vertex: VertexId, pattern: Pattern, times: Mapping[str, str] | None = None) -> str | None:

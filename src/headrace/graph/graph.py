@@ -41,11 +41,11 @@ class Graph(Struct, frozen=True):
 
     def readers(self) -> Mapping[VertexId, tuple[Arc, ...]]:
         """Return the readers of each vertex, and the port at which each reads."""
-        found: dict[VertexId, list[Arc]] = {vertex.id: [] for vertex in self.vertices}
+        arcs: dict[VertexId, list[Arc]] = {vertex.id: [] for vertex in self.vertices}
         for vertex in self.vertices:
             for port, origin in enumerate(vertex.inputs):
-                found[origin].append((vertex.id, port))
-        return {origin: tuple(readers) for origin, readers in found.items()}
+                arcs[origin].append((vertex.id, port))
+        return {origin: tuple(readers) for origin, readers in arcs.items()}
 
 
 def vertex(spec: Spec, inputs: Iterable[Vertex] = ()) -> Vertex:
@@ -57,8 +57,8 @@ def vertex(spec: Spec, inputs: Iterable[Vertex] = ()) -> Vertex:
 
 def merge(graphs: Iterable[Graph]) -> Graph:
     """Unite graphs; what they share appears once."""
-    seen: dict[VertexId, Vertex] = {}
+    vertices: dict[VertexId, Vertex] = {}
     for graph in graphs:
         for item in graph.vertices:
-            seen.setdefault(item.id, item)
-    return Graph(tuple(seen.values()))
+            vertices.setdefault(item.id, item)
+    return Graph(tuple(vertices.values()))

@@ -114,26 +114,26 @@ class _Placer:
         positions = self._positions(vertex, keys)
         inputs = []
         for port, origin in enumerate(vertex.inputs):
-            wanted = tuple(keys[port][position] for position in positions)
+            partition_keys = tuple(keys[port][position] for position in positions)
             if origin in self.ingest:
-                inputs.append(self._receive(origin, wanted))
-            elif self.parts[origin] is not None and _same(self.parts[origin] or (), wanted):
+                inputs.append(self._receive(origin, partition_keys))
+            elif self.parts[origin] is not None and _same(self.parts[origin] or (), partition_keys):
                 inputs.append(origin)
             else:
-                inputs.append(self._exchange(origin, wanted))
+                inputs.append(self._exchange(origin, partition_keys))
         self._add_keyed(vertex, tuple(inputs), vertex.spec.output_keys(positions) if positions else ())
 
     def _positions(self, vertex: Vertex, keys: list[tuple[Expr, ...]]) -> tuple[int, ...]:
         """Return which keys to partition by: those by which all keyed inputs lie already, else all."""
-        found: set[tuple[int, ...]] = set()
+        choices: set[tuple[int, ...]] = set()
         for port, origin in enumerate(vertex.inputs):
             part = self.parts.get(origin) if origin in self.keyed else None
             if origin in self.ingest or part is None:
                 continue
             plain = [without_widening(key) for key in keys[port]]
             if all(without_widening(expr) in plain for expr in part):
-                found.add(tuple(plain.index(without_widening(expr)) for expr in part))
-        return found.pop() if len(found) == 1 else tuple(range(len(keys[0])))
+                choices.add(tuple(plain.index(without_widening(expr)) for expr in part))
+        return choices.pop() if len(choices) == 1 else tuple(range(len(keys[0])))
 
     def _add_keyed(self, vertex: Vertex, inputs: tuple[VertexId, ...], part: Partitioning) -> None:
         self.keyed[vertex.id] = Vertex(vertex.id, vertex.spec, inputs)

@@ -33,9 +33,9 @@ def counterparts(before: Graph, after: Graph) -> dict[VertexId, VertexId]:
 
 def entrances(graph: Graph) -> frozenset[VertexId]:
     """Return where tuples of streams, not of exchanges, enter the keyed stage."""
-    found = (one for one in place(graph).keyed if isinstance(one.spec, Receive))
+    entering = (entrance for entrance in place(graph).keyed if isinstance(entrance.spec, Receive))
     return frozenset(
-        one.id
-        for one in found
-        if isinstance(one.spec, Receive) and not any(is_exchange_stream(name) for name in one.spec.streams)
+        entrance.id
+        for entrance in entering
+        if isinstance(entrance.spec, Receive) and not any(is_exchange_stream(name) for name in entrance.spec.streams)
     )

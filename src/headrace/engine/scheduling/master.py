@@ -162,23 +162,27 @@ class _Pass:
     def __init__(self, vertices: tuple[VertexId, ...], *, gated: bool) -> None:
         self._vertices, self.gated = vertices, gated
         self._place = -1
-        self._left: int | None = 0  # elements that the vertex at this place may still take; None: all
+        self._remaining: int | None = 0  # elements that the vertex at this place may still take; None: all
 
     def next(self, network: Network, runnable: Callable[[VertexId], bool]) -> VertexId | None:
         """Return the vertex that executes now; None if the pass is over."""
         while True:
-            if self._place >= 0 and (self._left is None or self._left > 0) and runnable(self._vertices[self._place]):
-                self._left = None if self._left is None else self._left - 1
+            if (
+                self._place >= 0
+                and (self._remaining is None or self._remaining > 0)
+                and runnable(self._vertices[self._place])
+            ):
+                self._remaining = None if self._remaining is None else self._remaining - 1
                 return self._vertices[self._place]
             if self.gated or self._place >= 0:
                 self._place += 1
-                self._left = None
+                self._remaining = None
             else:
                 self._place = max(
                     (place for place, name in enumerate(self._vertices) if runnable(name)), default=len(self._vertices)
                 )
-                self._left = 1
+                self._remaining = 1
             if self._place == len(self._vertices):
                 return None
             if self.gated:
-                self._left = max(1, network.unread(self._vertices[self._place]))
+                self._remaining = max(1, network.unread(self._vertices[self._place]))

@@ -21,7 +21,7 @@ def read_impute(
     """Read a call of IMPUTE up to its closing parenthesis; `parse` reads expressions separated by commas."""
     span = Span(tokens[0].start, tokens[-1].end + 1)
     reader = Reader(tokens[2:-1], text, whole="call")
-    value = _one(reader, text, parse, "USING", what="the column to impute")
+    value = _single_expression(reader, text, parse, "USING", what="the column to impute")
     reader.expect("USING", hint=HINT)
     archive = reader.here()
     table: exp.Table | None = None
@@ -41,7 +41,7 @@ def read_impute(
         if not inner:
             reader.fail("expected the columns to look up by", hint=HINT)
         on = tuple(parse(inner, text))
-    default = _one(reader, text, parse, what="the default") if reader.accept("DEFAULT") else None
+    default = _single_expression(reader, text, parse, what="the default") if reader.accept("DEFAULT") else None
     if not reader.done:
         reader.fail("the call should end here", hint=HINT)
     clause = ImputeClause(value, table, None if column is None else column.text, target, on, default, span, archive)
@@ -51,7 +51,7 @@ def read_impute(
     return call
 
 
-def _one(
+def _single_expression(
     reader: Reader, text: str, parse: Callable[[Sequence[Token], str], list[exp.Expr]], *ends: str, what: str
 ) -> exp.Expr:
     inner = reader.until(*ends)

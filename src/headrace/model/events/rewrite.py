@@ -25,5 +25,5 @@ def rebuild(event: Event, change: Callable[[Event], Event]) -> Event:
 def own_names(expr: Expr) -> Expr:
     """Return an expression over the columns of one part, without the part's name."""
     return transform(
-        expr, lambda each: Column(each.name.partition(".")[2], each.type) if isinstance(each, Column) else each
+        expr, lambda node: Column(node.name.partition(".")[2], node.type) if isinstance(node, Column) else node
     )

@@ -70,11 +70,11 @@ def pattern(*terms: tuple[Column, Match]) -> Pattern:
     return Pattern(tuple(by_name[name] for name in sorted(by_name)))
 
 
-def matches(wanted: Pattern, rows: pl.DataFrame) -> pl.Series:
+def matches(condition: Pattern, rows: pl.DataFrame) -> pl.Series:
     """Return which rows match, never NULL."""
-    if not wanted.terms:
+    if not condition.terms:
         return pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True)
-    return rows.select(_compiled(wanted).alias("matches")).to_series()
+    return rows.select(_compiled(condition).alias("matches")).to_series()
 
 
 @lru_cache(16_384)
@@ -95,45 +95,45 @@ def intersect(e: Pattern, f: Pattern) -> Pattern:
 
 
 @lru_cache(4096)
-def is_empty(wanted: Pattern) -> bool:
+def is_empty(condition: Pattern) -> bool:
     """Return whether no tuple can match."""
-    return any(is_empty_match(term.match, term.column.type) for term in wanted.terms)
+    return any(is_empty_match(term.match, term.column.type) for term in condition.terms)
 
 
-def without(wanted: Pattern, rows: pl.DataFrame) -> pl.DataFrame:
+def without(condition: Pattern, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows that do not match; the very same frame if none does."""
-    matching = matches(wanted, rows)
+    matching = matches(condition, rows)
     return rows.filter(~matching) if matching.any() else rows
 
 
-def rename(wanted: Pattern, names: Mapping[str, str]) -> Pattern:
+def rename(original: Pattern, names: Mapping[str, str]) -> Pattern:
     """Return the pattern over other column names; columns that `names` lacks keep theirs."""
-    return pattern(*((Column(names.get(t.column.name, t.column.name), t.column.type), t.match) for t in wanted.terms))
+    return pattern(*((Column(names.get(t.column.name, t.column.name), t.column.type), t.match) for t in original.terms))
 
 
-def restrict(wanted: Pattern, names: frozenset[str]) -> Pattern:
+def restrict(original: Pattern, names: frozenset[str]) -> Pattern:
     """Keep only the terms of these columns, which gives a larger set of tuples."""
-    return Pattern(tuple(term for term in wanted.terms if term.column.name in names))
+    return Pattern(tuple(term for term in original.terms if term.column.name in names))
 
 
-def to_expr(wanted: Pattern) -> Expr:
+def to_expr(condition: Pattern) -> Expr:
     """Return a condition that is true for the tuples that match and false, never NULL, for all others."""
-    return conjunction(tuple(part for term in wanted.terms for part in _conditions(term))) or TRUE
+    return conjunction(tuple(part for term in condition.terms for part in _conditions(term))) or TRUE
 
 
-def keep_expr(wanted: Pattern) -> Expr:
+def keep_expr(condition: Pattern) -> Expr:
     """Return a condition that is true for the tuples that do not match, which a source must still deliver."""
-    return Call("not", (to_expr(wanted),), Type.BOOLEAN)
+    return Call("not", (to_expr(condition),), Type.BOOLEAN)
 
 
-def format_pattern(wanted: Pattern) -> str:
+def format_pattern(condition: Pattern) -> str:
     """Write a pattern for users: `segment <> 3, at < TIMESTAMP '...'`."""
-    return ", ".join(_format(term) for term in wanted.terms) or "everything"
+    return ", ".join(_format(term) for term in condition.terms) or "everything"
 
 
 @lru_cache(maxsize=1024)
-def _compiled(wanted: Pattern) -> pl.Expr:
-    return pl.all_horizontal(_column_expr(term) for term in wanted.terms)
+def _compiled(condition: Pattern) -> pl.Expr:
+    return pl.all_horizontal(_column_expr(term) for term in condition.terms)
 
 
 def _column_expr(term: Term) -> pl.Expr:

@@ -144,12 +144,12 @@ def _narrow_detect(node: nodes.Detect, needed: Names) -> tuple[tuple[Names, ...]
         frozenset(f"{output.part}.{output.column}" for output in outputs if isinstance(output, Pick)),
         (*node.conditions, *masks),
     )
-    read |= {f"{each.part}.{column}" for each in node.context.retentions for column in each.by}
+    read |= {f"{retention.part}.{column}" for retention in node.context.retentions for column in retention.by}
     read |= {f"{part.name}.{part.start}" for part in primitives(node.event) if part.start is not None}
     below: list[tuple[str, ...]] = []
     for port, part in enumerate(node.parts):
-        names = {each.name for each in primitives(node.event) if each.port == port}
-        own = frozenset(column for name, _, column in (each.partition(".") for each in read) if name in names)
+        names = {primitive.name for primitive in primitives(node.event) if primitive.port == port}
+        own = frozenset(column for name, _, column in (qualified.partition(".") for qualified in read) if name in names)
         below.append(pick(part.schema, _whole_unless_base(part, _reads(own, node.keys[port]))))
 
     def rebuild(new: tuple[Node, ...]) -> Node:

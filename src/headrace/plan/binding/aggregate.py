@@ -255,7 +255,7 @@ def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -
     return any(
         binder.aggregate_name(node) is not None
         for item in select.expressions
-        for node in item.walk(prune=lambda each: isinstance(each, exp.Query | exp.Window))
+        for node in item.walk(prune=lambda inner: isinstance(inner, exp.Query | exp.Window))
     )
 
 

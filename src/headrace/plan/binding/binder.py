@@ -134,7 +134,7 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
 
 
 def _bind_union(tree: exp.Union, env: Environment) -> Node:
-    parts = [Part(_bind_nested(each, env), _names_of(each)) for each in _parts(tree)]
+    parts = [Part(_bind_nested(part, env), _names_of(part)) for part in _parts(tree)]
     united, clause = union([part.node for part in parts], place(tree)), pace_of(tree)
     return united if clause is None else paced(united, parts, clause, env)
 

@@ -11,15 +11,15 @@ from headrace.model.types import Type, common_type
 _TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
 
 
-def coerce(expr: Expr, wanted: Type) -> Expr:
-    """Convert a value to the type `wanted`; ValueError for a constant that cannot be converted."""
-    if expr.type is wanted:
+def coerce(expr: Expr, target: Type) -> Expr:
+    """Convert a value to the type `target`; ValueError for a constant that cannot be converted."""
+    if expr.type is target:
         return expr
     if isinstance(expr, Literal):
-        constant = _constant(expr, wanted)
+        constant = _constant(expr, target)
         if constant is not None:
             return constant
-    return Cast(expr, wanted)
+    return Cast(expr, target)
 
 
 def unify(exprs: Sequence[Expr]) -> tuple[Expr, ...] | None:
@@ -50,32 +50,32 @@ def is_text(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.type is Type.STRING and expr.value is not None
 
 
-def _constant(literal: Literal, wanted: Type) -> Literal | None:
+def _constant(literal: Literal, target: Type) -> Literal | None:
     value = literal.value
     if value is None:
-        return Literal(None, wanted)
+        return Literal(None, target)
     if isinstance(value, str) and literal.type is Type.STRING:
-        match wanted:
+        match target:
             case Type.TIMESTAMP:
-                return Literal(_instant(value, wanted), wanted)
+                return Literal(_instant(value, target), target)
             case Type.DATE:
-                return Literal(_instant(value, wanted) // DAY, wanted)
+                return Literal(_instant(value, target) // DAY, target)
             case Type.INTERVAL:
-                return Literal(parse_duration(value), wanted)
+                return Literal(parse_duration(value), target)
             case _:
                 return None
     if isinstance(value, int) and literal.type.is_integer:
-        if wanted is Type.BIGINT or (wanted is Type.INT and -(2**31) <= value < 2**31):
-            return Literal(value, wanted)
-        if wanted is Type.DOUBLE:
-            return Literal(float(value), wanted)
-    if isinstance(value, int) and literal.type is Type.DATE and wanted is Type.TIMESTAMP:
-        return Literal(value * DAY, wanted)
+        if target is Type.BIGINT or (target is Type.INT and -(2**31) <= value < 2**31):
+            return Literal(value, target)
+        if target is Type.DOUBLE:
+            return Literal(float(value), target)
+    if isinstance(value, int) and literal.type is Type.DATE and target is Type.TIMESTAMP:
+        return Literal(value * DAY, target)
     return None
 
 
-def _instant(text: str, wanted: Type) -> int:
+def _instant(text: str, target: Type) -> int:
     try:
         return parse_instant(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is not a {wanted.value}") from error
+        raise ValueError(f"{text!r} is not a {target.value}") from error

@@ -393,14 +393,14 @@ def _conditions(
     return Scope(tuple(relations), merged), conditions
 
 
-def _merge(kind: nodes.JoinKind, one: Expr, other: Expr) -> Expr:
+def _merge(kind: nodes.JoinKind, left: Expr, right: Expr) -> Expr:
     match kind:
         case "inner" | "left":
-            return one
+            return left
         case "right":
-            return other
+            return right
         case "full":
-            return apply("coalesce", (one, other), None)
+            return apply("coalesce", (left, right), None)
 
 
 def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:

@@ -128,15 +128,15 @@ def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[
     return args
 
 
-def _temporal(function: str, args: tuple[Expr, ...], wanted: Type) -> tuple[Expr, ...]:
+def _temporal(function: str, args: tuple[Expr, ...], target: Type) -> tuple[Expr, ...]:
     def turn(index: int, arg: Expr) -> Expr:
         if index in _CONSTANT.get(function, ()):
             return arg
-        if wanted is Type.INTERVAL:
-            return coerce(arg, wanted) if is_text(arg) else arg
-        return coerce(arg, wanted) if arg.type in (Type.TIMESTAMP, Type.DATE) or is_text(arg) else arg
+        if target is Type.INTERVAL:
+            return coerce(arg, target) if is_text(arg) else arg
+        return coerce(arg, target) if arg.type in (Type.TIMESTAMP, Type.DATE) or is_text(arg) else arg
 
-    if function in ("+", "-", "*", "/", "%", "div") and wanted is Type.DATE:
+    if function in ("+", "-", "*", "/", "%", "div") and target is Type.DATE:
         return args
     return tuple(turn(index, arg) for index, arg in enumerate(args))
 

@@ -113,11 +113,11 @@ class Imputing:
                 span=clause.archive,
                 hint=f"write for example {table.name}.{names[0]}",
             )
-        found = next((field for field in table.schema if field.name.lower() == written.lower()), None)
-        if found is None:
+        column = next((field for field in table.schema if field.name.lower() == written.lower()), None)
+        if column is None:
             hint = did_you_mean(written, names, otherwise=f"write for example {table.name}.{names[-1]}")
             raise NameFault(f"column {written!r} does not exist in {table.name}", span=clause.archive, hint=hint)
-        return found
+        return column
 
     def _keys(self, clause: ImputeClause, table: Table) -> list[tuple[Expr, str]]:
         """Return pairs of an expression over the tuple and a column of the table."""

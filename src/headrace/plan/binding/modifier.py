@@ -130,7 +130,7 @@ def _calls(select: exp.Select) -> Iterator[tuple[ModifierClause, tuple[exp.Expr,
     """Return each modifier with the expressions of its PARTITION BY."""
     having = select.args.get("having")
     for item in (*select.expressions, *([] if having is None else [having.this])):
-        for node in item.walk(prune=lambda each: isinstance(each, exp.Query)):
+        for node in item.walk(prune=lambda inner: isinstance(inner, exp.Query)):
             clause = modifier_of(node)
             if clause is None:
                 continue

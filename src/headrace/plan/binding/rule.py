@@ -52,18 +52,18 @@ class BoundRule:
         """Bind an argument of an action."""
         return ExpressionBinder(self.scope, catalog, "in an action").bind(node)
 
-    def fitted(self, node: exp.Expr, wanted: Type, catalog: Catalog) -> Expr:
+    def fitted(self, node: exp.Expr, target: Type, catalog: Catalog) -> Expr:
         """Bind an argument and convert it to a type."""
         expr = self.expression(node, catalog)
-        numeric = expr.type.is_numeric and wanted.is_numeric
-        if expr.type not in (wanted, Type.NULL) and not numeric and not isinstance(expr, Literal):
+        numeric = expr.type.is_numeric and target.is_numeric
+        if expr.type not in (target, Type.NULL) and not numeric and not isinstance(expr, Literal):
             raise TypeFault(
-                f"expected {wanted.value}, not {expr.type.value}",
+                f"expected {target.value}, not {expr.type.value}",
                 span=place(node),
-                hint=f"write CAST(... AS {wanted.value})",
+                hint=f"write CAST(... AS {target.value})",
             )
         try:
-            return coerce(expr, wanted)
+            return coerce(expr, target)
         except ValueError as error:
             raise TypeFault(str(error), span=place(node)) from error
 
@@ -139,13 +139,14 @@ def _in_context(detection: Detection, clause: ContextClause) -> Detection:
     """Bind the event in the context of the rule, whatever context it was created with."""
     names = [part_named(name, detection.parts) for name in clause.parts]
     kept = tuple(
-        msgspec.structs.replace(each, part=name) for each, name in zip(clause.context.retentions, names, strict=True)
+        msgspec.structs.replace(retention, part=name)
+        for retention, name in zip(clause.context.retentions, names, strict=True)
     )
     known = {name.lower(): name for name in names}
     by = tuple(
-        replace(each, text=f"{known[part.lower()]}.{column}")
-        for each in clause.by
-        for part, _, column in (each.text.partition("."),)
+        replace(reference, text=f"{known[part.lower()]}.{column}")
+        for reference in clause.by
+        for part, _, column in (reference.text.partition("."),)
     )
     return replace(detection, context=msgspec.structs.replace(clause.context, retentions=kept), by=by)
 

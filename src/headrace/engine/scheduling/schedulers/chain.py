@@ -16,4 +16,6 @@ class Chain:
     gated: bool = False
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
-        return Choice(min(candidates, key=lambda one: (-one.release, one.oldest, one.unit)).unit, turn)
+        return Choice(
+            min(candidates, key=lambda candidate: (-candidate.release, candidate.oldest, candidate.unit)).unit, turn
+        )

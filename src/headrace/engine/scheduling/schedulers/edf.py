@@ -20,5 +20,5 @@ class EarliestDeadline:
         return Choice(min(candidates, key=_urgency).unit, turn)
 
 
-def _urgency(one: Candidate) -> tuple[float, int, int]:
-    return math.inf if one.deadline is None else one.deadline, one.oldest, one.unit
+def _urgency(candidate: Candidate) -> tuple[float, int, int]:
+    return math.inf if candidate.deadline is None else candidate.deadline, candidate.oldest, candidate.unit

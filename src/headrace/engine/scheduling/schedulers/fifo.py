@@ -16,4 +16,4 @@ class Fifo:
     gated: bool = False
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
-        return Choice(min(candidates, key=lambda one: (one.oldest, one.unit)).unit, turn)
+        return Choice(min(candidates, key=lambda candidate: (candidate.oldest, candidate.unit)).unit, turn)

@@ -16,7 +16,7 @@ class PathCapacity:
     gated: bool = False
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
-        return Choice(min(candidates, key=lambda one: (-one.capacity, one.unit)).unit, turn)
+        return Choice(min(candidates, key=lambda candidate: (-candidate.capacity, candidate.unit)).unit, turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +27,7 @@ class PathCapacityOutput:
     gated: bool = False
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
-        return Choice(min(candidates, key=lambda one: (-one.capacity * one.selectivity, one.unit)).unit, turn)
+        return Choice(
+            min(candidates, key=lambda candidate: (-candidate.capacity * candidate.selectivity, candidate.unit)).unit,
+            turn,
+        )

@@ -33,8 +33,8 @@ class WeightedRoundRobin:
     gated: bool = False
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
-        least = min(one.weight for one in candidates)
-        again = next((one for one in candidates if one.unit == turn.last), None)
+        least = min(candidate.weight for candidate in candidates)
+        again = next((candidate for candidate in candidates if candidate.unit == turn.last), None)
         if again is not None and turn.served < min(MOST, round(again.weight / least)):
             return Choice(again.unit, msgspec.structs.replace(turn, served=turn.served + 1))
         unit = _following(candidates, turn.last)
@@ -43,4 +43,4 @@ class WeightedRoundRobin:
 
 def _following(candidates: Sequence[Candidate], last: int) -> int:
     """Return the unit that follows the last one, in a circle."""
-    return min(candidates, key=lambda one: (one.unit <= last, one.unit)).unit
+    return min(candidates, key=lambda candidate: (candidate.unit <= last, candidate.unit)).unit

@@ -16,4 +16,4 @@ class Segment:
     gated: bool = False
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
-        return Choice(min(candidates, key=lambda one: (-one.release, one.unit)).unit, turn)
+        return Choice(min(candidates, key=lambda candidate: (-candidate.release, candidate.unit)).unit, turn)
