@@ -30,9 +30,9 @@ def near(ours: Sample | float, published: float | Range, tolerance: float) -> Ve
     return "consistent" if off <= 3 * allowed + noise else "not confirmed"
 
 
-def between(published: float, one: float, other: float) -> Verdict:
+def between(published: float, first: float, second: float) -> Verdict:
     """Judge a published number whose setting is not exactly known: consistent if it lies between two of ours."""
-    return "consistent" if min(one, other) <= published <= max(one, other) else "not confirmed"
+    return "consistent" if min(first, second) <= published <= max(first, second) else "not confirmed"
 
 
 def exact(ours: float, expected: float) -> Verdict:

@@ -105,12 +105,12 @@ def report(size: Size, trial: Trial) -> Outcome:
         for cut in CUTS:
             trial.progress(f"{service} service, cut {cut}", done, parts)
             seeds = trial.seeds(1 if service == "constant" else size.seeds)
-            seen = [
+            runs = [
                 impute(cut, size.tuples, rho=RHO[service], service=draw(service, RHO[service], seed)) for seed in seeds
             ]
-            losses[service, cut] = Sample(tuple(one.dropped for one in seen))
+            losses[service, cut] = Sample(tuple(imputed.dropped for imputed in runs))
             if service == "constant":
-                fixed[cut] = seen[0]
+                fixed[cut] = runs[0]
             done += 1
     within = dict[str, Imputed]()
     for cut in ("none", "hw"):
@@ -236,9 +236,9 @@ def _claims(fixed: Mapping[str, Imputed], within: Mapping[str, Imputed]) -> Iter
 
 def _counts(fixed: Mapping[str, Imputed]) -> Iterator[Finding]:
     for cut, published in SIMULATOR.items():
-        seen = fixed[cut]
+        imputed = fixed[cut]
         for what, ours, theirs in zip(
-            ("timely", "late", "purged"), (seen.timely, seen.late, seen.purged), published, strict=True
+            ("timely", "late", "purged"), (imputed.timely, imputed.late, imputed.purged), published, strict=True
         ):
             yield Finding(f"constant service, cut {cut}: {what}", float(ours), exact(ours, theirs), None, float(theirs))
 
@@ -309,21 +309,21 @@ def _panels(fixed: Mapping[str, Imputed], losses: Mapping[tuple[Service, str], S
         ticks=ticks,
     )
     end = max(
-        (seen.times[-1] for seen in fixed.values() if seen.times), default=0
+        (imputed.times[-1] for imputed in fixed.values() if imputed.times), default=0
     )  # the last are in time, as nothing newer comes any more
     curves = tuple(
-        Series(f"cut {cut}", _running(seen, end)) for cut, seen in fixed.items() if cut != "hw - tol + 2 services"
+        Series(f"cut {cut}", _running(imputed, end)) for cut, imputed in fixed.items() if cut != "hw - tol + 2 services"
     )
     return dropped, Panel("Imputed tuples in time", "time / period of dirty tuples", "timely tuples so far", curves)
 
 
-def _running(seen: Imputed, end: int) -> tuple[tuple[float, float], ...]:
+def _running(imputed: Imputed, end: int) -> tuple[tuple[float, float], ...]:
     """Return how many tuples had arrived, at about twenty times."""
     times = np.linspace(0, end, 22)
     return tuple(
         zip(
             (times / PERIOD).tolist(),
-            np.searchsorted(np.array(seen.times), times, "right").astype(float).tolist(),
+            np.searchsorted(np.array(imputed.times), times, "right").astype(float).tolist(),
             strict=True,
         )
     )

@@ -95,7 +95,7 @@ def run(trial: Trial) -> Outcome:
 def report(size: Size, trial: Trial) -> Outcome:
     """Run F0 to F3 side by side, an hour at a time, so that other load on the machine affects all of them equally."""
     runs = play(size, trial)
-    each = 1000 * statistics.median(work.telling for (name, _), work in runs.items() if name != "F0")
+    per_assume = 1000 * statistics.median(work.telling for (name, _), work in runs.items() if name != "F0")
     notes = (
         f"the local host, {size.hours} of 18 hours, {round(PER_HOUR * HOURS * size.share):,} tuples; "
         "expected counts are in proportion",
@@ -105,7 +105,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         "for each row; "
         f"three equal runs of F0 differ by {noise(runs):.0f} points",
         f"our operators work on columns: F0 took {1000 * runs['F0', 2].seconds / 30:.1f} ms for 2 minutes, "
-        f"one ASSUME {each:.1f} ms",
+        f"one ASSUME {per_assume:.1f} ms",
     )
     return Outcome((*_claims(runs), *_times(runs), *_counts(runs, size), _same(runs)), _panels(runs), notes)
 
@@ -120,14 +120,14 @@ def play(size: Size, trial: Trial) -> Runs:
         maps = {(name, period): stack.enter_context(SpeedMap(REACHES[name], period)) for name, period in cases}
         for hour in range(size.hours):
             rows = readings(hour, size.detectors, chance)
-            for done, (case, one) in enumerate(maps.items()):
+            for done, (case, speed_map) in enumerate(maps.items()):
                 trial.progress(
                     f"hour {hour}, {case[0]}, every {case[1]} minutes",
                     hour * len(cases) + done,
                     size.hours * len(cases),
                 )
-                one.play(hour, rows)
-        return {case: one.finish() for case, one in maps.items()}
+                speed_map.play(hour, rows)
+        return {case: finished.finish() for case, finished in maps.items()}
 
 
 class SpeedMap:
@@ -170,7 +170,7 @@ class SpeedMap:
         self._session.drain()
         vertices = self._session.statistics().vertices
         filtered, averaged = (
-            sum(seen.tuples_in for name, seen in vertices.items() if name.startswith(kind))
+            sum(counts.tuples_in for name, counts in vertices.items() if name.startswith(kind))
             for kind in ("filter", "partialaggregate")
         )
         telling = statistics.fmean(self._telling) if self._telling else 0.0
@@ -283,7 +283,9 @@ def noise(runs: Runs) -> float:
 
 
 def _saved(runs: Runs, name: Name, period: int) -> float:
-    return 100 * (1 - runs[name, period].seconds / statistics.median(runs["F0", each].seconds for each in PERIODS))
+    return 100 * (
+        1 - runs[name, period].seconds / statistics.median(runs["F0", minutes].seconds for minutes in PERIODS)
+    )
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -318,7 +320,7 @@ def _panels(runs: Runs) -> tuple[Panel, ...]:
     marks = tuple(
         Series(
             f"{kind}, simulator",
-            _points([100 * one[place] / SIMULATOR["F0"][place] for one in SIMULATOR.values()]),
+            _points([100 * costs[place] / SIMULATOR["F0"][place] for costs in SIMULATOR.values()]),
             "marks",
             kind,
         )

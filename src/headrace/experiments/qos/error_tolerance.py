@@ -48,10 +48,10 @@ def run(trial: Trial) -> Outcome:
 
 def report(size: Size, trial: Trial) -> Outcome:
     """Run the same input with every tolerance."""
-    seen: dict[float, Watched] = {}
+    runs: dict[float, Watched] = {}
     for done, tolerance in enumerate(TOLERANCES):
         trial.progress(f"tolerance {tolerance:.0%}", done, len(TOLERANCES))
-        seen[tolerance] = simulate(tolerance, size, trial.seed)
+        runs[tolerance] = simulate(tolerance, size, trial.seed)
     notes = (
         f"virtual time, {len(FEED) * size.seconds:g} s per run (published: about 2,000 s), "
         f"observed every {size.every:g} s",
@@ -59,7 +59,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         f"and {2 * LOAD:.0%} while they are doubled",
         "the published curves are not in the text: only their order is judged",
     )
-    return Outcome(tuple(_findings(seen)), _panels(seen), notes)
+    return Outcome(tuple(_findings(runs)), _panels(runs), notes)
 
 
 def simulate(tolerance: float, size: Size, seed: int) -> Watched:
@@ -108,11 +108,11 @@ def places(plan: Network, tolerance: float) -> list[Place]:
     return sorted(choose_places(paths, operators_of(plan)), key=lambda place: -place.weight)
 
 
-def _findings(seen: Mapping[float, Watched]) -> Iterator[Finding]:
-    latencies = {tolerance: watched.latency() for tolerance, watched in seen.items()}
-    held = {tolerance: watched.memory() for tolerance, watched in seen.items()}
-    whole = seen[0.0]
-    for tolerance, watched in seen.items():
+def _findings(runs: Mapping[float, Watched]) -> Iterator[Finding]:
+    latencies = {tolerance: watched.latency() for tolerance, watched in runs.items()}
+    held = {tolerance: watched.memory() for tolerance, watched in runs.items()}
+    whole = runs[0.0]
+    for tolerance, watched in runs.items():
         yield Finding(
             f"tolerance {100 * tolerance:.0f} %: mean latency", latencies[tolerance], "not comparable", None, None, "s"
         )
@@ -139,7 +139,7 @@ def _findings(seen: Mapping[float, Watched]) -> Iterator[Finding]:
         claim(first[1:2] == ["path-capacity"]),
         "path-capacity first",
     )
-    dropped = [watched.seen.dropped for watched in seen.values()]
+    dropped = [watched.seen.dropped for watched in runs.values()]
     yield Finding(
         "tuples dropped, 0 % and 30 %",
         f"{dropped[0]:,} and {dropped[-1]:,}",
@@ -148,11 +148,11 @@ def _findings(seen: Mapping[float, Watched]) -> Iterator[Finding]:
     )
 
 
-def _panels(seen: Mapping[float, Watched]) -> tuple[Panel, ...]:
+def _panels(runs: Mapping[float, Watched]) -> tuple[Panel, ...]:
     late, held = [], []
-    for tolerance, watched in seen.items():
+    for tolerance, watched in runs.items():
         name = f"{100 * tolerance:.0f} % may be lost"
-        late.append(Series(name, tuple((at, each.latency) for at, each in watched.looks if each.latency is not None)))
-        held.append(Series(name, tuple((at, (each.memory or 0.0) / 1000) for at, each in watched.looks)))
+        late.append(Series(name, tuple((at, look.latency) for at, look in watched.looks if look.latency is not None)))
+        held.append(Series(name, tuple((at, (look.memory or 0.0) / 1000) for at, look in watched.looks)))
     promised = Series("promised", ((0, LATENCY),), "level")
     return Panel("Latency", "time, s", "s", (*late, promised)), Panel("Memory", "time, s", "kB in queues", tuple(held))

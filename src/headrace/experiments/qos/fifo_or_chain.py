@@ -63,15 +63,15 @@ class Rows:
 def run(trial: Trial) -> Outcome:
     """Run all strategies; nothing is random, so every scale gives the same."""
     names = (*TABLE, *LIKE)
-    seen = {}
+    results = {}
     for done, name in enumerate(names):
         trial.progress(name, done, len(names))
-        seen[name] = simulate(name)
+        results[name] = simulate(name)
     notes = (
         "a unit of time is the service time of a tuple at a select; tuples may be served in part",
         "the schedulers are those of the engine, with its units",
     )
-    return Outcome(tuple(_findings(seen)), (_panel(seen, "waiting"), _panel(seen, "out")), notes)
+    return Outcome(tuple(_findings(results)), (_panel(results, "waiting"), _panel(results, "out")), notes)
 
 
 def simulate(name: str) -> Rows:
@@ -126,19 +126,23 @@ def _serve(name: str, queues: Mapping[str, deque[tuple[float, int]]], time: int)
     return 0.0, 0.0
 
 
-def _findings(seen: Mapping[str, Rows]) -> Iterator[Finding]:
+def _findings(results: Mapping[str, Rows]) -> Iterator[Finding]:
     for name, (waiting, out, latency) in TABLE.items():
-        rows = seen[name]
+        rows = results[name]
         columns = (("waiting", waiting, rows.waiting), ("out", out, rows.out), ("latency", latency, rows.latency))
         for what, published, ours in columns:
-            same = all(abs(one - other) < 1e-9 for one, other in zip(published, ours, strict=True))
+            same = all(abs(expected - measured) < 1e-9 for expected, measured in zip(published, ours, strict=True))
             yield Finding(f"{name}: {what}, times 1 to 10", _list(ours), claim(same), _list(published))
     for name, mean, peak in (("fifo", 3.75, 3.0), ("chain", 5.25, 2.4)):
-        yield Finding(f"{name}: mean latency", seen[name].mean_latency(), exact(seen[name].mean_latency(), mean), mean)
-        yield Finding(f"{name}: most that waits", max(seen[name].waiting), exact(max(seen[name].waiting), peak), peak)
+        yield Finding(
+            f"{name}: mean latency", results[name].mean_latency(), exact(results[name].mean_latency(), mean), mean
+        )
+        yield Finding(
+            f"{name}: most that waits", max(results[name].waiting), exact(max(results[name].waiting), peak), peak
+        )
     for name, like in LIKE.items():
-        means = seen[name].mean_latency(), seen[like].mean_latency()
-        same = means[0] == means[1] and max(seen[name].waiting) == max(seen[like].waiting)
+        means = results[name].mean_latency(), results[like].mean_latency()
+        same = means[0] == means[1] and max(results[name].waiting) == max(results[like].waiting)
         yield Finding(f"{name}: mean latency and peak of {like}", means[0], claim(same), None, means[1])
 
 
@@ -146,10 +150,10 @@ def _list(values: tuple[float, ...] | list[float]) -> str:
     return " ".join(f"{value:g}" for value in values)
 
 
-def _panel(seen: Mapping[str, Rows], what: str) -> Panel:
+def _panel(results: Mapping[str, Rows], what: str) -> Panel:
     curves = []
     for name, table in TABLE.items():
-        ours = seen[name].waiting if what == "waiting" else seen[name].out
+        ours = results[name].waiting if what == "waiting" else results[name].out
         curves.append(Series(name, tuple((float(time), value) for time, value in enumerate(ours, 1))))
         published = table[0] if what == "waiting" else table[1]
         curves.append(

@@ -74,7 +74,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         trial.progress(printed.name, done, len(TABLES))
         drawn = [simulate(printed.queue, size.tuples, seed) for seed in trial.seeds(size.seeds)]
         waits[printed.name] = np.concatenate(drawn)
-        delays[printed.name] = Sample(tuple(float(each.mean()) for each in drawn))
+        delays[printed.name] = Sample(tuple(float(run_waits.mean()) for run_waits in drawn))
         findings += _column(printed, delays[printed.name])
     findings += _claims(delays, waits)
     notes = (
@@ -92,8 +92,8 @@ def simulate(queue: JoinQueue, tuples: int, seed: int) -> Times:
     """Return the waiting time of every tuple: the remaining work when it arrived."""
     chance = np.random.default_rng(seed)
     gaps = chance.exponential(1 / queue.rate, tuples)
-    left = chance.random(tuples) < queue.rates[0] / queue.rate
-    services = np.where(left, *queue.services)
+    is_left = chance.random(tuples) < queue.rates[0] / queue.rate
+    services = np.where(is_left, *queue.services)
     left_to_do = np.concatenate(([0.0], np.cumsum(services[:-1] - gaps[1:])))
     waits = left_to_do - np.minimum.accumulate(left_to_do)  # never less than nothing
     return np.asarray(waits[tuples // 10 :])
@@ -101,7 +101,7 @@ def simulate(queue: JoinQueue, tuples: int, seed: int) -> Times:
 
 def _column(printed: Printed, delay: Sample) -> Iterator[Finding]:
     queue, name = printed.queue, printed.name
-    length = Sample(tuple(queue.rate * each for each in delay.values))
+    length = Sample(tuple(queue.rate * value for value in delay.values))
     yield Finding(f"{name}: delay, by formula", delay.mean, near(delay, queue.wait, 0.03), None, queue.wait, "s")
     yield Finding(
         f"{name}: delay, as measured", delay.mean, near(delay, printed.delay[1], 0.1), printed.delay[1], queue.wait, "s"
@@ -153,8 +153,8 @@ def _claims(delays: Mapping[str, Sample], waits: Mapping[str, Times]) -> Iterato
             None,
             "points",
         )
-    seen = waits[high.name]
-    longest = float(seen.max() / seen.mean())
+    high_waits = waits[high.name]
+    longest = float(high_waits.max() / high_waits.mean())
     yield Finding(
         f"{high.name}: longest wait to the mean", longest, claim(longest >= 8), "10 x the mean, rarely", None, "x"
     )

@@ -61,11 +61,11 @@ def report(size: Size, trial: Trial, flows: Flows = FLOWS) -> Outcome:
     """Measure both kinds of streams at every load."""
     network = workload(trial.seed)
     predicted = {load: forecast(at_load(network, load)).queries[TARGET].latency for load in size.loads}
-    seen: dict[str, dict[float, Seen]] = {kind: {} for kind in KINDS}
+    results: dict[str, dict[float, Seen]] = {kind: {} for kind in KINDS}
     points = [(kind, load) for kind in KINDS for load in size.loads]
     for done, (kind, load) in enumerate(points):
         trial.progress(f"{kind}, load {load:.0%}", done, len(points))
-        seen[kind][load] = measure(at_load(network, load), kind, size, trial, flows)
+        results[kind][load] = measure(at_load(network, load), kind, size, trial, flows)
     notes = (
         f"virtual time, {size.seeds} seed(s) of {size.seconds:g} s, at least {size.rounds} rounds of the scheduler "
         "(published: hours)",
@@ -73,17 +73,19 @@ def report(size: Size, trial: Trial, flows: Flows = FLOWS) -> Outcome:
         "the mean rate is exact",
         "the simulator's column is the forecast of the model",
     )
-    return Outcome((*_claims(seen, predicted), *_figures(seen, predicted)), _panels(seen, predicted), notes)
+    return Outcome((*_claims(results, predicted), *_figures(results, predicted)), _panels(results, predicted), notes)
 
 
 def measure(network: Network, kind: str, size: Size, trial: Trial, flows: Flows = FLOWS) -> Seen:
     """Measure the plan's latency with one kind of streams."""
     seconds = max(size.seconds, size.rounds * forecast(network).round)
-    found = []
+    latencies = []
     for seed in trial.seeds(size.seeds):
         arrivals = streams(network, kind, seconds, seed, flows)
-        found.append(SimulatedRounds(network, 10**9, seed, arrivals).latencies(TARGET))
-    return Seen(*(Sample(tuple(float(measured(each)) for each in found)) for measured in (np.mean, np.max, np.std)))
+        latencies.append(SimulatedRounds(network, 10**9, seed, arrivals).latencies(TARGET))
+    return Seen(
+        *(Sample(tuple(float(measured(values)) for values in latencies)) for measured in (np.mean, np.max, np.std))
+    )
 
 
 def streams(network: Network, kind: str, seconds: float, seed: int, flows: Flows = FLOWS) -> dict[str, Times]:
@@ -94,9 +96,9 @@ def streams(network: Network, kind: str, seconds: float, seed: int, flows: Flows
     return {name: self_similar_times(rate, seconds, chance, flows) for name, rate in network.streams.items()}
 
 
-def _claims(seen: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> Iterator[Finding]:
-    poisson, similar = (seen[kind] for kind in KINDS)
-    means = {load: each.mean.mean for load, each in poisson.items()}
+def _claims(results: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> Iterator[Finding]:
+    poisson, similar = (results[kind] for kind in KINDS)
+    means = {load: point.mean.mean for load, point in poisson.items()}
     first, last = min(means), max(means)
     before, after = ((means[end] - means[start]) / (end - start) for start, end in ((first, KNEE), (KNEE, last)))
     theory = (
@@ -140,24 +142,24 @@ def _claims(seen: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, 
     )
 
 
-def _figures(seen: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> Iterator[Finding]:
-    for load, each in seen["Poisson"].items():
+def _figures(results: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> Iterator[Finding]:
+    for load, point in results["Poisson"].items():
         what = f"Poisson, load {100 * load:.0f} %: mean latency, to the model's"
-        yield Finding(what, each.mean.mean, near(each.mean, predicted[load], 0.05), None, predicted[load], "s")
+        yield Finding(what, point.mean.mean, near(point.mean, predicted[load], 0.05), None, predicted[load], "s")
 
 
-def _panels(seen: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> tuple[Panel, Panel]:
+def _panels(results: Mapping[str, Mapping[float, Seen]], predicted: Mapping[float, float]) -> tuple[Panel, Panel]:
     means = [
-        Series(kind, tuple((100 * load, 1000 * each.mean.mean) for load, each in loads.items()))
-        for kind, loads in seen.items()
+        Series(kind, tuple((100 * load, 1000 * point.mean.mean) for load, point in loads.items()))
+        for kind, loads in results.items()
     ]
     means.append(Series("model", tuple((100 * load, 1000 * value) for load, value in predicted.items()), "dashed"))
     spread = []
-    for kind, loads in seen.items():
+    for kind, loads in results.items():
         spread.append(
-            Series(f"{kind}, largest", tuple((100 * load, 1000 * each.largest.mean) for load, each in loads.items()))
+            Series(f"{kind}, largest", tuple((100 * load, 1000 * point.largest.mean) for load, point in loads.items()))
         )
-        deviation = tuple((100 * load, 1000 * each.spread.mean) for load, each in loads.items())
+        deviation = tuple((100 * load, 1000 * point.spread.mean) for load, point in loads.items())
         spread.append(Series(f"{kind}, deviation", deviation, "dashed", f"{kind}, largest"))
     return (
         Panel("Mean latency of the plan", "load, %", "ms", tuple(means), log_y=True),

@@ -77,10 +77,10 @@ def report(size: Size, trial: Trial) -> Outcome:
     """Compare both orders at 90 % load, the first also with exhaustive service, and at lower loads."""
     parts = 3 + len(LOADS)
     networks = {"hierarchical": workload(trial.seed), "global": global_order(workload(trial.seed))}
-    seen: dict[str, Compared] = {}
+    comparisons: dict[str, Compared] = {}
     for done, (name, network) in enumerate(networks.items()):
         trial.progress(f"{name} rounds", done, parts)
-        seen[name] = compare(network, size, trial)
+        comparisons[name] = compare(network, size, trial)
     trial.progress("exhaustive service", 2, parts)
     exhaustive = compare(replace(networks["hierarchical"], discipline="exhaustive"), size, trial)
     lower: dict[float, Compared] = {}
@@ -89,7 +89,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         lower[load] = compare(
             at_load(networks["hierarchical"], load), replace(size, seeds=max(2, size.seeds // 2)), trial
         )
-    findings = (*_tables(seen), *_claims(seen, exhaustive, lower))
+    findings = (*_tables(comparisons), *_claims(comparisons, exhaustive, lower))
     notes = (
         f"virtual time: {size.seeds} seeds of {size.rounds:,} rounds "
         f"({0.29 * size.rounds * size.seeds / 60:.0f} min; published: 5 to 8 h)",
@@ -99,7 +99,9 @@ def report(size: Size, trial: Trial) -> Outcome:
         "the simulator's column is the forecast of the model, with the misprinted formulas corrected",
     )
     return Outcome(
-        findings, (*(_panel(name, seen[name]) for name in seen), _load_panel(lower, seen["hierarchical"])), notes
+        findings,
+        (*(_panel(name, comparisons[name]) for name in comparisons), _load_panel(lower, comparisons["hierarchical"])),
+        notes,
     )
 
 
@@ -121,12 +123,12 @@ def compare(network: Network, size: Size, trial: Trial) -> Compared:
         PLAN: expected.queries[TARGET].latency
     }
     runs = [SimulatedRounds(network, size.rounds, seed) for seed in trial.seeds(size.seeds)]
-    simulated = {name: Sample(tuple(each.wait(name) for each in runs)) for name in TARGET_STATIONS}
-    return Compared(predicted, simulated | {PLAN: Sample(tuple(each.latency(TARGET) for each in runs))})
+    simulated = {name: Sample(tuple(rounds.wait(name) for rounds in runs)) for name in TARGET_STATIONS}
+    return Compared(predicted, simulated | {PLAN: Sample(tuple(rounds.latency(TARGET) for rounds in runs))})
 
 
-def _tables(seen: Mapping[str, Compared]) -> Iterator[Finding]:
-    for name, compared in seen.items():
+def _tables(comparisons: Mapping[str, Compared]) -> Iterator[Finding]:
+    for name, compared in comparisons.items():
         for what in WHAT:
             theory, best, worst = PUBLISHED[name][what]
             ours = compared.simulated[what]
@@ -139,8 +141,10 @@ def _tables(seen: Mapping[str, Compared]) -> Iterator[Finding]:
             yield Finding(f"{name}: {what}", ours.mean, verdict, Range(best, worst), compared.predicted[what], "s")
 
 
-def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[float, Compared]) -> Iterator[Finding]:
-    for name, compared in seen.items():
+def _claims(
+    comparisons: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[float, Compared]
+) -> Iterator[Finding]:
+    for name, compared in comparisons.items():
         errors = [compared.error(what) for what in WHAT]
         yield Finding(
             f"{name}: largest error of the forecast",
@@ -150,20 +154,20 @@ def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[f
             None,
             "%",
         )
-    every = [compared.error(what) for compared in seen.values() for what in WHAT]
+    every = [compared.error(what) for compared in comparisons.values() for what in WHAT]
     mean = sum(every) / len(every)
     yield Finding("error of the forecast on average", 100 * mean, claim(mean < 0.095), "below 9.5 %", None, "%")
-    for load, each in lower.items():
-        off = each.error()
-        verdict = _surely(off, 2 * each.simulated[PLAN].error / each.predicted[PLAN], 0.03)
+    for load, comparison in lower.items():
+        off = comparison.error()
+        verdict = _surely(off, 2 * comparison.simulated[PLAN].error / comparison.predicted[PLAN], 0.03)
         yield Finding(
             f"load {100 * load:.0f} %: error of the forecast for the plan", 100 * off, verdict, "below 3 %", None, "%"
         )
-    ratio = seen["global"].predicted[PLAN] / seen["hierarchical"].predicted[PLAN]
+    ratio = comparisons["global"].predicted[PLAN] / comparisons["hierarchical"].predicted[PLAN]
     yield Finding(
         "global to hierarchical: forecast for the plan", ratio, near(ratio, 1.63, 0.1), 0.246832 / 0.15111, None, "x"
     )
-    measured = seen["global"].simulated[PLAN].mean / seen["hierarchical"].simulated[PLAN].mean
+    measured = comparisons["global"].simulated[PLAN].mean / comparisons["hierarchical"].simulated[PLAN].mean
     yield Finding(
         "global to hierarchical: the plan",
         measured,
@@ -172,9 +176,9 @@ def _claims(seen: Mapping[str, Compared], exhaustive: Compared, lower: Mapping[f
         ratio,
         "x",
     )
-    saved = exhaustive.simulated[PLAN].mean / seen["hierarchical"].simulated[PLAN].mean
-    predicted = exhaustive.predicted[PLAN] / seen["hierarchical"].predicted[PLAN]
-    gated = seen["hierarchical"].simulated[PLAN]
+    saved = exhaustive.simulated[PLAN].mean / comparisons["hierarchical"].simulated[PLAN].mean
+    predicted = exhaustive.predicted[PLAN] / comparisons["hierarchical"].predicted[PLAN]
+    gated = comparisons["hierarchical"].simulated[PLAN]
     noise = 2 * math.hypot(exhaustive.simulated[PLAN].error, gated.error) / gated.mean
     yield Finding("exhaustive to gated: the plan", saved, _surely(saved, noise, 1.0), "slightly lower", predicted, "x")
 

@@ -72,17 +72,19 @@ def run(trial: Trial) -> Outcome:
 
 def report(size: Size, trial: Trial) -> Outcome:
     """Run every strategy on every plan."""
-    seen: dict[str, list[Seen]] = {name: [] for name in STRATEGIES}
+    by_strategy: dict[str, list[Seen]] = {name: [] for name in STRATEGIES}
     parts = [(seed, name) for seed in trial.seeds(size.plans) for name in STRATEGIES]
     for done, (seed, name) in enumerate(parts):
         trial.progress(f"{name}, plan {seed}", done, len(parts))
-        seen[name].append(simulate(plan(seed, size.rate), STRATEGIES[name], seed))
+        by_strategy[name].append(simulate(plan(seed, size.rate), STRATEGIES[name], seed))
     notes = (
         f"virtual time, {size.plans} plans of {PATHS} paths, 90 s each at {size.rate:g} tuples per second on average, "
         "a load of 90 %",
         "ratios are to path capacity, from smallest to largest; the simulator used eight other plans",
     )
-    return Outcome(tuple(_findings(seen)), (_panel(seen, "latency"), _panel(seen, "memory")), notes)
+    return Outcome(
+        tuple(_findings(by_strategy)), (_panel(by_strategy, "latency"), _panel(by_strategy, "memory")), notes
+    )
 
 
 def plan(seed: int, rate: float) -> Network:
@@ -101,8 +103,8 @@ def plan(seed: int, rate: float) -> Network:
     network = Network({f"s{path}": float(chance.uniform(0.5, 1.5)) for path in range(PATHS)}, tuple(stations), queries)
     network = at_load(network, 0.9)
     speed = rate / sum(network.streams.values())  # the same picture on a faster clock
-    quick = tuple(Station(one.name, one.feeds, one.service.faster(speed)) for one in stations)
-    return Network({name: each * speed for name, each in network.streams.items()}, quick, queries)
+    quick = tuple(Station(station.name, station.feeds, station.service.faster(speed)) for station in stations)
+    return Network({name: stream_rate * speed for name, stream_rate in network.streams.items()}, quick, queries)
 
 
 def simulate(network: Network, scheduler: Scheduler, seed: int) -> Seen:
@@ -112,44 +114,54 @@ def simulate(network: Network, scheduler: Scheduler, seed: int) -> Seen:
     return Processor(network, arrivals, scheduler, Dispatch(), seed=seed).run()
 
 
-def ratios(seen: Mapping[str, list[Seen]], name: str, what: str) -> list[float]:
+def ratios(by_strategy: Mapping[str, list[Seen]], name: str, what: str) -> list[float]:
     """Return the ratios to path capacity, plan by plan."""
-    return [_value(one, what) / _value(other, what) for one, other in zip(seen[name], seen[PC], strict=True)]
+    return [
+        _value(record, what) / _value(reference, what)
+        for record, reference in zip(by_strategy[name], by_strategy[PC], strict=True)
+    ]
 
 
-def _value(seen: Seen, what: str) -> float:
+def _value(record: Seen, what: str) -> float:
     match what:
         case "latency":
-            return float(seen.latencies().mean())
+            return float(record.latencies().mean())
         case "memory":
-            return seen.peak
+            return record.peak
         case _:
-            return seen.mean_wait
+            return record.mean_wait
 
 
-def _findings(seen: Mapping[str, list[Seen]]) -> Iterator[Finding]:
-    plans = len(seen[PC])
+def _findings(by_strategy: Mapping[str, list[Seen]]) -> Iterator[Finding]:
+    plans = len(by_strategy[PC])
     for name in ("fifo", "round robin of paths"):
-        found = ratios(seen, name, "wait")
-        wins = sum(ratio > 1 for ratio in found)
+        wait_ratios = ratios(by_strategy, name, "wait")
+        wins = sum(ratio > 1 for ratio in wait_ratios)
         what = f"time in the system of all tuples: {name}; {PC} is better in"
         yield Finding(what, f"{wins} of {plans}", claim(wins == plans), "least of all", "8 of 8")
-    found = [abs(one.peak / other.peak - 1) for one, other in zip(seen["memory-optimal"], seen["chain"], strict=True)]
+    differences = [
+        abs(record.peak / reference.peak - 1)
+        for record, reference in zip(by_strategy["memory-optimal"], by_strategy["chain"], strict=True)
+    ]
     yield Finding(
         "most memory: memory-optimal and chain differ by",
-        100 * max(found),
-        claim(max(found) < 0.02),
+        100 * max(differences),
+        claim(max(differences) < 0.02),
         None,
         "0.2 %",
         "%",
     )
     same = all(
-        len(one.times) == len(other.times) for runs in seen.values() for one, other in zip(runs, seen[PC], strict=True)
+        len(record.times) == len(reference.times)
+        for runs in by_strategy.values()
+        for record, reference in zip(runs, by_strategy[PC], strict=True)
     )
-    yield Finding("results", float(sum(len(one.times) for one in seen[PC])), claim(same), "equal for all strategies")
+    yield Finding(
+        "results", float(sum(len(record.times) for record in by_strategy[PC])), claim(same), "equal for all strategies"
+    )
     for name, (latency, memory) in SIMULATOR.items():
         for what, published in (("latency", latency), ("memory", memory)):
-            values = ratios(seen, name, what)
+            values = ratios(by_strategy, name, what)
             ours = Range(min(values), max(values))
             yield Finding(
                 f"{'most ' if what == 'memory' else ''}{what}: {name}",
@@ -161,10 +173,10 @@ def _findings(seen: Mapping[str, list[Seen]]) -> Iterator[Finding]:
             )
 
 
-def _panel(seen: Mapping[str, list[Seen]], what: str) -> Panel:
+def _panel(by_strategy: Mapping[str, list[Seen]], what: str) -> Panel:
     names = [name for name in STRATEGIES if name != PC]
     curves = tuple(
-        Series(name, tuple((float(plan + 1), ratio) for plan, ratio in enumerate(ratios(seen, name, what))))
+        Series(name, tuple((float(plan + 1), ratio) for plan, ratio in enumerate(ratios(by_strategy, name, what))))
         for name in names
     )
     title = "Latency of results" if what == "latency" else "Most memory"

@@ -77,13 +77,13 @@ def run(trial: Trial) -> Outcome:
 
 def report(size: Size, trial: Trial) -> Outcome:
     """Run every strategy on the same input, for each seed."""
-    seen: dict[str, list[Measured]] = {name: [] for name in STRATEGIES}
+    by_strategy: dict[str, list[Measured]] = {name: [] for name in STRATEGIES}
     parts = [(seed, name) for seed in trial.seeds(size.seeds) for name in STRATEGIES]
     for done, (seed, name) in enumerate(parts):
         trial.progress(f"{name}, seed {seed}", done, len(parts))
         network = workload(seed)
-        room = MEMORY * seen[PC][-1].peak if name == THRESHOLD else None
-        seen[name].append(
+        room = MEMORY * by_strategy[PC][-1].peak if name == THRESHOLD else None
+        by_strategy[name].append(
             measure(network, arrivals(network, size, seed), scheduler_of(name, room), DISPATCH, seed, size.seconds)
         )
     seconds = size.rounds * len(FACTORS) * size.seconds
@@ -96,7 +96,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         "roughness is the deviation of the results per second divided by their mean; latency is of results, "
         "time in the system of all tuples",
     )
-    return Outcome(tuple(_findings(seen)), _panels({name: runs[0] for name, runs in seen.items()}), notes)
+    return Outcome(tuple(_findings(by_strategy)), _panels({name: runs[0] for name, runs in by_strategy.items()}), notes)
 
 
 def arrivals(network: Network, size: Size, seed: int) -> dict[str, Times]:
@@ -115,53 +115,55 @@ def measure(
     network: Network, streams: Mapping[str, Times], scheduler: Scheduler, dispatch: Dispatch, seed: int, phase: float
 ) -> Measured:
     """Run one strategy until all work is done."""
-    seen = Processor(network, streams, scheduler, dispatch, seed=seed).run()
-    counts, latencies = per_second(seen)
+    record = Processor(network, streams, scheduler, dispatch, seed=seed).run()
+    counts, latencies = per_second(record)
     # the first and the last phase of a round are alike for all: what counts is what overload does
     busy = counts[: max(1, round(len(counts) - phase))]
     return Measured(
-        float(seen.latencies().mean()),
-        seen.mean_wait,
-        seen.peak,
-        float(np.mean(seen.waiting)),
+        float(record.latencies().mean()),
+        record.mean_wait,
+        record.peak,
+        float(np.mean(record.waiting)),
         float(busy.std() / busy.mean()) if busy.any() else 0.0,
-        len(seen.times),
-        seen.switches,
-        {"latency": latencies, "results": counts, "bytes": np.array(seen.waiting)},
+        len(record.times),
+        record.switches,
+        {"latency": latencies, "results": counts, "bytes": np.array(record.waiting)},
     )
 
 
-def per_second(seen: Seen) -> tuple[Times, Times]:
+def per_second(record: Seen) -> tuple[Times, Times]:
     """Return the results of each second and their mean latency; NaN if there were none."""
-    times = np.array(seen.times).astype(int)
+    times = np.array(record.times).astype(int)
     counts = np.bincount(times).astype(float)
-    sums = np.bincount(times, seen.latencies())
+    sums = np.bincount(times, record.latencies())
     return counts, np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _findings(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
+def _findings(by_strategy: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
     yield from _orders(
-        seen,
+        by_strategy,
         "latency",
         ((PC, SS), (SS, CHAIN), (PC, MOS), (SS, MOS), (MOS, CHAIN), (PC, CHAIN), (PC, SEGMENT), (SEGMENT, CHAIN)),
     )
-    yield _between(seen, "latency")
-    yield from _orders(seen, "peak", ((MOS, CHAIN), (CHAIN, SEGMENT), (SEGMENT, SS), (CHAIN, SS), (SS, PC), (MOS, PC)))
-    yield _between(seen, "peak")
-    yield from _orders(seen, "roughness", ((PC, SS), (SS, CHAIN), (PC, MOS), (MOS, CHAIN), (PC, CHAIN)))
-    yield from _orders(seen, "choices", ((PC, MOS), (MOS, CHAIN)))
-    totals = [[run.results for run in runs] for runs in seen.values()]
+    yield _between(by_strategy, "latency")
+    yield from _orders(
+        by_strategy, "peak", ((MOS, CHAIN), (CHAIN, SEGMENT), (SEGMENT, SS), (CHAIN, SS), (SS, PC), (MOS, PC))
+    )
+    yield _between(by_strategy, "peak")
+    yield from _orders(by_strategy, "roughness", ((PC, SS), (SS, CHAIN), (PC, MOS), (MOS, CHAIN), (PC, CHAIN)))
+    yield from _orders(by_strategy, "choices", ((PC, MOS), (MOS, CHAIN)))
+    totals = [[run.results for run in runs] for runs in by_strategy.values()]
     same = all(total == totals[0] for total in totals)
     yield Finding("results in all", float(sum(totals[0])), claim(same), "equal for all strategies")
-    yield from _own(seen)
+    yield from _own(by_strategy)
 
 
 def _orders(
-    seen: Mapping[str, Sequence[Measured]], measure: str, pairs: Sequence[tuple[str, str]]
+    by_strategy: Mapping[str, Sequence[Measured]], measure: str, pairs: Sequence[tuple[str, str]]
 ) -> Iterator[Finding]:
     names = {"latency": "latency", "peak": "most memory", "roughness": "roughness", "choices": "switches"}
     for less, more in pairs:
-        ratios = _ratios(seen, measure, less, more)
+        ratios = _ratios(by_strategy, measure, less, more)
         # an order of what is nearly the same says "no more than"
         yield Finding(
             f"{names[measure]}: {less} to {more}", ratios.mean, _judged(ratios, measure), f"{less} has less", None, "x"
@@ -172,12 +174,17 @@ def _judged(ratios: Sample, measure: str) -> Verdict:
     return below(ratios, 1.005 if measure == "peak" else 1.0)
 
 
-def _ratios(seen: Mapping[str, Sequence[Measured]], measure: str, one: str, other: str) -> Sample:
-    return Sample(tuple(getattr(a, measure) / getattr(b, measure) for a, b in zip(seen[one], seen[other], strict=True)))
+def _ratios(by_strategy: Mapping[str, Sequence[Measured]], measure: str, name: str, reference: str) -> Sample:
+    return Sample(
+        tuple(
+            getattr(a, measure) / getattr(b, measure)
+            for a, b in zip(by_strategy[name], by_strategy[reference], strict=True)
+        )
+    )
 
 
-def _between(seen: Mapping[str, Sequence[Measured]], measure: str) -> Finding:
-    ratios = _ratios(seen, measure, THRESHOLD, PC), _ratios(seen, measure, THRESHOLD, MOS)
+def _between(by_strategy: Mapping[str, Sequence[Measured]], measure: str) -> Finding:
+    ratios = _ratios(by_strategy, measure, THRESHOLD, PC), _ratios(by_strategy, measure, THRESHOLD, MOS)
     holds = (
         ratios[0].mean >= 0.98 and ratios[1].mean <= 1.02
         if measure == "latency"
@@ -188,10 +195,10 @@ def _between(seen: Mapping[str, Sequence[Measured]], measure: str) -> Finding:
     return Finding(f"{what}: {THRESHOLD}", said, claim(holds), f"between {PC} and {MOS}")
 
 
-def _own(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
+def _own(by_strategy: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
     """Report findings that were not published, or were published about another setting."""
     for name in ("fifo", "round-robin"):
-        ratios = _ratios(seen, "wait", PC, name)
+        ratios = _ratios(by_strategy, "wait", PC, name)
         yield Finding(
             f"time in the system of all tuples: {PC} to {name}",
             ratios.mean,
@@ -200,22 +207,22 @@ def _own(seen: Mapping[str, Sequence[Measured]]) -> Iterator[Finding]:
             None,
             "x",
         )
-    ratios = _ratios(seen, "wait", PC, MOS)
+    ratios = _ratios(by_strategy, "wait", PC, MOS)
     yield Finding(
         f"time in the system of all tuples: {PC} to {MOS}", ratios.mean, below(ratios), f"{PC} has the least", None, "x"
     )
-    ratios = _ratios(seen, "latency", "path-capacity-output", PC)
+    ratios = _ratios(by_strategy, "latency", "path-capacity-output", PC)
     yield Finding("latency: path-capacity-output to path-capacity", ratios.mean, below(ratios), None, "less", "x")
 
 
-def _panels(seen: Mapping[str, Measured]) -> tuple[Panel, ...]:
+def _panels(measured: Mapping[str, Measured]) -> tuple[Panel, ...]:
     shown = (PC, SS, MOS, CHAIN, THRESHOLD)
     kinds = (
         ("latency", "Latency", "s, mean of a second"),
         ("results", "Output", "results a second"),
         ("bytes", "Memory", "kB in queues"),
     )
-    found = []
+    panels = []
     for key, title, unit in kinds:
         scale = 1000 if key == "bytes" else 1
         curves = tuple(
@@ -223,13 +230,15 @@ def _panels(seen: Mapping[str, Measured]) -> tuple[Panel, ...]:
                 name,
                 tuple(
                     (float(time), float(value) / scale)
-                    for time, value in enumerate(seen[name].by_second[key])
+                    for time, value in enumerate(measured[name].by_second[key])
                     if not np.isnan(value)
                 ),
             )
             for name in shown
         )
-        found.append(Panel(title, "time, s", unit, curves))
-    bars = tuple(Series(name, ((0.0, seen[name].latency), (1.0, seen[name].wait)), "bars") for name in STRATEGIES)
-    found.append(Panel("Mean latency", "of", "s", bars, ticks=("results", "all tuples")))
-    return tuple(found)
+        panels.append(Panel(title, "time, s", unit, curves))
+    bars = tuple(
+        Series(name, ((0.0, measured[name].latency), (1.0, measured[name].wait)), "bars") for name in STRATEGIES
+    )
+    panels.append(Panel("Mean latency", "of", "s", bars, ticks=("results", "all tuples")))
+    return tuple(panels)

@@ -57,15 +57,15 @@ def phased(
     factors: Sequence[float], rate: float, seconds: float, chance: np.random.Generator, flows: Flows | None = FLOWS
 ) -> Times:
     """Return arrivals in phases, each with a factor of the rate; self-similar within a phase, Poisson without flows."""
-    found = []
+    phases = []
     for number, factor in enumerate(factors):
         times = (
             poisson_times(rate * factor, seconds, chance)
             if flows is None
             else self_similar_times(rate * factor, seconds, chance, flows)
         )
-        found.append(number * seconds + times)
-    return np.concatenate(found)
+        phases.append(number * seconds + times)
+    return np.concatenate(phases)
 
 
 def hurst(times: Times, seconds: float, smallest: float = 0.1) -> float:

@@ -193,10 +193,10 @@ def _panels(
     bands: Mapping[tuple[str, float], Sample],
 ) -> tuple[Panel, ...]:
     def series(name: str, values: Mapping[float, Sample]) -> Series:
-        return Series(name, tuple((100 * tolerance, 100 * found.mean) for tolerance, found in values.items()))
+        return Series(name, tuple((100 * tolerance, 100 * sample.mean) for tolerance, sample in values.items()))
 
-    def by(kind: str, found: Mapping[tuple[str, float], Sample]) -> dict[float, Sample]:
-        return {tolerance: found[kind, tolerance] for tolerance in TOLERANCES}
+    def by(kind: str, samples: Mapping[tuple[str, float], Sample]) -> dict[float, Sample]:
+        return {tolerance: samples[kind, tolerance] for tolerance in TOLERANCES}
 
     chance = series("at random", random)
     ours = (chance, *(series(f"{kind.lower()} first", by(kind, shares)) for kind in KINDS))

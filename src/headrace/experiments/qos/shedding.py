@@ -163,28 +163,28 @@ def _came(times: Times, since: float, until: float) -> int:
     return int(last - first)
 
 
-def worst(seen: Seen, group: int, queries: int) -> float:
+def worst(record: Seen, group: int, queries: int) -> float:
     """Return the largest latency of a group's results."""
     return max(
         (
             float(late.max())
             for query in range(queries)
             if group_of(query) == group
-            for late in (seen.of(query)[1],)
+            for late in (record.of(query)[1],)
             if len(late)
         ),
         default=0.0,
     )
 
 
-def late_share(seen: Seen, group: int, queries: int) -> float:
+def late_share(record: Seen, group: int, queries: int) -> float:
     """Return the share of a group's results that took longer than promised."""
-    late = np.concatenate([seen.of(query)[1] for query in range(queries) if group_of(query) == group])
+    late = np.concatenate([record.of(query)[1] for query in range(queries) if group_of(query) == group])
     return float((late > GROUPS[group][0]).mean()) if len(late) else 0.0
 
 
-def _late_percent(seen: Seen, *, group: int, queries: int) -> float:
-    return 100 * late_share(seen, group, queries)
+def _late_percent(record: Seen, *, group: int, queries: int) -> float:
+    return 100 * late_share(record, group, queries)
 
 
 def lost(shed: Seen, whole: Seen, query: int) -> float:
@@ -193,23 +193,23 @@ def lost(shed: Seen, whole: Seen, query: int) -> float:
     return 1 - len(shed.of(query)[0]) / expected if expected else 0.0
 
 
-def smoothed(seen: Seen, query: int, window: float = 1.0) -> list[tuple[float, float]]:
+def smoothed(record: Seen, query: int, window: float = 1.0) -> list[tuple[float, float]]:
     """Return the moving average of the latency of a query's results."""
-    times, late = seen.of(query)
+    times, late = record.of(query)
     masks = ((float(at), (times > at - window) & (times <= at)) for at in np.arange(window, times[-1], window / 2))
     return [(at, float(late[mask].mean())) for at, mask in masks if mask.any()]
 
 
-def congested(seen: Seen, least: float) -> float:
+def congested(record: Seen, least: float) -> float:
     """Return the first second at which so many bytes wait."""
-    return float(next((second for second, held in enumerate(seen.waiting) if held >= least), len(seen.waiting)))
+    return float(next((second for second, held in enumerate(record.waiting) if held >= least), len(record.waiting)))
 
 
 def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> Iterator[Finding]:
     pc, pc_shed, edf, edf_shed = (
         [ran.seen for ran in runs[name, sheds]] for name in SCHEDULES for sheds in (False, True)
     )
-    first = _each(pc_shed, lambda seen: worst(seen, 0, queries))
+    first = _sample_of(pc_shed, lambda record: worst(record, 0, queries))
     yield Finding(
         "path-capacity, 0.6 s: largest latency with shedding",
         first.mean,
@@ -222,10 +222,10 @@ def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> I
         "path-capacity, 0.6 s: largest latency, with shedding to without",
         pc_shed,
         pc,
-        lambda seen: worst(seen, 0, queries),
+        lambda record: worst(record, 0, queries),
         "lower",
     )
-    third = _each(pc_shed, lambda seen: worst(seen, 2, queries))
+    third = _sample_of(pc_shed, lambda record: worst(record, 2, queries))
     yield Finding(
         "path-capacity, 1.5 s: largest latency with shedding",
         third.mean,
@@ -234,31 +234,31 @@ def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> I
         None,
         "s",
     )
-    late = _each(pc_shed, lambda seen: 100 * late_share(seen, 2, queries))
+    late = _sample_of(pc_shed, lambda record: 100 * late_share(record, 2, queries))
     yield Finding("path-capacity, 1.5 s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
     query = _suffering(pc[0], queries)
     peak = "path-capacity, a 0.6 s query: peak of the moving mean, with shedding to without"
     yield _less(
-        peak, pc_shed, pc, lambda seen: max((value for _, value in smoothed(seen, query)), default=0.0), "reduced"
+        peak, pc_shed, pc, lambda record: max((value for _, value in smoothed(record, query)), default=0.0), "reduced"
     )
     yield _less(
-        "path-capacity: largest queues, with shedding to without", pc_shed, pc, lambda seen: seen.peak, "reduced"
+        "path-capacity: largest queues, with shedding to without", pc_shed, pc, lambda record: record.peak, "reduced"
     )
-    kept = _each(edf_shed, lambda seen: worst(seen, 0, queries))
+    kept = _sample_of(edf_shed, lambda record: worst(record, 0, queries))
     yield Finding(
         "edf, 0.6 s: largest latency with shedding", kept.mean, claim(kept.high <= 0.6), "never above 0.6 s", None, "s"
     )
     for group, (promise, _) in enumerate(GROUPS):
-        late = _each(edf_shed, partial(_late_percent, group=group, queries=queries))
+        late = _sample_of(edf_shed, partial(_late_percent, group=group, queries=queries))
         yield Finding(f"edf, {promise:g} s: late results with shedding", late.mean, below(late, 1.0), "none", None, "%")
     yield _less(
         "edf, 0.6 s: largest latency, with shedding to without",
         edf_shed,
         edf,
-        lambda seen: worst(seen, 0, queries),
+        lambda record: worst(record, 0, queries),
         "lower",
     )
-    yield _less("edf: largest queues, with shedding to without", edf_shed, edf, lambda seen: seen.peak, "reduced")
+    yield _less("edf: largest queues, with shedding to without", edf_shed, edf, lambda record: record.peak, "reduced")
     starts = Sample(
         tuple(congested(b, 0.25 * a.peak) / max(1.0, congested(a, 0.25 * a.peak)) for a, b in zip(pc, edf, strict=True))
     )
@@ -293,14 +293,19 @@ def _findings(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> I
         )
 
 
-def _each(seen: Sequence[Seen], value: Callable[[Seen], float]) -> Sample:
-    return Sample(tuple(value(one) for one in seen))
+def _sample_of(records: Sequence[Seen], value: Callable[[Seen], float]) -> Sample:
+    return Sample(tuple(value(record) for record in records))
 
 
 def _less(
     what: str, shed: Sequence[Seen], whole: Sequence[Seen], value: Callable[[Seen], float], paper: str
 ) -> Finding:
-    ratios = Sample(tuple(value(one) / max(1e-12, value(other)) for one, other in zip(shed, whole, strict=True)))
+    ratios = Sample(
+        tuple(
+            value(shed_record) / max(1e-12, value(whole_record))
+            for shed_record, whole_record in zip(shed, whole, strict=True)
+        )
+    )
     return Finding(what, ratios.mean, below(ratios), paper, None, "x")
 
 
@@ -320,11 +325,11 @@ def _lost_of(pairs: Sequence[tuple[Seen, Seen]], queries: int, group: int) -> fl
     return 1 - sum(len(shed.of(query)[0]) for shed, _ in pairs for query in mine) / max(1, expected)
 
 
-def _suffering(seen: Seen, queries: int) -> int:
+def _suffering(record: Seen, queries: int) -> int:
     """Return the query of the first group with the highest latency, among those with enough results."""
     mine = [query for query in range(queries) if group_of(query) == 0]
-    often = [query for query in mine if len(seen.of(query)[0]) >= 20] or mine
-    return max(often, key=lambda query: float(seen.of(query)[1].mean()) if len(seen.of(query)[1]) else 0.0)
+    often = [query for query in mine if len(record.of(query)[0]) >= 20] or mine
+    return max(often, key=lambda query: float(record.of(query)[1].mean()) if len(record.of(query)[1]) else 0.0)
 
 
 def _panels(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> tuple[Panel, ...]:
@@ -333,9 +338,11 @@ def _panels(runs: Mapping[tuple[str, bool], Sequence[Ran]], queries: int) -> tup
     for name in SCHEDULES:
         series, queue = [], []
         for sheds in (False, True):
-            seen, what = runs[name, sheds][0].seen, "with shedding" if sheds else "without"
-            series.append(Series(what, tuple(smoothed(seen, query))))
-            queue.append(Series(what, tuple((float(second), held / 1000) for second, held in enumerate(seen.waiting))))
+            record, what = runs[name, sheds][0].seen, "with shedding" if sheds else "without"
+            series.append(Series(what, tuple(smoothed(record, query))))
+            queue.append(
+                Series(what, tuple((float(second), held / 1000) for second, held in enumerate(record.waiting)))
+            )
         series.append(Series("promised", ((0, GROUPS[0][0]),), "level"))
         panels.append(Panel(f"{name}: latency of a 0.6 s query", "time, s", "s, mean of a second", tuple(series)))
         panels.append(Panel(f"{name}: queues", "time, s", "kB", tuple(queue)))

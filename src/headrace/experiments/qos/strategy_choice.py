@@ -64,11 +64,11 @@ def run(trial: Trial) -> Outcome:
 
 def report(size: Size, trial: Trial) -> Outcome:
     """Run every case with every strategy."""
-    seen: dict[str, dict[str, Watched]] = {}
+    by_case: dict[str, dict[str, Watched]] = {}
     parts = [(case, name) for case in CASES for name in (CHOSEN, *FIXED)]
     for done, (case, name) in enumerate(parts):
         trial.progress(f"{case.name}: {name}", done, len(parts))
-        seen.setdefault(case.name, {})[name] = simulate(case, name, size, trial.seed)
+        by_case.setdefault(case.name, {})[name] = simulate(case, name, size, trial.seed)
     notes = (
         f"virtual time, {len(FEED) * size.seconds:g} s per run (published: about 1,000 s), "
         f"observed every {size.every:g} s (published: 3 s)",
@@ -77,7 +77,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         "strategies are chosen by observations, starting with segments; "
         f"the memory promise falls after {len(FEED) * size.seconds / 2:g} s",
     )
-    return Outcome(tuple(_findings(seen, size)), _panels(seen, size), notes)
+    return Outcome(tuple(_findings(by_case, size)), _panels(by_case, size), notes)
 
 
 def promises(case: Case, size: Size) -> Qos:
@@ -129,10 +129,10 @@ def broken(watched: Watched, case: Case, size: Size, measure: str) -> float:
     return 1 - sum(kept) / len(kept) if kept else 0.0
 
 
-def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator[Finding]:
+def _findings(by_case: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator[Finding]:
     latency, careless, both = CASES
     half = len(FEED) * size.seconds / 2
-    runs = seen[latency.name]
+    runs = by_case[latency.name]
     names = [name for _, name in runs[CHOSEN].strategies]
     yield Finding(
         "latency alone: strategies, in turn",
@@ -146,7 +146,7 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
     best = min(FIXED, key=lambda name: runs[name].latency())
     yield Finding("latency alone: fixed strategy with the least", best, claim(best == "path-capacity"), "path-capacity")
 
-    runs = seen[careless.name]
+    runs = by_case[careless.name]
     names = [name for _, name in runs[CHOSEN].strategies[1:]]
     yield Finding(
         "memory is not cared for: chosen",
@@ -159,7 +159,7 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
         "memory is not cared for: changes when its promise falls", float(len(changes)), claim(not changes), "none"
     )
 
-    runs = seen[both.name]
+    runs = by_case[both.name]
     names = [name for _, name in runs[CHOSEN].strategies]
     first = names[1] if len(names) > 1 else "none"
     yield Finding(
@@ -176,7 +176,8 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
         "both must hold: memory then, to fixed path-capacity", ratio, claim(ratio < 0.9), "drops visibly", None, "x"
     )
     shares = {
-        name: (broken(each, both, size, "latency"), broken(each, both, size, "memory")) for name, each in runs.items()
+        name: (broken(watched, both, size, "latency"), broken(watched, both, size, "memory"))
+        for name, watched in runs.items()
     }
     for place, measure in enumerate(("latency", "memory")):
         ours = shares[CHOSEN][place]
@@ -193,12 +194,12 @@ def _findings(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> Iterator
     yield Finding("both must hold: fewest broken promises in all", least, claim(least == CHOSEN), CHOSEN)
 
 
-def _panels(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Panel, ...]:
+def _panels(by_case: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Panel, ...]:
     panels = []
     for case in CASES:
         curves = [
-            Series(name, tuple((at, each.latency) for at, each in watched.looks if each.latency is not None))
-            for name, watched in seen[case.name].items()
+            Series(name, tuple((at, look.latency) for at, look in watched.looks if look.latency is not None))
+            for name, watched in by_case[case.name].items()
         ]
         panels.append(
             Panel(
@@ -210,8 +211,8 @@ def _panels(seen: Mapping[str, Mapping[str, Watched]], size: Size) -> tuple[Pane
         )
     case = CASES[-1]
     held = [
-        Series(name, tuple((at, each.memory / MB) for at, each in watched.looks if each.memory and each.memory > 1e4))
-        for name, watched in seen[case.name].items()
+        Series(name, tuple((at, look.memory / MB) for at, look in watched.looks if look.memory and look.memory > 1e4))
+        for name, watched in by_case[case.name].items()
     ]
     end, half = len(FEED) * size.seconds, len(FEED) * size.seconds / 2
     promised = Series("promised", ((0, 10), (half, 10), (half, 1), (end, 1)), "dashed")

@@ -46,7 +46,15 @@ def network(rates: tuple[float, float, float], load: float) -> Network:
     streams = dict(zip(("s1", "s2", "s3"), rates, strict=True))
     unscaled = Network(streams, stations, {QUERY: "H"})
     factor = sum(at_load(unscaled, load).streams.values()) / sum(rates)
-    scaled = tuple(Station(one.name, one.feeds, one.service.faster(1 / factor), size=one.size) for one in stations)
+    scaled = tuple(
+        Station(
+            unscaled_station.name,
+            unscaled_station.feeds,
+            unscaled_station.service.faster(1 / factor),
+            size=unscaled_station.size,
+        )
+        for unscaled_station in stations
+    )
     return Network(streams, scaled, {QUERY: "H"})
 
 

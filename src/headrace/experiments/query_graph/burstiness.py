@@ -60,11 +60,13 @@ def run(trial: Trial) -> Outcome:
 
 def report(size: Size, trial: Trial) -> Outcome:
     """Measure every slide with and without bounds on demand."""
-    seen: dict[tuple[int, bool], Sample] = {}
+    samples: dict[tuple[int, bool], Sample] = {}
     points = [(slide, demand) for slide in SLIDES for demand in (False, True)]
     for done, (slide, demand) in enumerate(points):
         trial.progress(f"slide {slide}, {'bounds on demand' if demand else 'no bounds'}", done, len(points))
-        seen[slide, demand] = sample(partial(measure, slide, size.seconds, on_demand=demand), trial.seeds(size.seeds))
+        samples[slide, demand] = sample(
+            partial(measure, slide, size.seconds, on_demand=demand), trial.seeds(size.seeds)
+        )
     bins = round(size.seconds / BIN)
     noise = floor(bins, RATE * SHARE * BIN, trial.seed)
     notes = (
@@ -73,7 +75,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         f"Poisson noise alone gives {noise:.2f} with that many bins at large slides; 500 bins give 1.36",
         "the slide is a selection of every k-th tuple: it delivers at the same times as count(*) over ROWS k SLIDE k",
     )
-    return Outcome((*_claims(seen, noise), *_figures(seen, size)), (_panel(seen, noise),), notes)
+    return Outcome((*_claims(samples, noise), *_figures(samples, size)), (_panel(samples, noise),), notes)
 
 
 def measure(slide: int, seconds: float, seed: int, *, on_demand: bool) -> float:
@@ -121,8 +123,8 @@ def floor(bins: int, mean: float, seed: int) -> float:
     return float(np.mean((draws.max(axis=1) - draws.min(axis=1)) / draws.mean(axis=1)))
 
 
-def _claims(seen: Mapping[tuple[int, bool], Sample], noise: float) -> Iterator[Finding]:
-    none, demand = ([seen[slide, on].mean for slide in SLIDES] for on in (False, True))
+def _claims(samples: Mapping[tuple[int, bool], Sample], noise: float) -> Iterator[Finding]:
+    none, demand = ([samples[slide, on].mean for slide in SLIDES] for on in (False, True))
     growth = none[-1] / none[0]
     yield Finding(
         "no bounds: slide 500 to slide 1",
@@ -145,21 +147,21 @@ def _claims(seen: Mapping[tuple[int, bool], Sample], noise: float) -> Iterator[F
     )
 
 
-def _figures(seen: Mapping[tuple[int, bool], Sample], size: Size) -> Iterator[Finding]:
+def _figures(samples: Mapping[tuple[int, bool], Sample], size: Size) -> Iterator[Finding]:
     ranges = {False: Range(28.1, 30.0), True: Range(1.24, 1.41)}
     for slide, published in SIMULATOR.items():
         for on, value in zip((False, True), published, strict=True):
-            ours, wanted = seen[slide, on], ranges[on] if slide == 500 else value
-            verdict = near(ours, wanted, 0.15)
+            ours, expected = samples[slide, on], ranges[on] if slide == 500 else value
+            verdict = near(ours, expected, 0.15)
             yield Finding(
-                f"slide {slide}, {'bounds on demand' if on else 'no bounds'}", ours.mean, verdict, None, wanted
+                f"slide {slide}, {'bounds on demand' if on else 'no bounds'}", ours.mean, verdict, None, expected
             )
 
 
-def _panel(seen: Mapping[tuple[int, bool], Sample], noise: float) -> Panel:
+def _panel(samples: Mapping[tuple[int, bool], Sample], noise: float) -> Panel:
     curves = []
     for on, name in ((False, "no bounds"), (True, "bounds on demand")):
-        curves.append(Series(name, tuple((float(slide), seen[slide, on].mean) for slide in SLIDES)))
+        curves.append(Series(name, tuple((float(slide), samples[slide, on].mean) for slide in SLIDES)))
         curves.append(
             Series(
                 f"{name}, simulator", tuple((float(k), values[on]) for k, values in SIMULATOR.items()), "marks", name

@@ -89,7 +89,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         trial.progress(f"punctuation at {price:g} tuples, {who} pay, m = {m}", len(LENGTHS) + done, parts)
         measured = [latency("punctuation", m, size.seconds, seed, price=price, who=who) for seed in seeds]
         ratios[who, price, m] = Sample(
-            tuple(one / other for one, other in zip(measured, registers[m].values, strict=True))
+            tuple(value / reference for value, reference in zip(measured, registers[m].values, strict=True))
         )
     trial.progress("no bounds", parts - 1, parts)
     none = sample(lambda seed: latency("none", 1, 10 * size.seconds, seed), seeds)
@@ -100,7 +100,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         "at m = 0 nothing is bypassed: if unions take punctuation at no cost, the rest is due to more selections, "
         "1 us each",
         "graph and costs of the paper are unknown, so its 14 % cannot be verified; several settings are near it",
-        f"latency with registers: {', '.join(f'{1e6 * each.mean:.0f} us at m = {m}' for m, each in registers.items())}",
+        f"latency with registers: {', '.join(f'{1e6 * sampled.mean:.0f} us at m = {m}' for m, sampled in registers.items())}",
     )
     return Outcome(findings, tuple(_panel(who, ratios) for who in payers), notes)
 

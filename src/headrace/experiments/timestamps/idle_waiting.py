@@ -66,18 +66,20 @@ def report(size: Size, trial: Trial) -> Outcome:
         Case(f"{case.name}, c = {cost} us", case.bounds, cost=cost) for cost in COSTS for case in (DEMAND, LATENT)
     ]
     cases = [*SIMULATOR, ABSORBED, BEHIND, BEHIND_ABSORBED, *by_cost]
-    seen: dict[Case, Measured] = {}
+    results: dict[Case, Measured] = {}
     for done, case in enumerate(cases):
         trial.progress(case.name, done, len(cases))
         seconds = size.costs if case in by_cost else _seconds(case, size)
-        seen[case] = measure(case, seconds, trial.seeds(size.seeds))
+        results[case] = measure(case, seconds, trial.seeds(size.seeds))
     gaps = {
-        cost: _gap(seen[one].latency, seen[other].latency)
-        for cost, one, other in zip(COSTS, by_cost[::2], by_cost[1::2], strict=True)
+        cost: _gap(results[on_demand].latency, results[latent].latency)
+        for cost, on_demand, latent in zip(COSTS, by_cost[::2], by_cost[1::2], strict=True)
     }
-    idle = {cost: seen[one].held.mean for cost, one in zip(COSTS, by_cost[::2], strict=True)}
-    findings = (*_claims(seen), *_gap_findings(gaps, idle), *_absorption(seen), *_figures(seen))
-    return Outcome(findings, (_latencies(seen), _shares(seen), _peaks(seen), _gaps(gaps)), tuple(_notes(seen, size)))
+    idle = {cost: results[on_demand].held.mean for cost, on_demand in zip(COSTS, by_cost[::2], strict=True)}
+    findings = (*_claims(results), *_gap_findings(gaps, idle), *_absorption(results), *_figures(results))
+    return Outcome(
+        findings, (_latencies(results), _shares(results), _peaks(results), _gaps(gaps)), tuple(_notes(results, size))
+    )
 
 
 def _seconds(case: Case, size: Size) -> float:
@@ -87,14 +89,14 @@ def _seconds(case: Case, size: Size) -> float:
     return min(short, size.beats / case.rate) if case.rate else short
 
 
-def _gap(one: Sample, other: Sample) -> Sample:
-    return Sample(tuple(a - b for a, b in zip(one.values, other.values, strict=True)))
+def _gap(first: Sample, second: Sample) -> Sample:
+    return Sample(tuple(a - b for a, b in zip(first.values, second.values, strict=True)))
 
 
-def _claims(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
-    beats = [seen[periodic(rate)] for rate in PERIODIC]
+def _claims(results: Mapping[Case, Measured]) -> Iterator[Finding]:
+    beats = [results[periodic(rate)] for rate in PERIODIC]
     falling = [measured.latency.mean for measured in beats[:-1]]
-    none, demand, registers, latent = (seen[case] for case in (NONE, DEMAND, REGISTERS, LATENT))
+    none, demand, registers, latent = (results[case] for case in (NONE, DEMAND, REGISTERS, LATENT))
     best = min(measured.latency.mean for measured in beats)
     gap = _gap(demand.latency, latent.latency).mean
     yield Finding(
@@ -133,7 +135,7 @@ def _claims(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
         "orders",
     )
     yield Finding("A: idle share", 100 * none.idle.mean, near(_percent(none.idle), 99.0, 0.01), 99.0, 99.90, "%")
-    ours = Range(100 * seen[periodic(150)].idle.mean, 100 * seen[periodic(100)].idle.mean)
+    ours = Range(100 * results[periodic(150)].idle.mean, 100 * results[periodic(100)].idle.mean)
     yield Finding(
         "B: idle share at 150/s and 100/s",
         ours,
@@ -181,13 +183,13 @@ def _gap_findings(gaps: Mapping[int, Sample], idle: Mapping[int, float]) -> Iter
         )
 
 
-def _absorption(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
-    measured = seen[ABSORBED]
+def _absorption(results: Mapping[Case, Measured]) -> Iterator[Finding]:
+    measured = results[ABSORBED]
     yield Finding(
         f"{ABSORBED.name}: latency", measured.latency.mean, near(measured.latency, 0.000151, 0.15), None, 0.000151, "s"
     )
     # the first queue depends on the longest of many gaps, the second on a single gap; both depend on the run's length
-    literal, absorbed = seen[BEHIND].peak.mean, seen[BEHIND_ABSORBED].peak.mean
+    literal, absorbed = results[BEHIND].peak.mean, results[BEHIND_ABSORBED].peak.mean
     yield Finding(f"{BEHIND.name}: peak queue", literal, "not comparable", None, 905.0)
     yield Finding(f"{BEHIND_ABSORBED.name}: peak queue", absorbed, "not comparable", None, 71.0)
     yield Finding(
@@ -195,10 +197,10 @@ def _absorption(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
     )
 
 
-def _figures(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
+def _figures(results: Mapping[Case, Measured]) -> Iterator[Finding]:
     verdict: Verdict
     for case, published in SIMULATOR.items():
-        measured = seen[case]
+        measured = results[case]
         if (
             case.bounds == "none" and case.rate < 1
         ):  # few slow tuples: the mean is known as well as 1/sqrt(n) of them allows
@@ -208,9 +210,9 @@ def _figures(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
             verdict = near(measured.latency, published.latency, 0.1)
         yield Finding(f"{case.name}: latency", measured.latency.mean, verdict, None, published.latency, "s")
     for case, published in SIMULATOR.items():
-        share = _percent(seen[case].held if case.bounds == "punctuation" else seen[case].idle)
+        share = _percent(results[case].held if case.bounds == "punctuation" else results[case].idle)
         published_share = 100 * published.idle
-        if 0 < published_share < 1 and case.rate and SLOW * seen[case].seconds * len(share.values) < 5:
+        if 0 < published_share < 1 and case.rate and SLOW * results[case].seconds * len(share.values) < 5:
             verdict = (
                 "not comparable"  # so small a share is decided by slow tuples, which wait for a busy one: too few came
             )
@@ -219,8 +221,8 @@ def _figures(seen: Mapping[Case, Measured]) -> Iterator[Finding]:
         word = "tuples held" if case.bounds == "punctuation" else "idle share"
         yield Finding(f"{case.name}: {word}", share.mean, verdict, None, published_share, "%")
     for case, published in SIMULATOR.items():
-        peak = seen[case].peak
-        shrink = peak_shrinks(case, seen[case].seconds)
+        peak = results[case].peak
+        shrink = peak_shrinks(case, results[case].seconds)
         verdict = near(peak, Range(shrink * published.peak.low, shrink * published.peak.high), 0.25)
         yield Finding(f"{case.name}: peak queue", peak.mean, verdict, None, published.peak)
 
@@ -229,21 +231,24 @@ def _percent(share: Sample) -> Sample:
     return Sample(tuple(100 * value for value in share.values))
 
 
-def _latencies(seen: Mapping[Case, Measured]) -> Panel:
-    ours = tuple((rate, 1000 * seen[periodic(rate)].latency.mean) for rate in PERIODIC)
+def _latencies(results: Mapping[Case, Measured]) -> Panel:
+    ours = tuple((rate, 1000 * results[periodic(rate)].latency.mean) for rate in PERIODIC)
     published = tuple((rate, 1000 * SIMULATOR[periodic(rate)].latency) for rate in PERIODIC)
     levels = tuple(
-        Series(case.name, ((0, 1000 * seen[case].latency.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT)
+        Series(case.name, ((0, 1000 * results[case].latency.mean),), "level")
+        for case in (NONE, DEMAND, REGISTERS, LATENT)
     )
     curves = (Series("B periodic", ours), Series("B, simulator", published, "marks", "B periodic"), *levels)
     return Panel("Latency", "periodic bounds per second", "mean latency, ms", curves, log_x=True, log_y=True)
 
 
-def _shares(seen: Mapping[Case, Measured]) -> Panel:
-    ours = tuple((rate, 100 * seen[periodic(rate)].idle.mean) for rate in PERIODIC)
+def _shares(results: Mapping[Case, Measured]) -> Panel:
+    ours = tuple((rate, 100 * results[periodic(rate)].idle.mean) for rate in PERIODIC)
     theory = tuple((rate, 100 * idle_by_theory(rate)) for rate in PERIODIC)
     published = tuple((rate, 100 * SIMULATOR[periodic(rate)].idle) for rate in PERIODIC)
-    levels = tuple(Series(case.name, ((0, 100 * seen[case].idle.mean),), "level") for case in (NONE, DEMAND, REGISTERS))
+    levels = tuple(
+        Series(case.name, ((0, 100 * results[case].idle.mean),), "level") for case in (NONE, DEMAND, REGISTERS)
+    )
     curves = (
         Series("B periodic", ours),
         Series("B, simulator", published, "marks", "B periodic"),
@@ -261,11 +266,11 @@ def _shares(seen: Mapping[Case, Measured]) -> Panel:
     )
 
 
-def _peaks(seen: Mapping[Case, Measured]) -> Panel:
-    ours = tuple((rate, seen[periodic(rate)].peak.mean) for rate in PERIODIC)
+def _peaks(results: Mapping[Case, Measured]) -> Panel:
+    ours = tuple((rate, results[periodic(rate)].peak.mean) for rate in PERIODIC)
     published = tuple((rate, SIMULATOR[periodic(rate)].peak.high) for rate in PERIODIC)
     levels = tuple(
-        Series(case.name, ((0, seen[case].peak.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT)
+        Series(case.name, ((0, results[case].peak.mean),), "level") for case in (NONE, DEMAND, REGISTERS, LATENT)
     )
     curves = (Series("B periodic", ours), Series("B, simulator", published, "marks", "B periodic"), *levels)
     return Panel("Peak queue", "periodic bounds per second", "elements in buffers", curves, log_x=True, log_y=True)
@@ -282,8 +287,10 @@ def _gaps(gaps: Mapping[int, Sample]) -> Panel:
     return Panel("What on-demand punctuation costs", "cost of a tuple, us", "C - D, us", curves, log_x=True, log_y=True)
 
 
-def _notes(seen: Mapping[Case, Measured], size: Size) -> Iterator[str]:
-    lengths = ", ".join(f"{case.name} {measured.seconds:g} s" for case, measured in seen.items() if case in SIMULATOR)
+def _notes(results: Mapping[Case, Measured], size: Size) -> Iterator[str]:
+    lengths = ", ".join(
+        f"{case.name} {measured.seconds:g} s" for case, measured in results.items() if case in SIMULATOR
+    )
     yield (
         f"virtual time, {size.seeds} seed(s): {lengths}; "
         "the simulator ran 2,000 s (A, B 0.1/s, C, D) and 300 s (other B) with 3 seeds"

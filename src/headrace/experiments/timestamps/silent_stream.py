@@ -120,37 +120,39 @@ class Watched:
         """Return the ends of windows that lie well within the run."""
         return range(math.floor(self.written[0] + WARM) + 1, math.ceil(self.written[-1] - self.case.cold))
 
-    def delays(self, seen: Seen) -> dict[float, float]:
+    def delays(self, results: Seen) -> dict[float, float]:
         """Return the delays of windows that lie well within the run, by the seconds since its start."""
-        return {end - self.written[0]: seen.delays[end] for end in self.within if end in seen.delays}
+        return {end - self.written[0]: results.delays[end] for end in self.within if end in results.delays}
 
-    def median(self, seen: Seen) -> float:
+    def median(self, results: Seen) -> float:
         """Return the median delay."""
-        return statistics.median(self._all_delays(seen))
+        return statistics.median(self._all_delays(results))
 
-    def p95(self, seen: Seen) -> float:
+    def p95(self, results: Seen) -> float:
         """Return the 95th percentile of the delays."""
-        delays = sorted(self._all_delays(seen))
+        delays = sorted(self._all_delays(results))
         return delays[math.ceil(0.95 * len(delays)) - 1]
 
-    def missing(self, seen: Seen) -> int:
+    def missing(self, results: Seen) -> int:
         """Return the windows that never arrived; ours may omit those without tuples."""
-        delays = self.delays(seen)
-        counted, due = self.counted(seen)
-        is_whole = bool(delays) and seen is self.ours and counted == due
+        delays = self.delays(results)
+        counted, due = self.counted(results)
+        is_whole = bool(delays) and results is self.ours and counted == due
         return 0 if is_whole else len(self.within) - len(delays)
 
-    def _all_delays(self, seen: Seen) -> list[float]:
+    def _all_delays(self, results: Seen) -> list[float]:
         """Return all delays; that of a window that never arrived is the length of the run."""
-        return [*self.delays(seen).values(), *[self.seconds] * self.missing(seen)] or [self.seconds]
+        return [*self.delays(results).values(), *[self.seconds] * self.missing(results)] or [self.seconds]
 
-    def counted(self, seen: Seen) -> tuple[int, int]:
+    def counted(self, results: Seen) -> tuple[int, int]:
         """Return the number of counted tuples, and how many should have been counted."""
-        if not self.case.age and seen is self.ours:  # stamped when read: every tuple counts, and the two of the warm-up
-            return sum(seen.counts.values()), len(self.written) + 2
+        if (
+            not self.case.age and results is self.ours
+        ):  # stamped when read: every tuple counts, and the two of the warm-up
+            return sum(results.counts.values()), len(self.written) + 2
         # whole windows only: from the first full second to the end of the last window that came out
-        first, last = math.ceil(self.written[0]) + 1, max(seen.counts, default=0.0)
-        return sum(n for end, n in seen.counts.items() if end > first), sum(
+        first, last = math.ceil(self.written[0]) + 1, max(results.counts, default=0.0)
+        return sum(n for end, n in results.counts.items() if end > first), sum(
             1 for stamp in self.written if first <= stamp < last
         )
 
@@ -183,7 +185,7 @@ def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Wa
     return Watched(case, ours, spark, tuple(written), statistics.median(batches.values()), others)
 
 
-def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -> Session:
+def _start_ours(case: Case, root: Path, results: Seen, batches: dict[int, float]) -> Session:
     session = Session(root / "checkpoint")
     streams = "".join(
         f"CREATE STREAM {name} (at TIMESTAMP, n INT) {case.stamps(name)} "
@@ -197,7 +199,7 @@ def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -
 
     def take(batch: int, rows: list[dict[str, Any]]) -> None:
         for row in rows:
-            seen.take(row["window_end"].replace(tzinfo=dt.UTC).timestamp(), row["n"])
+            results.take(row["window_end"].replace(tzinfo=dt.UTC).timestamp(), row["n"])
         query = session.deployment.query  # type: ignore[attr-defined]
         for progress in () if query is None else query.recentProgress:
             batches[progress.batchId] = float(progress.durationMs["triggerExecution"]) / 1000
@@ -206,7 +208,7 @@ def _start_ours(case: Case, root: Path, seen: Seen, batches: dict[int, float]) -
     return session
 
 
-def _start_spark(case: Case, root: Path, seen: Seen) -> Any:
+def _start_spark(case: Case, root: Path, results: Seen) -> Any:
     from headrace.hosts.spark.host import spark_session  # all experiments are listed without Spark
 
     spark = spark_session()
@@ -217,7 +219,7 @@ def _start_spark(case: Case, root: Path, seen: Seen) -> Any:
 
     def take(frame: Any, batch: int) -> None:
         for row in frame.collect():
-            seen.take(row.ends / 1000, row.n)
+            results.take(row.ends / 1000, row.n)
 
     return counts.writeStream.foreachBatch(take).option("checkpointLocation", str(root / "spark")).start()
 
