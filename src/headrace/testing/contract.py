@@ -64,7 +64,7 @@ def check_scheduler(scheduler: Scheduler, *, period: float = 50e6) -> None:
     """
     for candidates, turn in _situations(scheduler):
         choice = scheduler.choose(candidates, turn)
-        assert choice.unit in {one.unit for one in candidates}, f"chose {choice.unit}, which cannot run"
+        assert choice.unit in {candidate.unit for candidate in candidates}, f"chose {choice.unit}, which cannot run"
         assert scheduler.choose(candidates, turn) == choice, "chose differently when asked again"
         assert scheduler.choose(candidates[::-1], turn) == choice, "the order of the candidates decided"
     for fairness in (Fairness(period), Fairness(period, dynamic=True)):
@@ -84,13 +84,13 @@ def _situations(scheduler: Scheduler) -> Iterator[tuple[list[Candidate], Turn]]:
     """Candidates of the scheduler's kinds with all sorts of numbers, many of them equal."""
     rng = np.random.default_rng(7)
     for size in range(1, 41):
-        found = []
+        candidates = []
         for number in sorted(rng.choice(60, size, replace=False).tolist()):
             queued, oldest = int(rng.integers(1, 5)), int(rng.integers(0, 4))
             capacity, release, share, weight = (float(rng.choice([0.01, 0.5, 1.0, 3.0])) for _ in range(4))
             kind = scheduler.kinds[number % len(scheduler.kinds)]
             deadline = None if rng.random() < 0.5 else oldest + int(rng.integers(0, 3))
-            found.append(
+            candidates.append(
                 Candidate(
                     number,
                     kind,
@@ -106,7 +106,7 @@ def _situations(scheduler: Scheduler) -> Iterator[tuple[list[Candidate], Turn]]:
                 )
             )
         yield (
-            found,
+            candidates,
             Turn(
                 int(rng.integers(-1, 60)),
                 int(rng.integers(0, 3)),
@@ -213,8 +213,8 @@ def _check_chunks(before: State, after: State) -> None:
             )
 
 
-def _check_same(found: Counter[Any], expected: Counter[Any], when: str) -> None:
-    assert found == expected, f"{when}: missing {dict(expected - found)}, too many {dict(found - expected)}"
+def _check_same(actual: Counter[Any], expected: Counter[Any], when: str) -> None:
+    assert actual == expected, f"{when}: missing {dict(expected - actual)}, too many {dict(actual - expected)}"
 
 
 def _last_bound(emitted: Sequence[Element]) -> int:

@@ -60,7 +60,7 @@ class Trial:
         self._expected = _run(Engine(graph), graph, script, self._pages, {}, len(script))
 
     def violations(
-        self, told: Told, answer: Respond = respond, positions: Iterable[int] | None = None
+        self, patterns: Told, answer: Respond = respond, positions: Iterable[int] | None = None
     ) -> Iterator[Violation]:
         """Yield what is wrong if the readers at these ends send their patterns before these entries of the script.
 
@@ -74,9 +74,9 @@ class Trial:
                 join = engine.operators[name]
                 assert isinstance(join, JoinOperator)
                 join.speaks = True
-            found = _run(engine, self.graph, self.script, self._pages, told, position)
+            actual = _run(engine, self.graph, self.script, self._pages, patterns, position)
             for end, rows in self._expected.items():
-                yield from _compare(rows, found[end], told.get(end), position)
+                yield from _compare(rows, actual[end], patterns.get(end), position)
 
 
 def key_of(value: int, values: int, cases: int) -> tuple[int, ...]:
@@ -103,11 +103,11 @@ def _pages(domains: Mapping[VertexId, Domain], script: Script) -> list[_Step | N
     """For each entry of the script the tuple of all cases, as one page."""
     choices = [range(2 * len(domains[entry[0]].rows)) for entry in script if not isinstance(entry, int)]
     chosen = np.array(list(product(*choices)), dtype=np.int64).reshape(-1, len(choices))
-    found: list[_Step | None] = []
+    steps: list[_Step | None] = []
     place = 0
     for number, entry in enumerate(script):
         if isinstance(entry, int):
-            found.append(None)
+            steps.append(None)
             continue
         source, ts = entry
         domain = domains[source]
@@ -124,17 +124,17 @@ def _pages(domains: Mapping[VertexId, Domain], script: Script) -> list[_Step | N
                 (case * values + pl.col(domain.key)).cast(domain.schema.polars()[domain.key]).alias(domain.key)
             )
         stamped = rows.with_columns(pl.lit(ts, pl.Int64).alias(TS), pl.lit(number, pl.Int64).alias(SEQ))
-        found.append(_Step(Page(stamped), drop))
-    return found
+        steps.append(_Step(Page(stamped), drop))
+    return steps
 
 
 def _run(
-    engine: Engine, graph: Graph, script: Script, pages: Sequence[_Step | None], told: Told, position: int
+    engine: Engine, graph: Graph, script: Script, pages: Sequence[_Step | None], patterns: Told, position: int
 ) -> dict[VertexId, pl.DataFrame | None]:
     sources = [vertex.id for vertex in graph if not vertex.inputs]
     for number, (entry, step) in enumerate(zip(script, pages, strict=True)):
         if number == position:
-            _tell(engine, told)
+            _tell(engine, patterns)
         if step is None or isinstance(entry, int):
             for source in sources:
                 engine.push(source, Punctuation(entry if isinstance(entry, int) else END))
@@ -142,7 +142,7 @@ def _run(
             engine.push(entry[0], _left_out(engine, entry[0], step))
         engine.run()
     if position == len(script):
-        _tell(engine, told)
+        _tell(engine, patterns)
     for source in sources:
         engine.push(source, Punctuation(END))
     engine.run()
@@ -150,24 +150,24 @@ def _run(
     return {name: pl.concat([page.rows for page in taken[name]]) if name in taken else None for name in engine.ends}
 
 
-def _tell(engine: Engine, told: Told) -> None:
-    for end, wanted in told.items():
-        engine.feedback(end, Feedback(Intent.ASSUMED, wanted))
+def _tell(engine: Engine, patterns: Told) -> None:
+    for end, pattern in patterns.items():
+        engine.feedback(end, Feedback(Intent.ASSUMED, pattern))
 
 
 def _left_out(engine: Engine, source: VertexId, step: _Step) -> Page:
     """Return the page without the tuples that the source leaves out."""
     said = engine.guards.relayed.get(source, ())
     unneeded = np.zeros(len(step.page), np.bool_)
-    for one in (one for one in said if one.intent is Intent.ASSUMED):
-        unneeded |= matches(one.pattern, step.page.rows).to_numpy()
+    for feedback in (sent for sent in said if sent.intent is Intent.ASSUMED):
+        unneeded |= matches(feedback.pattern, step.page.rows).to_numpy()
     return Page(step.page.rows.filter(pl.Series(~(unneeded & step.droppable))))
 
 
 def _compare(
-    expected: pl.DataFrame | None, found: pl.DataFrame | None, wanted: Pattern | None, position: int
+    expected: pl.DataFrame | None, actual: pl.DataFrame | None, assumed: Pattern | None, position: int
 ) -> Iterator[Violation]:
-    some = expected if expected is not None else found
+    some = expected if expected is not None else actual
     if some is None:
         return
     columns = some.columns
@@ -176,11 +176,11 @@ def _compare(
         .select(columns)
         .group_by(columns)
         .agg(pl.len().cast(pl.Int64).alias(name))
-        for frame, name in ((expected, "__expected"), (found, "__found"))
+        for frame, name in ((expected, "__expected"), (actual, "__found"))
     ]
     both = counts[0].join(counts[1], on=columns, how="full", nulls_equal=True, coalesce=True)
     both = both.with_columns(pl.col("__expected", "__found").fill_null(0))
-    needed = pl.Series(np.ones(both.height, np.bool_)) if wanted is None else ~matches(wanted, both)
+    needed = pl.Series(np.ones(both.height, np.bool_)) if assumed is None else ~matches(assumed, both)
     for kind, wrong in (
         ("foreign", both["__found"] > both["__expected"]),
         ("lost", (both["__found"] < both["__expected"]) & needed),

@@ -63,9 +63,9 @@ class ScriptedSource:
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         first, last = split
-        for position, left in self._failures.items():
-            if first <= position < last and left:
-                self._failures[position] = left - 1
+        for position, remaining in self._failures.items():
+            if first <= position < last and remaining:
+                self._failures[position] = remaining - 1
                 raise SourceFault(f"record {position} cannot be read", hint="the script says so")
         held = self._rows[first:last]
         fields = [field for field in self._schema if columns is None or field.name in columns]

@@ -70,20 +70,20 @@ class TextStream:
 
     def elements(self) -> list[Element]:
         """Pages and punctuations: a page goes on until something else happens."""
-        found: list[Element] = []
+        elements: list[Element] = []
         run: list[Row] = []
         for entry in (*self.entries, Pause()):
             if isinstance(entry, Row):
                 run.append(entry)
                 continue
             if run:
-                found.append(page(self.schema, run))
+                elements.append(page(self.schema, run))
                 run = []
             if isinstance(entry, Bound):
-                found.append(Punctuation(entry.ts))
+                elements.append(Punctuation(entry.ts))
             elif isinstance(entry, End):
-                found.append(Punctuation(END))
-        return found
+                elements.append(Punctuation(END))
+        return elements
 
 
 def stream_from_text(text: str) -> TextStream:

@@ -36,13 +36,13 @@ class Troublemaker:
 
     def steps(self, rows: Sequence[Row], most: int = 10) -> list[Step]:
         """Return a script for `ScriptedSource`: batches with pauses and failures between them."""
-        found: list[Step] = []
+        steps: list[Step] = []
         for batch in self.cut(rows, most):
             trouble = self._chance.choice(["none", "none", "pause", "fail"])
             if trouble != "none":
-                found.append(Pause() if trouble == "pause" else Fail(self._chance.randint(1, 2)))
-            found.append([row.values for row in batch])
-        return found
+                steps.append(Pause() if trouble == "pause" else Fail(self._chance.randint(1, 2)))
+            steps.append([row.values for row in batch])
+        return steps
 
 
 class TroubledSource:

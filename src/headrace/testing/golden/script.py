@@ -78,11 +78,11 @@ def commands_of(lines: Iterable[str]) -> list[str]:
 def differences(name: str, expected: str, actual: str) -> str:
     """Show the cases of a script that gave another output: file, line, commands, and a diff. Empty if there is none."""
     shown: list[str] = []
-    for wanted, given in zip(cases(expected), cases(actual), strict=True):
-        if wanted.expected != given.expected:
-            compared = difflib.ndiff(wanted.expected or (), given.expected or ())
+    for old_case, new_case in zip(cases(expected), cases(actual), strict=True):
+        if old_case.expected != new_case.expected:
+            compared = difflib.ndiff(old_case.expected or (), new_case.expected or ())
             diff = [line for line in compared if not line.startswith("?")]
-            shown += [f"{name}:{wanted.line}", *wanted.commands, SEPARATOR, *diff, ""]
+            shown += [f"{name}:{old_case.line}", *old_case.commands, SEPARATOR, *diff, ""]
     return "\n".join(shown)
 
 

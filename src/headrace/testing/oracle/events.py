@@ -36,7 +36,7 @@ def detections(
 ) -> list[Occurrence]:
     """Return all occurrences that end before `until`, given the tuples of each part (of one key) as they arrive."""
     occurrences = _Oracle(context, histories, conditions, until).all(event, None)
-    return [each for each in occurrences if each.end < until]
+    return [occurrence for occurrence in occurrences if occurrence.end < until]
 
 
 def detect(node: Detect, parts: Sequence[Sequence[Row]]) -> list[Row]:
@@ -86,7 +86,7 @@ class _Oracle:
 
     def all(self, event: Event, span: int | None) -> list[Occurrence]:
         """Return the occurrences of an event within a span of time, in the order in which they end."""
-        return by_end([each for each in self._all(event, span) if each.end < self.until])
+        return by_end([occurrence for occurrence in self._all(event, span) if occurrence.end < self.until])
 
     def _all(self, event: Event, span: int | None) -> list[Occurrence]:
         match event:
@@ -129,11 +129,11 @@ class _Oracle:
                 begin = row.ts if event.start is None else row.values[event.start]
                 start = row.ts if self.context.point else begin
                 occurrences.append(Occurrence(start, row.ts, begin, ((event.name, row),)))
-        return [each for each in occurrences if each.lasts(each.end, span)]
+        return [occurrence for occurrence in occurrences if occurrence.lasts(occurrence.end, span)]
 
     def _plus(self, event: events.Plus) -> list[Occurrence]:
         """Return each occurrence again, some time later."""
-        later = [(each.end + event.span, each.rows) for each in self.all(event.event, None)]
+        later = [(occurrence.end + event.span, occurrence.rows) for occurrence in self.all(event.event, None)]
         return [Occurrence(at, at, at, rows) for at, rows in later]
 
     # Two operands
@@ -141,11 +141,11 @@ class _Oracle:
     def _sequence(self, event: events.Sequence, span: int | None) -> list[Occurrence]:
         lefts, rights = self.all(event.left, span), self.all(event.right, span)
 
-        def fit(one: Occurrence, other: Occurrence) -> bool:
+        def fit(left: Occurrence, right: Occurrence) -> bool:
             return (
-                one.end < other.start
-                and self._usable(event.left, one, other.end, span)
-                and self._hold(event, [one, other])
+                left.end < right.start
+                and self._usable(event.left, left, right.end, span)
+                and self._hold(event, [left, right])
             )
 
         return [
@@ -158,8 +158,11 @@ class _Oracle:
         """Return each right with the lefts that go with it, group by group."""
         match self.mode:
             case Mode.UNRESTRICTED | Mode.RECENT:
-                kept = {right: self._kept(left, [one for one in lefts if one.end < right.end]) for right in rights}
-                return [(right, [one]) for right in rights for one in kept[right] if fit(one, right)]
+                kept = {
+                    right: self._kept(left, [candidate for candidate in lefts if candidate.end < right.end])
+                    for right in rights
+                }
+                return [(right, [candidate]) for right in rights for candidate in kept[right] if fit(candidate, right)]
             case Mode.PROXIMAL:
                 return self._paired_with_newest(left, lefts, rights, fit)
             case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE:
@@ -172,7 +175,7 @@ class _Oracle:
         pairs: list[tuple[Occurrence, list[Occurrence]]] = []
         waiting = Waiting(lambda earlier: self._kept(left, earlier), lefts)
         for right in rights:
-            newest = [one for one in waiting.before(right.end) if fit(one, right)][-1:]
+            newest = [candidate for candidate in waiting.before(right.end) if fit(candidate, right)][-1:]
             waiting.remove(newest)
             if newest:
                 pairs.append((right, newest))
@@ -185,12 +188,16 @@ class _Oracle:
         pairs: list[tuple[Occurrence, list[Occurrence]]] = []
         used: set[Occurrence] = set()
         for right in rights:
-            fits = [one for one in lefts if one.end < right.end and one not in used and fit(one, right)]
+            fits = [
+                candidate
+                for candidate in lefts
+                if candidate.end < right.end and candidate not in used and fit(candidate, right)
+            ]
             if self.mode is Mode.CHRONICLE:
                 fits = fits[:1]
             used |= set(fits)
             if self.mode is not Mode.CUMULATIVE:
-                pairs += [(right, [one]) for one in fits]
+                pairs += [(right, [candidate]) for candidate in fits]
             elif fits:
                 pairs.append((right, fits))
         return pairs
@@ -201,9 +208,9 @@ class _Oracle:
         results: list[Occurrence] = []
         for side, new in arrivals([self.all(event.left, span), self.all(event.right, span)]):
             partners = [
-                each
-                for each in waiting[1 - side]
-                if self._usable(sides[1 - side], each, new.end, span) and self._hold(event, [each, new])
+                partner
+                for partner in waiting[1 - side]
+                if self._usable(sides[1 - side], partner, new.end, span) and self._hold(event, [partner, new])
             ]
             if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.PROXIMAL):
                 waiting[side][:] = self._kept(sides[side], [*waiting[side], new])
@@ -211,7 +218,7 @@ class _Oracle:
                 waiting[side].append(new)
             groups, gone = self._and_groups(partners, new)
             for occurrences in waiting:
-                occurrences[:] = [each for each in occurrences if each not in gone]
+                occurrences[:] = [occurrence for occurrence in occurrences if occurrence not in gone]
             results += [self._union([*group, new], new.end) for group in groups]
         return results
 
@@ -219,7 +226,7 @@ class _Oracle:
         self, partners: list[Occurrence], new: Occurrence
     ) -> tuple[list[list[Occurrence]], list[Occurrence]]:
         """Return the groups of partners that a new occurrence meets, and what waits no longer after that."""
-        one_by_one = [[each] for each in partners]
+        one_by_one = [[partner] for partner in partners]
         match self.mode:
             case Mode.UNRESTRICTED | Mode.RECENT:
                 return one_by_one, []  # nothing is used up
@@ -235,7 +242,7 @@ class _Oracle:
     # Many operands
 
     def _any(self, event: events.AnyOf, span: int | None) -> list[Occurrence]:
-        came = arrivals([self.all(each, span) for each in event.events])
+        came = arrivals([self.all(operand, span) for operand in event.events])
         if event.count == 1:
             alone = [(isinstance(event.events[operand], events.Primitive), new) for operand, new in came]
             return [new if is_primitive else self._union([new], new.end) for is_primitive, new in alone]
@@ -271,7 +278,7 @@ class _Oracle:
         results: list[Occurrence] = []
         used: set[Occurrence] = set()
         for place, (operand, new) in enumerate(came):
-            unused = _by_operand([each for each in came[:place] if each[1] not in used], new, span)
+            unused = _by_operand([arrival for arrival in came[:place] if arrival[1] not in used], new, span)
             newest = dict(came[:place])  # of each operand, used or not: it has replaced those before it
             candidates = {
                 other: occurrences[0] if is_oldest_first else newest[other]
@@ -292,7 +299,7 @@ class _Oracle:
         first = 0  # of the arrivals that are not used up
         for place, (operand, new) in enumerate(came):
             unused = _by_operand(came[first:place], new, span)
-            parts = [*by_end([each for occurrences in unused.values() for each in occurrences]), new]
+            parts = [*by_end([occurrence for occurrences in unused.values() for occurrence in occurrences]), new]
             if len(unused.keys() - {operand}) >= event.count - 1 and self._hold(event, parts):
                 results.append(self._union(parts, new.end))
                 first = place + 1
@@ -309,7 +316,7 @@ class _Oracle:
             completed: list[Occurrence] = []
             going_on: list[dict[int, Occurrence]] = []
             for group in groups:
-                if not all(each.lasts(new.end, span) for each in group.values()):
+                if not all(occurrence.lasts(new.end, span) for occurrence in group.values()):
                     continue
                 longer = group if operand in group else {**group, operand: new}
                 if len(longer) < event.count:
@@ -328,9 +335,11 @@ class _Oracle:
         group: list[Occurrence] = []
         for place, new in enumerate(inner):
             if self.mode in (Mode.UNRESTRICTED, Mode.RECENT, Mode.CONTINUOUS):
-                group = [each for each in inner[: place + 1] if each.lasts(new.end, span)][-event.count :]
+                group = [occurrence for occurrence in inner[: place + 1] if occurrence.lasts(new.end, span)][
+                    -event.count :
+                ]
             else:
-                group = [*(each for each in group if each.lasts(new.end, span)), new]
+                group = [*(occurrence for occurrence in group if occurrence.lasts(new.end, span)), new]
             if len(group) == event.count:
                 results.append(self._union(group, new.end))
                 group = []
@@ -341,21 +350,21 @@ class _Oracle:
     def _not(self, event: events.Not, span: int | None) -> list[Occurrence]:
         starts, middles, ends = self.all(event.start, span), self.all(event.middle, None), self.all(event.end, span)
 
-        def free(one: Occurrence, other: Occurrence) -> bool:
-            inside = [each for each in middles if one.end <= each.start and each.end <= other.start]
-            return not any(self._hold(event, [one, each, other], with_=event.middle) for each in inside)
+        def free(start: Occurrence, end: Occurrence) -> bool:
+            inside = [middle for middle in middles if start.end <= middle.start and middle.end <= end.start]
+            return not any(self._hold(event, [start, middle, end], with_=event.middle) for middle in inside)
 
-        def fit(one: Occurrence, other: Occurrence) -> bool:
+        def fit(start: Occurrence, end: Occurrence) -> bool:
             return (
-                one.end < other.start
-                and self._usable(event.start, one, other.end, span)
-                and self._hold(event, [one, other], without=event.middle)
+                start.end < end.start
+                and self._usable(event.start, start, end.end, span)
+                and self._hold(event, [start, end], without=event.middle)
             )
 
         if self.mode in (Mode.UNRESTRICTED, Mode.CHRONICLE):
-            pairs = self._paired(event.start, starts, ends, lambda one, other: fit(one, other) and free(one, other))
+            pairs = self._paired(event.start, starts, ends, lambda start, end: fit(start, end) and free(start, end))
             return [self._union([*group, end], end.end) for end, group in pairs]
-        return self._closed(event.start, starts, ends, fit, lambda one, other: [] if free(one, other) else None)
+        return self._closed(event.start, starts, ends, fit, lambda start, end: [] if free(start, end) else None)
 
     def _closed(
         self,
@@ -372,18 +381,18 @@ class _Oracle:
         results: list[Occurrence] = []
         waiting = self._open(start, starts)
         for end in ends:
-            fits = [one for one in waiting.before(end.end) if fit(one, end)]
+            fits = [opened for opened in waiting.before(end.end) if fit(opened, end)]
             fits = fits[:1] if self.mode is Mode.CHRONICLE else fits
             if self.mode is not Mode.UNRESTRICTED:
                 waiting.remove(fits)
-            filled = [(one, parts) for one in fits if (parts := inside(one, end)) is not None]
+            filled = [(opened, parts) for opened in fits if (parts := inside(opened, end)) is not None]
             if self.mode is Mode.PROXIMAL:
                 filled = filled[-1:]
             if self.mode is Mode.CUMULATIVE and filled:
                 middles = list(dict.fromkeys(part for _, parts in filled for part in parts))
-                results.append(self._union([*(one for one, _ in filled), *middles, end], end.end))
+                results.append(self._union([*(opened for opened, _ in filled), *middles, end], end.end))
             else:
-                results += [self._union([one, *parts, end], end.end) for one, parts in filled]
+                results += [self._union([opened, *parts, end], end.end) for opened, parts in filled]
         return results
 
     def _absent(self, event: events.Absent, span: int | None) -> list[Occurrence]:
@@ -391,18 +400,19 @@ class _Oracle:
         waiting = Waiting(lambda waiting: self._kept(event.start, waiting), starts)
 
         def prevented(middle: Occurrence, open_starts: list[Occurrence]) -> list[Occurrence]:
-            return [one for one in open_starts if one.end <= middle.start and self._hold(event, [one, middle])]
+            return [start for start in open_starts if start.end <= middle.start and self._hold(event, [start, middle])]
 
         results: list[Occurrence] = []
         for at in sorted(
-            {at for one in starts for at in (one.end, one.end + event.span)} | {each.end for each in middles}
+            {at for start in starts for at in (start.end, start.end + event.span)}
+            | {occurrence.end for occurrence in middles}
         ):
-            met = [each for each in middles if each.end == at]
+            met = [occurrence for occurrence in middles if occurrence.end == at]
             for middle in met:
                 waiting.remove(prevented(middle, waiting.before(at)))
-            due = [one for one in waiting.before(at) if one.end + event.span <= at]
+            due = [start for start in waiting.before(at) if start.end + event.span <= at]
             waiting.remove(due)
-            results += [self._union([one], at) for one in due if self._usable(event.start, one, at, span)]
+            results += [self._union([start], at) for start in due if self._usable(event.start, start, at, span)]
             for middle in met:  # what came at the same instant, too
                 waiting.remove(prevented(middle, waiting.before(at + 1)))
         return results
@@ -411,23 +421,23 @@ class _Oracle:
         middles = self.all(event.middle, span)
         waiting = self._open(event.start, self.all(event.start, span))
 
-        def fit(one: Occurrence, other: Occurrence) -> bool:
+        def fit(start: Occurrence, middle: Occurrence) -> bool:
             return (
-                one.end < other.start
-                and self._usable(event.start, one, other.end, span)
-                and self._hold(event, [one, other], without=event.end)
+                start.end < middle.start
+                and self._usable(event.start, start, middle.end, span)
+                and self._hold(event, [start, middle], without=event.end)
             )
 
         results: list[Occurrence] = []
         # at the same instant, ends come before middles
-        for is_middle, one in sorted(
-            [*((False, end) for end in self.all(event.end, None)), *((True, each) for each in middles)],
+        for is_middle, occurrence in sorted(
+            [*((False, end) for end in self.all(event.end, None)), *((True, middle) for middle in middles)],
             key=_ends_before_middles,
         ):
             if not is_middle:
-                self._close(event, waiting, one, span)
+                self._close(event, waiting, occurrence, span)
                 continue
-            fits = [start for start in waiting.before(one.end) if fit(start, one)]
+            fits = [start for start in waiting.before(occurrence.end) if fit(start, occurrence)]
             match self.mode:
                 case Mode.CHRONICLE:
                     fits = fits[:1]
@@ -435,30 +445,30 @@ class _Oracle:
                     fits = fits[-1:]
                     waiting.remove(fits)
                 case Mode.CUMULATIVE:
-                    results += [self._union([*fits, one], one.end)] if fits else []
+                    results += [self._union([*fits, occurrence], occurrence.end)] if fits else []
                     continue
                 case Mode.UNRESTRICTED | Mode.RECENT | Mode.CONTINUOUS:
                     pass
-            results += [self._union([start, one], one.end) for start in fits]
+            results += [self._union([start, occurrence], occurrence.end) for start in fits]
         return results
 
     def _aperiodic_star(self, event: events.AperiodicStar, span: int | None) -> list[Occurrence]:
         starts, middles, ends = self.all(event.start, span), self.all(event.middle, span), self.all(event.end, span)
 
-        def fit(one: Occurrence, other: Occurrence) -> bool:
+        def fit(start: Occurrence, end: Occurrence) -> bool:
             return (
-                one.end < other.start
-                and self._usable(event.start, one, other.end, span)
-                and self._hold(event, [one, other], without=event.middle)
+                start.end < end.start
+                and self._usable(event.start, start, end.end, span)
+                and self._hold(event, [start, end], without=event.middle)
             )
 
-        def inside(one: Occurrence, other: Occurrence) -> list[Occurrence] | None:
+        def inside(start: Occurrence, end: Occurrence) -> list[Occurrence] | None:
             results = [
-                each
-                for each in middles
-                if one.end < each.start and each.end < other.start and each.lasts(other.end, span)
+                middle
+                for middle in middles
+                if start.end < middle.start and middle.end < end.start and middle.lasts(end.end, span)
             ]
-            results = [each for each in results if self._hold(event, [one, each, other], with_=event.middle)]
+            results = [middle for middle in results if self._hold(event, [start, middle, end], with_=event.middle)]
             return results or None
 
         return self._closed_by(event.start, starts, ends, fit, inside)
@@ -477,11 +487,11 @@ class _Oracle:
         results: list[Occurrence] = []
         waiting = self._open(start, starts)
         for end in ends:
-            fits = [one for one in waiting.before(end.end) if fit(one, end)]
+            fits = [opened for opened in waiting.before(end.end) if fit(opened, end)]
             waiting.remove(fits)
-            for one in fits[-1:]:
-                parts = inside(one, end)
-                results += [] if parts is None else [self._union([one, *parts, end], end.end)]
+            for newest in fits[-1:]:
+                parts = inside(newest, end)
+                results += [] if parts is None else [self._union([newest, *parts, end], end.end)]
         return results
 
     def _periodic(self, event: events.Periodic, span: int | None) -> list[Occurrence]:
@@ -489,42 +499,42 @@ class _Oracle:
         waiting = self._open(event.start, starts)
         ticked: set[Occurrence] = set()
         results: list[Occurrence] = []
-        for at in range(min((one.end for one in starts), default=self.until), self.until):
+        for at in range(min((start.end for start in starts), default=self.until), self.until):
             open_starts = waiting.before(at)
-            if not waiting.coming and not any(self._usable(event.start, one, at, span) for one in open_starts):
+            if not waiting.coming and not any(self._usable(event.start, start, at, span) for start in open_starts):
                 break
             for end in ends:
                 if end.end == at:
                     self._close(event, waiting, end, span)
             mine = [
-                one
-                for one in open_starts
-                if one in waiting.waiting
-                and (at - one.end) % event.span == 0
-                and self._usable(event.start, one, at, span)
-                and not (one in ticked and self.mode is Mode.PROXIMAL)
+                start
+                for start in open_starts
+                if start in waiting.waiting
+                and (at - start.end) % event.span == 0
+                and self._usable(event.start, start, at, span)
+                and not (start in ticked and self.mode is Mode.PROXIMAL)
             ]
             ticked |= set(mine)
             if self.mode is Mode.PROXIMAL:
                 waiting.remove(mine)
             results += [
                 self._union(group, at)
-                for group in ([mine] if self.mode is Mode.CUMULATIVE and mine else [[one] for one in mine])
+                for group in ([mine] if self.mode is Mode.CUMULATIVE and mine else [[start] for start in mine])
             ]
         return results
 
     def _periodic_star(self, event: events.PeriodicStar, span: int | None) -> list[Occurrence]:
         starts, ends = self.all(event.start, span), self.all(event.end, span)
 
-        def fit(one: Occurrence, other: Occurrence) -> bool:
+        def fit(start: Occurrence, end: Occurrence) -> bool:
             return (
-                one.end < other.start
-                and self._usable(event.start, one, other.end, span)
-                and self._hold(event, [one, other])
+                start.end < end.start
+                and self._usable(event.start, start, end.end, span)
+                and self._hold(event, [start, end])
             )
 
         return self._closed_by(
-            event.start, starts, ends, fit, lambda one, other: [] if one.end + event.span < other.end else None
+            event.start, starts, ends, fit, lambda start, end: [] if start.end + event.span < end.end else None
         )
 
     def _close(
@@ -532,11 +542,11 @@ class _Oracle:
     ) -> None:
         """Let an end that is no constituent close the starts that it fits, in CHRONICLE the oldest."""
         fits = [
-            one
-            for one in waiting.before(end.end)
-            if one.end < end.start
-            and self._usable(event.start, one, end.end, span)
-            and self._hold(event, [one, end], with_=event.end)
+            start
+            for start in waiting.before(end.end)
+            if start.end < end.start
+            and self._usable(event.start, start, end.end, span)
+            and self._hold(event, [start, end], with_=event.end)
         ]
         waiting.remove(fits[:1] if self.mode is Mode.CHRONICLE else fits)
 
@@ -571,27 +581,34 @@ class _Oracle:
                 return False
         return True
 
-    def _usable(self, operand: Event, one: Occurrence, now: int, span: int | None) -> bool:
+    def _usable(self, operand: Event, occurrence: Occurrence, now: int, span: int | None) -> bool:
         retention = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
-        young = retention is None or retention.age is None or now - one.end <= retention.age
-        return young and one.lasts(now, span)
+        young = retention is None or retention.age is None or now - occurrence.end <= retention.age
+        return young and occurrence.lasts(now, span)
 
     def _kept(self, operand: Event, earlier: list[Occurrence]) -> list[Occurrence]:
         """Return the newest of each kind."""
-        return [one for place, one in enumerate(earlier) if not self._replaced(operand, one, earlier[place + 1 :])]
+        return [
+            occurrence
+            for place, occurrence in enumerate(earlier)
+            if not self._replaced(operand, occurrence, earlier[place + 1 :])
+        ]
 
-    def _replaced(self, operand: Event, one: Occurrence, later: Sequence[Occurrence]) -> bool:
+    def _replaced(self, operand: Event, occurrence: Occurrence, later: Sequence[Occurrence]) -> bool:
         retention = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
         latest = 1 if self.mode in (Mode.RECENT, Mode.PROXIMAL) else None
         keep = retention.keep if retention is not None and retention.keep is not None else latest
         if keep is None:
             return False
-        return sum(self._kind(operand, each) == self._kind(operand, one) for each in later) >= keep
+        return sum(self._kind(operand, newer) == self._kind(operand, occurrence) for newer in later) >= keep
 
-    def _kind(self, operand: Event, one: Occurrence) -> list[Any]:
+    def _kind(self, operand: Event, occurrence: Occurrence) -> list[Any]:
         kinds = [(part.name, self.context.retention(part.name)) for part in primitives(operand)]
         rows = [
-            (one.newest(name), column) for name, retention in kinds if retention is not None for column in retention.by
+            (occurrence.newest(name), column)
+            for name, retention in kinds
+            if retention is not None
+            for column in retention.by
         ]
         return [None if row is None else row.values[column] for row, column in rows]
 
@@ -599,9 +616,9 @@ class _Oracle:
 def _by_operand(came: Arrivals, new: Occurrence, span: int | None) -> dict[int, list[Occurrence]]:
     """Return what came, by operand, as far as it can be part of an occurrence that ends with a new one."""
     occurrences: dict[int, list[Occurrence]] = {}
-    for operand, each in sorted(came, key=lambda pair: pair[0]):
-        if each.lasts(new.end, span):
-            occurrences.setdefault(operand, []).append(each)
+    for operand, occurrence in sorted(came, key=lambda pair: pair[0]):
+        if occurrence.lasts(new.end, span):
+            occurrences.setdefault(operand, []).append(occurrence)
     return occurrences
 
 

@@ -253,8 +253,8 @@ def _ilike(text: str, like: str) -> bool:
 
 
 def _regexp_extract(text: str, pattern: str, group: int = 1) -> str:
-    found = re.search(pattern, text)
-    return "" if found is None else found[group] or ""
+    match = re.search(pattern, text)
+    return "" if match is None else match[group] or ""
 
 
 def _part(function: Callable[[datetime.datetime], int]) -> Scalar:

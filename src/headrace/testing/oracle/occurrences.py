@@ -44,26 +44,26 @@ class Waiting:
 
     def before(self, instant: int) -> list[Occurrence]:
         """Return the occurrences that wait at an instant, of those that ended earlier."""
-        ended = [one for one in self.coming if one.end < instant]
-        self.coming = [one for one in self.coming if one.end >= instant]
-        for one in ended:
-            self.waiting = self._keep([*self.waiting, one])
+        ended = [occurrence for occurrence in self.coming if occurrence.end < instant]
+        self.coming = [occurrence for occurrence in self.coming if occurrence.end >= instant]
+        for newly_ended in ended:
+            self.waiting = self._keep([*self.waiting, newly_ended])
         return list(self.waiting)
 
     def remove(self, gone: list[Occurrence]) -> None:
         """Let these wait no longer."""
-        self.waiting = [one for one in self.waiting if one not in gone]
+        self.waiting = [occurrence for occurrence in self.waiting if occurrence not in gone]
 
 
 def arrivals(operands: Sequence[list[Occurrence]]) -> list[tuple[int, Occurrence]]:
     """Return the occurrences of all operands in the order in which they end, each with the number of its operand."""
-    together = [(operand, each) for operand, occurrences in enumerate(operands) for each in occurrences]
+    together = [(operand, occurrence) for operand, occurrences in enumerate(operands) for occurrence in occurrences]
     return sorted(together, key=lambda pair: pair[1].end)
 
 
 def by_end(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
     """Sort occurrences by the time at which they end."""
-    return sorted(occurrences, key=lambda each: each.end)
+    return sorted(occurrences, key=lambda occurrence: occurrence.end)
 
 
 def scope_of(rows: Sequence[tuple[str, Row]]) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def operands_of(event: Event) -> list[Event]:
     """Return the events that an operator combines."""
     fields = [getattr(event, name) for name in event.__struct_fields__]
     return [
-        each
+        operand
         for field in fields
-        for each in (field if isinstance(field, tuple) else (field,))
-        if isinstance(each, Event)
+        for operand in (field if isinstance(field, tuple) else (field,))
+        if isinstance(operand, Event)
     ]

@@ -69,11 +69,11 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
 
 
 def _scan(rows: Sequence[Row], schema: Schema) -> list[Row]:
-    found: list[Row] = []
+    scanned: list[Row] = []
     for position, row in enumerate(rows):
         values = {name: row.values[name] for name in schema.names}
-        found.append(Row(row.ts, values, position if row.seq is None else row.seq))
-    return found
+        scanned.append(Row(row.ts, values, position if row.seq is None else row.seq))
+    return scanned
 
 
 def _project(row: Row, columns: tuple[tuple[str, Expr], ...]) -> Row:
@@ -87,30 +87,30 @@ def _derived(row: Row) -> Row:
 def _paced(node: nodes.Pace, inputs: list[list[Row]]) -> list[Row]:
     """Merge inputs in the order of arrival: by arrival number where all tuples have one, else input by input."""
     arrived = [(END if row.seq is None else row.seq, port, row) for port, rows in enumerate(inputs) for row in rows]
-    found: list[Row] = []
+    paced: list[Row] = []
     newest: int | None = None
     for _, _, row in sorted(arrived, key=lambda entry: entry[:2]):
         newest = row.ts if newest is None else max(newest, row.ts)
         if node.late and row.ts < newest - node.tolerance:
-            found.append(Row(newest, row.values, None, row.expiry))
+            paced.append(Row(newest, row.values, None, row.expiry))
         elif not node.late and row.ts >= newest - node.tolerance:
-            found.append(_derived(row))
-    return found
+            paced.append(_derived(row))
+    return paced
 
 
 def _distinct(rows: list[Row], span: int) -> list[Row]:
-    found: list[Row] = []
+    distinct: list[Row] = []
     newest: dict[tuple[Any, ...], int] = {}
     for row in ordered(rows):
         key = tuple(identity(value) for value in row.values.values())
         if key not in newest or row.ts - newest[key] > span:
-            found.append(_derived(row))
+            distinct.append(_derived(row))
         newest[key] = row.ts
-    return found
+    return distinct
 
 
 def _look_up(node: nodes.TableJoin, row: Row, table: Sequence[Mapping[str, Any]]) -> list[Row]:
-    found: list[Row] = []
+    matches: list[Row] = []
     for entry in table:
         agree = all(
             _equal(
@@ -126,10 +126,10 @@ def _look_up(node: nodes.TableJoin, row: Row, table: Sequence[Mapping[str, Any]]
             **{new: entry[old] for new, old in zip(node.table_names, node.table_schema.names, strict=True)},
         }
         if agree and (node.residual is None or value_of(node.residual, {**values, TS: row.ts}) is True):
-            found.append(Row(row.ts, values, None, row.expiry))
-    if not found and node.kind == "left":
-        found.append(Row(row.ts, {**row.values, **dict.fromkeys(node.table_names)}, None, row.expiry))
-    return found
+            matches.append(Row(row.ts, values, None, row.expiry))
+    if not matches and node.kind == "left":
+        matches.append(Row(row.ts, {**row.values, **dict.fromkeys(node.table_names)}, None, row.expiry))
+    return matches
 
 
 def _imputed(node: nodes.Impute, row: Row, tables: Tables) -> Row:
@@ -162,64 +162,67 @@ def _join(node: nodes.Join, left: list[Row], right: list[Row]) -> list[Row]:
     left, right = ordered(left), ordered(right)
     matched_left: set[int] = set()
     matched_right: set[int] = set()
-    found: list[Row] = []
-    for i, one in enumerate(left):
-        for j, other in enumerate(right):
+    joined: list[Row] = []
+    for i, left_row in enumerate(left):
+        for j, right_row in enumerate(right):
             if not _meet(node, left, i, right, j):
                 continue
-            pair = _pair(node, one, other)
-            keys_agree = all(_equal(value_of(a, one.scope), a, value_of(b, other.scope), b.type) for a, b in node.keys)
+            pair = _pair(node, left_row, right_row)
+            keys_agree = all(
+                _equal(value_of(a, left_row.scope), a, value_of(b, right_row.scope), b.type) for a, b in node.keys
+            )
             if keys_agree and (node.residual is None or value_of(node.residual, pair.scope) is True):
-                found.append(pair)
+                joined.append(pair)
                 matched_left.add(i)
                 matched_right.add(j)
     if node.kind in ("left", "full"):
         nothing = dict.fromkeys(node.right_names)
-        found += [
+        joined += [
             Row(row.ts, {**row.values, **nothing}, None, _expiry(row, node.left_extent))
             for i, row in enumerate(left)
             if i not in matched_left
         ]
     if node.kind in ("right", "full"):
         nothing = dict.fromkeys(node.left.schema.names)
-        found += [
+        joined += [
             Row(row.ts, {**nothing, **_renamed(node, row)}, None, _expiry(row, node.right_extent))
             for j, row in enumerate(right)
             if j not in matched_right
         ]
-    return found
+    return joined
 
 
 def _follow(node: nodes.SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
     left = ordered(left)
     used: set[int] = set()
-    found: list[Row] = []
-    for other in ordered(right):
-        matching = [i for i, one in enumerate(left) if i not in used and _is_followed(node, one, other)]
+    followed: list[Row] = []
+    for right_row in ordered(right):
+        matching = [i for i, candidate in enumerate(left) if i not in used and _is_followed(node, candidate, right_row)]
         if not matching:
             continue
         if node.mode == "chronicle":
             used.add(matching[0])
-        one = left[matching[0] if node.mode == "chronicle" else matching[-1]]
-        found.append(Row(other.ts, {**one.values, **_renamed(node, other)}))
-    return found
+        left_row = left[matching[0] if node.mode == "chronicle" else matching[-1]]
+        followed.append(Row(right_row.ts, {**left_row.values, **_renamed(node, right_row)}))
+    return followed
 
 
-def _is_followed(node: nodes.SequenceJoin, one: Row, other: Row) -> bool:
-    if one.ts > other.ts or (one.ts == other.ts and not node.inclusive):
+def _is_followed(node: nodes.SequenceJoin, left_row: Row, right_row: Row) -> bool:
+    if left_row.ts > right_row.ts or (left_row.ts == right_row.ts and not node.inclusive):
         return False
-    if node.span is not None and other.ts > one.ts + node.span:
+    if node.span is not None and right_row.ts > left_row.ts + node.span:
         return False
-    if not all(_equal(value_of(a, one.scope), a, value_of(b, other.scope), b.type) for a, b in node.keys):
+    if not all(_equal(value_of(a, left_row.scope), a, value_of(b, right_row.scope), b.type) for a, b in node.keys):
         return False
     return (
-        node.residual is None or value_of(node.residual, {**one.values, **_renamed(node, other), TS: other.ts}) is True
+        node.residual is None
+        or value_of(node.residual, {**left_row.values, **_renamed(node, right_row), TS: right_row.ts}) is True
     )
 
 
-def _pair(node: nodes.Join, one: Row, other: Row) -> Row:
-    expiry = min(_expiry(one, node.left_extent), _expiry(other, node.right_extent))
-    return Row(max(one.ts, other.ts), {**one.values, **_renamed(node, other)}, None, expiry)
+def _pair(node: nodes.Join, left_row: Row, right_row: Row) -> Row:
+    expiry = min(_expiry(left_row, node.left_extent), _expiry(right_row, node.right_extent))
+    return Row(max(left_row.ts, right_row.ts), {**left_row.values, **_renamed(node, right_row)}, None, expiry)
 
 
 def _renamed(node: nodes.Join | nodes.SequenceJoin, row: Row) -> dict[str, Any]:
@@ -236,12 +239,12 @@ def _expiry(row: Row, extent: Extent | None) -> int:
 
 def _meet(node: nodes.Join, left: list[Row], i: int, right: list[Row], j: int) -> bool:
     """Say whether two tuples are in each other's window, the total order being (ts, port, order within the port)."""
-    one, other = left[i], right[j]
-    if max(one.ts, other.ts) > min(_expiry(one, node.left_extent), _expiry(other, node.right_extent)):
+    left_row, right_row = left[i], right[j]
+    if max(left_row.ts, right_row.ts) > min(_expiry(left_row, node.left_extent), _expiry(right_row, node.right_extent)):
         return False
-    if one.ts <= other.ts:  # the left one comes first: is it still among the newest when the right one comes?
-        return _among_newest(left, i, node.left_extent, sum(1 for row in left if row.ts <= other.ts))
-    return _among_newest(right, j, node.right_extent, sum(1 for row in right if row.ts < one.ts))
+    if left_row.ts <= right_row.ts:  # the left one comes first: is it still among the newest when the right one comes?
+        return _among_newest(left, i, node.left_extent, sum(1 for row in left if row.ts <= right_row.ts))
+    return _among_newest(right, j, node.right_extent, sum(1 for row in right if row.ts < left_row.ts))
 
 
 def _among_newest(rows: list[Row], position: int, extent: Extent | None, arrived: int) -> bool:

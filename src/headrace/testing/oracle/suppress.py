@@ -14,19 +14,19 @@ from headrace.testing.oracle.windows import grouped
 
 def suppress(node: Suppress, rows: Iterable[Row]) -> list[Row]:
     """Return the results: the newest tuple's values, then the oldest's."""
-    found: list[Row] = []
+    results: list[Row] = []
     for group in grouped(ordered(rows), node.by):
         let = _repeated(node.rule, group) if isinstance(node.rule, Repeats) else _standing(node.rule, group)
         for stamp, newest, oldest in let:
             older: list[Any] = [*oldest.values.values(), oldest.ts]
-            found.append(Row(stamp, {**newest.values, **dict(zip(node.old_names, older, strict=True))}))
-    return found
+            results.append(Row(stamp, {**newest.values, **dict(zip(node.old_names, older, strict=True))}))
+    return results
 
 
 def _repeated(rule: Repeats, group: list[Row]) -> Iterator[tuple[int, Row, Row]]:
     window: list[Row] = []
     for row in group:
-        window = [one for one in (*window, row) if rule.span is None or one.ts >= row.ts - rule.span]
+        window = [earlier for earlier in (*window, row) if rule.span is None or earlier.ts >= row.ts - rule.span]
         if len(window) > rule.limit:
             yield row.ts, row, window[0]
             window = []

@@ -218,14 +218,14 @@ def _timestamp(value: Any, have: Type) -> int | None:
 
 def _instant_in(text: str) -> int | None:
     """Date, perhaps with time, perhaps with zone; month and day may be missing."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:"
         r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d\d))?)?)?)?)?",
         text,
     )
-    if found is None:
+    if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, sign, zone_hour, zone_minute = found.groups()
+    year, month, day, hour, minute, second, fraction, sign, zone_hour, zone_minute = match.groups()
     try:
         local = datetime.datetime(  # noqa: DTZ001
             int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0)

@@ -84,11 +84,11 @@ def _range(rows: list[Row], size: int, slide: int) -> list[Content]:
             if k * slide <= row.ts < k * slide + size
         }
     )
-    found: list[Content] = []
+    windows: list[Content] = []
     for k in numbers:
         start, end = k * slide, k * slide + size
-        found.append(([row for row in rows if start <= row.ts < end], start, end, end))
-    return found
+        windows.append(([row for row in rows if start <= row.ts < end], start, end, end))
+    return windows
 
 
 def _sliding(rows: list[Row], position: int, size: int | None) -> Content:
@@ -120,12 +120,12 @@ def _landmark(rows: list[Row], start: int | None, slide: int) -> list[Content]:
 
 
 def _while(rows: list[Row], predicate: Expr) -> list[Content]:
-    found: list[Content] = []
+    windows: list[Content] = []
     run: list[Row] = []
     for row in rows:
         if value_of(predicate, row.scope) is True:
             run.append(row)
         elif run:
-            found.append((run, run[0].ts, row.ts, row.ts))
+            windows.append((run, run[0].ts, row.ts, row.ts))
             run = []
-    return found  # a run that nothing ended has no result
+    return windows  # a run that nothing ended has no result

@@ -77,9 +77,10 @@ class SimulatedDeployment:
                 self.vertices[reader].busy_ns += round(busy * 1e9)
 
     def _control(self, busy: float) -> None:
-        each = VertexCounts(busy_ns=round(busy / self.machine.cores * 1e9))
+        counts = VertexCounts(busy_ns=round(busy / self.machine.cores * 1e9))
         reports = [
-            Report(bucket=number, time=self.planned, vertices={"filter": each}) for number in range(self.machine.cores)
+            Report(bucket=number, time=self.planned, vertices={"filter": counts})
+            for number in range(self.machine.cores)
         ]
         guidance = self.control.after(self._statistics(), reports, self.running, self.now, self.machine.cores)
         self.limits = guidance.limits

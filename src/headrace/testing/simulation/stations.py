@@ -139,7 +139,7 @@ class Processor:
 
     def run(self, until: float = math.inf) -> Seen:
         """Serve tuples until none waits, or until a time; may be called again."""
-        dispatch, seen = self.dispatch, self.seen
+        dispatch, record = self.dispatch, self.seen
         while self.clock < until:
             self._sync()
             able = self._candidates()
@@ -152,14 +152,14 @@ class Processor:
                 continue
             choice = dispatch.fairness.choose(self._scheduler, able, self._turn, round(self.clock * SECOND))
             self._turn = choice.turn
-            seen.choices += 1
+            record.choices += 1
             self.clock += dispatch.choice
             if choice.unit != self._last:
-                seen.switches += 1
+                record.switches += 1
                 self.clock += dispatch.switch
                 self._last = choice.unit
             self._run_unit(choice.unit)
-        return seen
+        return record
 
     def waiting(self, stations: Sequence[str] | None = None) -> float:
         """Return the bytes in all queues, or in those of some stations."""
@@ -247,7 +247,7 @@ class Processor:
 
     def _serve(self, number: int, lane: _Lane, depth: int, count: int) -> int:
         """Serve so many tuples at a station; what waits is recorded after each page."""
-        queue, seen, clock, service = lane.queues[depth], self.seen, self.clock, self._services[number]
+        queue, record, clock, service = lane.queues[depth], self.seen, self.clock, self._services[number]
         is_last = depth + 1 == len(lane.stations)
         for _ in range(count):
             tuple_ = queue.popleft()
@@ -256,11 +256,11 @@ class Processor:
                 if not is_last:
                     self._push(lane, depth + 1, tuple_)
                     continue
-                seen.times.append(clock)
-                seen.born.append(lane.born[tuple_])
-                seen.queries.append(lane.query)
-            seen.waited += clock - lane.born[tuple_]
-            seen.left += 1
+                record.times.append(clock)
+                record.born.append(lane.born[tuple_])
+                record.queries.append(lane.query)
+            record.waited += clock - lane.born[tuple_]
+            record.left += 1
         self._bytes -= count * self._sizes[number]
         self._changed.add(number)
         self.clock = clock

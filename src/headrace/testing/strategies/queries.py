@@ -55,13 +55,13 @@ def stream_statements() -> str:
 @st.composite
 def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
     """Draw a history for each of STREAMS, in arrival order, none of it late."""
-    found: dict[str, list[Row]] = {}
+    drawn: dict[str, list[Row]] = {}
     for stream in STREAMS:
         least = draw(st.sampled_from([0, most // 2, most // 2]))  # too many empty streams would test nothing
-        found[stream.name] = draw(
+        drawn[stream.name] = draw(
             histories(stream.schema, skew=stream.skew, least=least, most=most, time_column=stream.time_column)
         )
-    return found
+    return drawn
 
 
 def queries(*, tables: bool = False) -> SearchStrategy[str]:
@@ -180,10 +180,10 @@ def sequences(draw: DrawFn) -> str:
 @st.composite
 def unions(draw: DrawFn) -> str:
     """Draw a union of two selections with columns of matching types."""
-    one, other = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
+    first_stream, second_stream = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
     first, second = (
         f"SELECT item AS i, {draw(_integer(_names(s)))} AS v FROM {s.name}{draw(_where(_names(s)))}"
-        for s in (one, other)
+        for s in (first_stream, second_stream)
     )
     return f"{first} UNION ALL {second}"
 
@@ -289,7 +289,7 @@ def _integer(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
     leaf = st.sampled_from(_of(names, Type.INT, Type.BIGINT)) | st.integers(0, 5).map(str)
     if depth == 0 or draw(st.booleans()):
         return draw(leaf)
-    one, other = draw(_integer(names, depth - 1)), draw(_integer(names, depth - 1))
+    first, second = draw(_integer(names, depth - 1)), draw(_integer(names, depth - 1))
     form = draw(
         st.sampled_from(
             [
@@ -303,14 +303,14 @@ def _integer(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
             ]
         )
     )
-    return form.format(one, other)
+    return form.format(first, second)
 
 
 @st.composite
 def _condition(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
     if depth > 0 and draw(st.integers(0, 2)) == 0:
-        one, other = draw(_condition(names, depth - 1)), draw(_condition(names, depth - 1))
-        return draw(st.sampled_from(["({} AND {})", "({} OR {})", "NOT ({} AND {})"])).format(one, other)
+        first, second = draw(_condition(names, depth - 1)), draw(_condition(names, depth - 1))
+        return draw(st.sampled_from(["({} AND {})", "({} OR {})", "NOT ({} AND {})"])).format(first, second)
     forms = [
         "item = 'a'",
         "item <> 'b'",

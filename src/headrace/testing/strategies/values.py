@@ -140,12 +140,12 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
 
 
 def _tuple(draw: DrawFn, schema: Schema, ts: int, time_column: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     for field in schema:
         null = draw(st.integers(0, 5)) == 0
         value = None if null else draw(values(field.type))
-        found[field.name] = ts if field.name == time_column else value
-    return found
+        row[field.name] = ts if field.name == time_column else value
+    return row
 
 
 def _call(function: str, *args: Expr) -> Expr:
