@@ -25,12 +25,12 @@ class Path:
     branches: tuple[Path, ...] = ()
 
     def run(self) -> tuple[PathOperator, ...]:
-        """All operators, each once, depth first."""
+        """Return all operators once, depth first."""
         return self.operators + tuple(operator for branch in self.branches for operator in branch.run())
 
 
 def path_cost(path: Path) -> float:
-    """Processor seconds for one tuple that enters, all that comes of it included: 1 / C^P."""
+    """Return the processor seconds for one tuple that enters, including everything derived from it: 1 / C^P."""
     reach, cost = 1.0, 0.0
     for operator in path.operators:
         cost += reach / operator.capacity  # (6.2)
@@ -39,7 +39,7 @@ def path_cost(path: Path) -> float:
 
 
 def path_capacity(path: Path) -> float:
-    """Tuples a second that a path can take if it has the processor for itself."""
+    """Return the tuples per second that a path can take if it has the processor to itself."""
     cost = path_cost(path)
     return 1 / cost if cost else math.inf
 
@@ -51,12 +51,12 @@ def path_selectivity(path: Path) -> float:
 
 
 def operator_release(operator: PathOperator, *, consumers: int = 1) -> float:
-    """Bytes a second that an operator frees while it runs; a result is stored once for each consumer."""
+    """Return the bytes per second that an operator frees while it runs; each consumer stores a result once."""
     return operator.capacity * (operator.size_in - consumers * operator.size_out * operator.selectivity)  # (6.1)
 
 
 def path_release(path: Path) -> float:
-    """Bytes a second that a whole path frees: its results leave the system."""
+    """Return the bytes per second that a whole path frees; its results leave the system."""
     return path_capacity(path) * path.operators[0].size_in  # (6.5)
 
 
@@ -70,7 +70,7 @@ def segment_release(segment: Path, *, last: bool = False) -> float:
 
 
 def _output_size(segment: Path) -> float:
-    """Bytes that leave a segment for each tuple that enters it."""
+    """Return the bytes that leave a segment for each tuple that enters it."""
     share = 1.0
     for operator in segment.operators:
         share *= operator.selectivity

@@ -10,7 +10,7 @@ from headrace.analysis.capacity.sharing import PathTrie
 
 
 def load(paths: Sequence[tuple[Sequence[str], float]], operators: Mapping[str, PathOperator]) -> float:
-    """Phi of paths (labels from the leaf upward) with the mean rates of their streams.
+    """Return Phi of paths (labels from the leaf upward) with the mean rates of their streams.
 
     More than 1 means congestion under any scheduler.
     """
@@ -19,7 +19,7 @@ def load(paths: Sequence[tuple[Sequence[str], float]], operators: Mapping[str, P
 
 
 def excess(phi: float) -> float:
-    """The share of the processor that is missing."""
+    """Return the share of the processor that is missing."""
     return max(0.0, phi - 1.0)  # (7.6)
 
 

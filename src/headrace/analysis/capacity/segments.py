@@ -54,7 +54,7 @@ def greedy_segments(path: Path) -> list[Segment]:
 
 
 def memory_optimal_segments(path: Path) -> list[Segment]:
-    """The segment that frees memory fastest from the leaf on, then the same for the rest (algorithms 2 and 3)."""
+    """Cut off the segment that frees memory fastest from the leaf on, then do so with the rest (algorithms 2 and 3)."""
     pending, segments = [_block(_tree(path))], []
     while pending:
         best = max(pending, key=lambda block: block.ratio)
@@ -65,7 +65,7 @@ def memory_optimal_segments(path: Path) -> list[Segment]:
 
 
 def simplified_segments(path: Path) -> list[Segment]:
-    """The first memory-optimal segment, and all the rest as one."""
+    """Return the first memory-optimal segment, and the rest as a second one."""
     tree = _tree(path)
     first = _block(tree).names
     rest = tuple(node.operator.name for node in _layers(tree) if node.operator.name not in first)
@@ -73,12 +73,12 @@ def simplified_segments(path: Path) -> list[Segment]:
 
 
 def bottom_up(path: Path) -> list[PathOperator]:
-    """The order of execution: layer by layer from the leaf, in a layer the fastest operator first."""
+    """Return the order of execution: layer by layer from the leaf, in a layer the fastest operator first."""
     return [node.operator for node in _layers(_tree(path))]
 
 
 def segment_rate(path: Path, segment: Segment) -> float:
-    """Bytes a second that a segment of a path frees: what its operators free together, over the time that they take."""
+    """Return the bytes per second that a segment frees: what its operators free together, over the time they take."""
     nodes = [node for node in _layers(_tree(path)) if node.operator.name in segment]
     return sum(node.gain for node in nodes) / sum(node.time for node in nodes)
 

@@ -56,7 +56,7 @@ class PathTrie:
                 break
 
     def shared(self) -> list[Shared]:
-        """Disjoint shared segments, by leaf in the order of labels (algorithms 4 and 5, corrected)."""
+        """Return disjoint shared segments, by leaf in the order of labels (algorithms 4 and 5, corrected)."""
         segments: list[Shared] = []
         for label in sorted(self._root.children):
             self._search(self._root.children[label], (), segments)

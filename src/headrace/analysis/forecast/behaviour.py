@@ -39,7 +39,7 @@ class Behaviour:
 
 
 def behaviour(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
-    """How a vertex treats these inputs."""
+    """Return how a vertex treats these inputs."""
     ports = len(inputs)
     same = (1.0,) * ports
     size = max((origin.size for origin in inputs), default=STAMP)
@@ -152,5 +152,5 @@ def _slide(window: Window) -> float:
 
 
 def _timed(results: float, rate: float) -> float:
-    """The selectivity at which so many results a second come; no tuple, no result."""
+    """Return the selectivity that gives this many results per second; 0 if no tuple arrives."""
     return min(1.0, results / rate) if rate > 0 else 0.0

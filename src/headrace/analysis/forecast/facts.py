@@ -75,15 +75,15 @@ class Facts:
 
 
 def kind_of(spec: Spec) -> str:
-    """The name by which service times are stated; vertex ids begin with it."""
+    """Return the name by which service times are stated; vertex ids begin with it."""
     return type(spec).__name__.lower()
 
 
 def width(type_: Type) -> float:
-    """Bytes of a value in a column; of texts, a guess."""
+    """Return the bytes of a value in a column; a guess for text."""
     return float(_WIDTHS.get(type_, 8))
 
 
 def row_width(schema: Schema) -> float:
-    """Bytes of a tuple with its timestamp."""
+    """Return the bytes of a tuple with its timestamp."""
     return STAMP + sum(width(column.type) for column in schema)

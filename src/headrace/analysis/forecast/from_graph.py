@@ -27,7 +27,7 @@ class Model:
 
 
 def model(graph: Graph, facts: Facts) -> Model:
-    """The network that a graph of all running queries is."""
+    """Return the graph of all running queries as a network."""
     return _Modelling(graph, facts).run()
 
 
@@ -53,7 +53,7 @@ class _Modelling:
         return Model(network, kinds, self.assumed, self.names)
 
     def _order(self) -> list[Vertex]:
-        """A micro-batch runs the ingest first, then the keyed stage."""
+        """Put the vertices of the ingest first, then those of the keyed stage, as a micro-batch runs them."""
         halves = (*self.placement.ingest.vertices, *self.placement.keyed.vertices)
         return [self.vertices[vertex.id] for vertex in halves if vertex.id in self.vertices]
 
@@ -100,7 +100,7 @@ class _Modelling:
         return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)
 
     def _service(self, vertex: Vertex, measured: VertexFacts) -> float | None:
-        """What was stated, else what was measured."""
+        """Return the stated service time, else the measured one."""
         stated = self.facts.services.get(kind_of(vertex.spec))
         if isinstance(vertex.spec, Scan):
             known = self.facts.reading if stated is None else stated
@@ -108,7 +108,7 @@ class _Modelling:
         return measured.service if stated is None else stated
 
     def _sharing(self, vertex: Vertex) -> int:
-        """A stream is read once, however many scans take columns of it."""
+        """Return how many scans share the reading of a stream, which is read once for all of them."""
         if not isinstance(vertex.spec, Scan):
             return 1
         stream = vertex.spec.stream
@@ -126,7 +126,7 @@ class _Modelling:
 
 
 def _scaled(shares: tuple[float, ...], inputs: tuple[Input, ...], known: float) -> tuple[float, ...]:
-    """What is known is of all ports together; between them the shares stay as the operator suggests."""
+    """Scale the selectivities of the ports to the known total; their proportions stay as the operator suggests."""
     taken = sum(origin.rate for origin in inputs)
     made = sum(origin.rate * share for origin, share in zip(inputs, shares, strict=True))
     if not taken or not made:
@@ -135,7 +135,7 @@ def _scaled(shares: tuple[float, ...], inputs: tuple[Input, ...], known: float) 
 
 
 def _memory(does: Behaviour, inputs: tuple[Input, ...], measured: VertexFacts) -> tuple[tuple[float, ...], float]:
-    """Seconds that tuples of each port are kept, and tuples kept whatever the rate; what was seen counts more."""
+    """Return how many seconds each port keeps tuples, and the tuples kept at any rate; measurements take precedence."""
     windows = does.windows or (0.0,) * len(inputs)
     if measured.held is None:
         return windows, does.kept

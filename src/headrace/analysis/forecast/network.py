@@ -65,7 +65,7 @@ class Flow:
     out: Mapping[str, float]
 
     def rate(self, name: str) -> float:
-        """All that a station takes."""
+        """Return the rate at which tuples arrive at a station."""
         return sum(self.into[name])
 
 
@@ -81,7 +81,7 @@ def flow(network: Network) -> Flow:
 
 
 def reached(network: Network, query: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The stations and the streams that a query's results come from."""
+    """Return the stations and the streams from which a query's results come."""
     known = {station.name: station for station in network.stations}
     stations: set[str] = set()
     streams: set[str] = set()
@@ -98,7 +98,7 @@ def reached(network: Network, query: str) -> tuple[frozenset[str], frozenset[str
 
 
 def faster(network: Network, speed: float) -> Network:
-    """What if the processor were `speed` times as fast? What a round spends elsewhere stays as it is."""
+    """Return the network on a processor `speed` times as fast; what a round spends elsewhere stays as it is."""
     stations = tuple(
         replace(station, service=station.service.faster(speed), setup=station.setup.faster(speed))
         for station in network.stations
@@ -107,7 +107,7 @@ def faster(network: Network, speed: float) -> Network:
 
 
 def with_rates(network: Network, rates: Mapping[str, float]) -> Network:
-    """What if streams came at other rates? The selectivities of joins and windows follow."""
+    """Return the network with other rates of streams; the selectivities of joins and windows follow."""
     before = flow(network)
     out: dict[str, float] = {**network.streams, **rates}
     streams = dict(out)
@@ -121,7 +121,7 @@ def with_rates(network: Network, rates: Mapping[str, float]) -> Network:
 
 
 def thinned(network: Network, streams: frozenset[str], share: float) -> Network:
-    """What if this share of the tuples of these streams were shed?"""
+    """Return the network as if this share of the tuples of these streams were shed."""
     return with_rates(network, {name: network.streams[name] * (1 - share) for name in streams})
 
 

@@ -31,12 +31,12 @@ class Remedy:
 
 
 def remedy(network: Network, check: Check) -> Remedy:
-    """The smallest speed-up, and the smallest share to shed, that make a promise hold."""
+    """Return the smallest speed-up, and the smallest share to shed, that make a promise hold."""
     return Remedy(smallest_speed(network, check), smallest_shed(network, check))
 
 
 def smallest_speed(network: Network, check: Check) -> float | None:
-    """How many times as fast the processor must be for a promise to hold; below 1 if a slower one would do."""
+    """Return how many times as fast the processor must be for a promise to hold; below 1 if a slower one is enough."""
 
     def holds(speed: float) -> bool:
         return _again(faster(network, speed), check).holds
@@ -53,7 +53,7 @@ def smallest_speed(network: Network, check: Check) -> float | None:
 
 
 def smallest_shed(network: Network, check: Check) -> float | None:
-    """The share of the query's streams that must be dropped for a promise to hold; 0 if none."""
+    """Return the share of the query's streams that must be dropped for a promise to hold; 0 if none."""
     _, streams = reached(network, check.query)
 
     def holds(share: float) -> bool:
@@ -69,7 +69,7 @@ def smallest_shed(network: Network, check: Check) -> float | None:
 
 
 def largest_growth(network: Network, query: str, qos: Qos) -> float:
-    """By which factor the rates of a query's streams can grow until one of its promises, or the processor, breaks.
+    """Return the factor by which a query's rates can grow until one of its promises, or the processor, breaks.
 
     Below 1 if one is broken.
     """
@@ -85,7 +85,7 @@ def largest_growth(network: Network, query: str, qos: Qos) -> float:
 
 
 def _smallest(holds: Callable[[float], bool], most: float) -> float | None:
-    """The smallest share up to `most` from which on something holds."""
+    """Return the smallest share up to `most` from which a condition holds."""
     if holds(0.0):
         return 0.0
     if not holds(most):

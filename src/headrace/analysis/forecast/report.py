@@ -73,7 +73,7 @@ class CapacityReport(Struct, frozen=True):
 
     @property
     def kept(self) -> bool:
-        """Whether all that MUST hold does."""
+        """Return whether all MUST promises hold."""
         return all(line.holds for line in self.promises if line.strictness == "MUST")
 
 
@@ -153,7 +153,7 @@ def _promise(check: Check, would: Remedy, qos: Qos) -> PromiseLine:
 
 
 def format_report(capacity: CapacityReport) -> str:
-    """As text: the processor, then a table each of operators, queries and promises."""
+    """Write a report as text: the processor, then a table each of operators, queries and promises."""
     rates = ", ".join(
         f"{name} {_count(rate)}/s{' (assumed)' if name in capacity.assumed_streams else ''}"
         for name, rate in sorted(capacity.streams.items())
@@ -192,7 +192,7 @@ def format_report(capacity: CapacityReport) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time as people read it."""
+    """Write a time for people."""
     if math.isinf(value):
         return "without end"
     for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
@@ -202,7 +202,7 @@ def seconds(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """An amount of memory as people read it."""
+    """Write an amount of memory for people."""
     if math.isinf(value):
         return "without end"
     for unit, name in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")):

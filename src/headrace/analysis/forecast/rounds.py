@@ -72,7 +72,7 @@ def _visit(station: Station, rate: float, length: float, empty: float) -> Visit:
 
 
 def _empty(network: Network, station: Station, flow: Flow, visit: Visit) -> float:
-    """How often a turn finds nothing; counts of internal tuples are taken as Poisson."""
+    """Return how often a turn finds an empty queue; counts of internal tuples are taken as Poisson."""
     if all(feed.origin in network.streams for feed in station.feeds):
         vacation = constant(visit.vacation)
         return vacation_queue(

@@ -58,7 +58,7 @@ class Forecast:
 
     @property
     def excess(self) -> float:
-        """The share of the processor that is missing."""
+        """Return the share of the processor that is missing."""
         return max(0.0, self.utilisation - 1)
 
     @property
@@ -116,7 +116,7 @@ class _Solving:
         )
 
     def _delivery(self, root: str) -> float:
-        """How long a result then waits for the end of the micro-batch."""
+        """Return how long a result then waits for the end of the micro-batch."""
         if not self.network.batched or math.isinf(self.round.length):
             return 0.0
         visit, position = self.round.visits[root], self.positions[root]

@@ -30,7 +30,7 @@ class Check:
 
     @property
     def margin(self) -> float:
-        """How much of the promised value is left, as a share of it; negative if the promise is broken."""
+        """Return how much of the promised value remains, as a share of it; negative if the promise is broken."""
         if math.isinf(self.predicted):
             return -math.inf
         room = self.predicted - self.promised if self.measure == "throughput" else self.promised - self.predicted
@@ -38,7 +38,7 @@ class Check:
 
 
 def verify(forecast: Forecast, query: str, qos: Qos) -> tuple[Check, ...]:
-    """Each promise of a query, at its strictest instant, beside the forecast."""
+    """Compare each promise of a query, at its strictest instant, with the forecast."""
     predicted = forecast.queries[query]
     given = {"latency": qos.latency, "memory": qos.memory, "throughput": qos.throughput}
     return tuple(
@@ -47,7 +47,7 @@ def verify(forecast: Forecast, query: str, qos: Qos) -> tuple[Check, ...]:
 
 
 def check_of(predicted: QueryForecast, measure: Measure, promise: Promise) -> Check:
-    """One promise, at its strictest instant, beside a forecast."""
+    """Compare one promise, at its strictest instant, with a forecast."""
     match measure:
         case "latency":
             return Check(predicted.name, measure, promise, promise.curve.least / SECOND, predicted.latency)

@@ -11,7 +11,7 @@ from headrace.analysis.queueing.queues import Queue
 def join_service(
     *, hash_call: float, evaluation: float, output: float, other: float, buckets: float, upkeep: float = 0.0
 ) -> float:
-    """Seconds to serve a tuple of one side, while the `other` side holds so many tuples.
+    """Return the seconds to serve a tuple of one side while the `other` side holds this many tuples.
 
     `upkeep` is the share of admission and expiry.
     """
@@ -35,14 +35,14 @@ class JoinQueue:
 
     @property
     def wait(self) -> float:
-        """Mean seconds in the queue."""
+        """Return the mean seconds in the queue."""
         if self.utilisation >= 1:
             return math.inf
         squares = sum(rate * service**2 for rate, service in zip(self.rates, self.services, strict=True))
         return squares / (2 * (1 - self.utilisation))  # (5.23b)
 
     def solve(self) -> Queue:
-        """Means and variances."""
+        """Compute means and variances."""
         rho = self.utilisation
         if rho >= 1:
             return Queue(rho, math.inf, math.inf, math.inf, math.inf, math.inf)
@@ -55,7 +55,7 @@ class JoinQueue:
         )
 
     def distribution(self, *, rest: float = 1e-12) -> list[float]:
-        """P(N = 0), P(N = 1), ... tuples in the system, until what is left is below `rest`."""
+        """Return P(N = 0), P(N = 1), ... of tuples in the system, until the remaining probability is below `rest`."""
         rho = self.utilisation
         if rho >= 1:
             return []
@@ -77,17 +77,17 @@ class JoinQueue:
         return shares
 
     def waits_at_most(self, seconds: float) -> float:
-        """About the share of tuples that wait no longer."""
+        """Return about the share of tuples that wait no longer."""
         return 1 - self.utilisation * math.exp(self.decay() * seconds)  # (5.24)
 
     def wait_of(self, share: float) -> float:
-        """About the wait that this share of tuples does not exceed; the converse of (5.24)."""
+        """Return about the wait that this share of tuples does not exceed; the converse of (5.24)."""
         if share <= 1 - self.utilisation:
             return 0.0
         return math.log((1 - share) / self.utilisation) / self.decay()
 
     def decay(self) -> float:
-        """The negative root s0 of (5.28)."""
+        """Return the negative root s0 of (5.28)."""
 
         def value(s: float) -> float:
             return (

@@ -18,7 +18,7 @@ class Moments:
         return max(0.0, self.square - self.mean**2)
 
     def faster(self, speed: float) -> Moments:
-        """The same work on a processor that is `speed` times as fast."""
+        """Return the same work on a processor that is `speed` times as fast."""
         return Moments(self.mean / speed, self.square / speed**2)
 
     def transform(self, s: float) -> float:
@@ -32,12 +32,12 @@ class Moments:
 
 
 def constant(value: float) -> Moments:
-    """A time that is always the same."""
+    """Return the moments of a time that is always the same."""
     return Moments(value, value**2)
 
 
 def exponential(mean: float) -> Moments:
-    """An exponentially distributed time."""
+    """Return the moments of an exponentially distributed time."""
     return Moments(mean, 2 * mean**2)
 
 

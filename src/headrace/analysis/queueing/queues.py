@@ -21,12 +21,12 @@ class Queue:
 
     @property
     def waiting(self) -> float:
-        """Tuples that wait, without the one in service."""
+        """Return the tuples that wait, without the one in service."""
         return self.number - self.utilisation
 
 
 def deterministic(rate: float, mu: float) -> Queue:
-    """M/D/1: a select with one condition, a project; `mu` tuples a second can be served."""
+    """Solve M/D/1: a select with one condition, a project; `mu` tuples per second can be served."""
     rho = rate / mu
     if rho >= 1:
         return _unstable(rho)
@@ -38,7 +38,7 @@ def deterministic(rate: float, mu: float) -> Queue:
 
 
 def exponential(rate: float, mu: float) -> Queue:
-    """M/M/1: a select with several conditions, roughly."""
+    """Solve M/M/1, roughly a select with several conditions."""
     rho = rate / mu
     if rho >= 1:
         return _unstable(rho)
@@ -47,7 +47,7 @@ def exponential(rate: float, mu: float) -> Queue:
 
 
 def general(rate: float, service: Moments) -> Queue:
-    """M/G/1, by Pollaczek and Khinchine."""
+    """Solve M/G/1, by Pollaczek and Khinchine."""
     rho = rate * service.mean
     if rho >= 1:
         return _unstable(rho)

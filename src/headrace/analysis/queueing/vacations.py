@@ -27,7 +27,7 @@ class VacationQueue:
 
     @property
     def cycle(self) -> float:
-        """Mean seconds between two visits that found something."""
+        """Return the mean seconds between two visits that found a tuple."""
         return self.round / (1 - self.empty) if self.empty < 1 else math.inf
 
 
@@ -59,7 +59,7 @@ def vacation_queue(
 
 
 def _gated_empty(rate: float, service: Moments, setup: Moments, vacation: Moments) -> float:
-    """(5.45): follow back generation by generation what came during the service of what came during the service ..."""
+    """Follow generation by generation back the arrivals during the service of earlier arrivals (5.45)."""
     eta, product, hidden = 0.0, 1.0, 0.0
     for _ in range(100_000):
         theta = rate - rate * eta

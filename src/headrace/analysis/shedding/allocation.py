@@ -40,7 +40,7 @@ def allocate(excess: float, places: Iterable[Place]) -> Allocation:
 
 
 def shares(sheds: Sequence[Shed]) -> Mapping[str, float]:
-    """By place, the share to drop of what really comes there, after what was dropped before it on the same path."""
+    """Return by place the share to drop of what arrives there, after what the same path dropped before it."""
     before = {shed.place.label: shed.share for shed in sheds}
     return {
         shed.place.label: min(
@@ -65,5 +65,5 @@ def _take(excess: float, places: Sequence[Place]) -> Allocation:
 
 
 def needed(place: Place, freed: float) -> float:
-    """The share that must be dropped at a place to free so much; what the shedder takes comes on top."""
+    """Return the share to drop at a place to free this much, including the cost of the shedder."""
     return min(place.error, (freed + place.rate * place.test) / (place.rate * place.cost))

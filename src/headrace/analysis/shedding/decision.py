@@ -27,7 +27,7 @@ class ActiveSheds:
 def decide(
     plan: ActiveSheds, load: float, places: Iterable[Place], *, limit: float = 1.0, margin: float = MARGIN
 ) -> ActiveSheds:
-    """What to shed from now on, given what is shed, the load of all that comes, and the places that there are now."""
+    """Decide what to shed from now on, given what is shed, the load of all input, and the places that there are now."""
     known = {place.label: place for place in places}
     sheds = [_renewed(shed, known[shed.place.label]) for shed in plan.sheds if shed.place.label in known]
     sheds = [shed for shed in sheds if shed.freed > 0]
@@ -65,7 +65,7 @@ def _less(sheds: list[Shed], load: float, limit: float, margin: float) -> list[S
 
 
 def _renewed(shed: Shed, place: Place) -> Shed:
-    """The same share at a place as it is now."""
+    """Return the same share at a place as it is now."""
     return Shed(place, min(shed.share, place.error))
 
 

@@ -65,7 +65,7 @@ def shed_options(
 
 
 def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Running) -> tuple[ShedAt, ...]:
-    """Places and shares as shedders on arcs."""
+    """Return places and shares as shedders on arcs."""
     vertices = whole_of(running).by_id()
     shedders = []
     for label, share in shares(sheds).items():
@@ -87,7 +87,7 @@ def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Runni
 def _operators(
     whole: Graph, facts: Facts, fixed: Mapping[Arc, float], speed: float
 ) -> tuple[dict[str, PathOperator], dict[str, Arc]]:
-    """What each arc's reader does with a tuple that comes by it, by label: that of a scan is its vertex."""
+    """Return by label what the reader of each arc does with a tuple; the label of a scan is its vertex."""
     stations = {station.name: station for station in model(whole, facts).network.stations}
     operators: dict[str, PathOperator] = {}
     arcs: dict[str, Arc] = {}
@@ -110,12 +110,12 @@ def _operators(
 
 
 def label_of(reader: VertexId, port: int) -> str:
-    """The name of an arc as a place."""
+    """Return the name of an arc as a place."""
     return f"{reader}.{port}"
 
 
 def _labels(whole: Graph, output: VertexId) -> list[tuple[str, ...]]:
-    """All ways from a scan to an output, as labels of the arcs."""
+    """Return all ways from a scan to an output, as labels of the arcs."""
     vertices = whole.by_id()
 
     def ways(name: VertexId) -> list[tuple[str, ...]]:

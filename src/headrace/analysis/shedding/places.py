@@ -39,12 +39,12 @@ class Place:
     above: tuple[str, ...] = ()  # the places before it on the same path
 
     def freed(self, share: float) -> float:
-        """The share of the processor that dropping a share of the tuples frees, less what the shedder takes."""
+        """Return the share of the processor that dropping a share of the tuples frees, less the cost of the shedder."""
         return share * self.rate * self.cost - self.rate * self.test
 
     @property
     def weight(self) -> float:
-        """What is freed for the error that it costs, at the largest share that may be dropped."""
+        """Return what is freed per error, at the largest share that may be dropped."""
         harm = self.error * self.paths  # each path suffers
         return self.freed(self.error) / harm if harm else 0.0  # (7.9)
 
@@ -73,7 +73,7 @@ def places_of(
     test: float = 0.0,
     barred: frozenset[str] = frozenset(),
 ) -> dict[str, Place]:
-    """All places by label, with their weights; `barred` ones, and those that several streams lead to, are none."""
+    """Return all places by label, with their weights, except `barred` ones and those that several streams lead to."""
     places: dict[str, Place] = {}
     twice: set[str] = set()
     for node in _walk(_trees(paths, operators, test)):
@@ -104,7 +104,7 @@ def choose_places(
 
 
 def _trees(paths: Sequence[QueryPath], operators: Mapping[str, PathOperator], test: float) -> list[_Node]:
-    """The paths as trees, one for each leaf."""
+    """Return the paths as trees, one for each leaf."""
     roots: dict[str, _Node] = {}
     for path in paths:
         level = roots
@@ -181,7 +181,7 @@ def _merge(segment: _Segment) -> None:
 
 
 def _first(segments: Sequence[_Segment]) -> list[_Segment]:
-    """The first segment on each way to the results that holds something, or the last one."""
+    """Return the first segment with a remaining share on each way to the results, or the last segment."""
     return [
         holder
         for segment in segments
