@@ -65,7 +65,7 @@ class Source(Protocol):
         ...
 
     def forget(self, offset: Offset) -> None:
-        """Everything before `offset` will never be read again; free what the source keeps itself."""
+        """Free what the source keeps of everything before `offset`, which will never be read again."""
         ...
 
 

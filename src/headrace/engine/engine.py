@@ -102,12 +102,12 @@ class Engine:
 
     @property
     def asked(self) -> int:
-        """How many bounds sources gave on demand."""
+        """Return how many bounds sources gave on demand."""
         return self.bounds.asked
 
     @property
     def tests(self) -> int:
-        """How many selections of the dispatch table were made."""
+        """Return how many selections of the dispatch table were made."""
         return self._cycle.tests
 
     def runs(self, vertex: VertexId) -> bool:
@@ -146,7 +146,7 @@ class Engine:
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether schedulers choose who runs, so that all input should be there before they do."""
+        """Return whether schedulers choose which unit runs, so that all input should be there before they do."""
         return self._chooser is self._master
 
     def remembered(self) -> Remembered:

@@ -40,7 +40,7 @@ class Spec(Struct, frozen=True):
 
     @property
     def is_stateless(self) -> bool:
-        """True if pages may be processed anywhere, in any order, with nothing kept."""
+        """Return whether pages may be processed anywhere, in any order, with nothing kept."""
         return False
 
     def partition_by(self, port: int) -> Keys:
@@ -53,7 +53,7 @@ class Spec(Struct, frozen=True):
 
     @property
     def merges_inputs(self) -> bool:
-        """True if the engine merges the inputs by timestamp.
+        """Return whether the engine merges the inputs by timestamp.
 
         It holds tuples back until no input can have earlier ones.
         """
@@ -87,10 +87,10 @@ class Spec(Struct, frozen=True):
 
     @property
     def output_order(self) -> Order:
-        """How the output is ordered; readers may rely on it."""
+        """Return how the output is ordered; readers may rely on it."""
         return Order.OWN
 
     @property
     def order_matters(self) -> bool:
-        """True if results depend on the order in which tuples come; no tuple overtakes another on the way there."""
+        """Return whether results depend on the order of tuples; if so, no tuple overtakes another on the way."""
         return not self.is_stateless

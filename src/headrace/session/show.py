@@ -21,7 +21,7 @@ from headrace.session.stints import state_of
 def show(
     what: str, catalog: Catalog, running: Running, statistics: Statistics, now: int, decisions: Sequence[Decided] = ()
 ) -> Listing:
-    """The definitions of a kind, or the statistics of every vertex."""
+    """List the definitions of a kind, or the statistics of every vertex."""
     match what:
         case "STREAMS":
             return _streams(catalog, statistics)
@@ -62,7 +62,7 @@ def show(
 
 
 def describe_rule(rule: Rule) -> Listing:
-    """What a rule does, and the columns of its detections."""
+    """List what a rule does, and the columns of its detections."""
     reaction = rule.reaction
     effort = reaction.effort
     said = [("ON", rule.event), ("CONTEXT", rule.context or None), ("WHEN", rule.condition or None)]
@@ -86,7 +86,7 @@ def describe(
     warnings: Iterable[str] = (),
     statistics: Statistics | None = None,
 ) -> Listing:
-    """The columns of a stream, table or query.
+    """List the columns of a stream, table or query.
 
     Below them, what the query promises now, and what of an event's state nothing bounds.
     """
@@ -103,7 +103,7 @@ def describe(
 
 
 def _scheduled(name: str, running: Running, statistics: Statistics | None) -> tuple[tuple[str, str], ...]:
-    """Who decides which operators of a query run first, and what waits before them."""
+    """Return the scheduler that chooses among a query's operators, and the tuples that wait before them."""
     scheduler = [("SCHEDULER", chosen.name) for query, chosen in running.schedulers.items() if query == name]
     counts = (
         {}
@@ -119,7 +119,7 @@ def _scheduled(name: str, running: Running, statistics: Statistics | None) -> tu
 
 
 def _stint_options(definition: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
-    """When a query is on."""
+    """Return when a query is on."""
     options = definition.options if isinstance(definition, Query) else {}
     return tuple((name.upper(), str(options[name])) for name in (SCHEDULE, START_ON, STOP_ON) if name in options)
 
@@ -182,7 +182,7 @@ def _promised(qos: Qos) -> str | None:
 
 
 def _feedback(names: Names, statistics: Statistics) -> Listing:
-    """What is dropped where, because nobody needs it, and what that saved."""
+    """List what feedback drops where, and what that saved."""
     rows: list[tuple[str, str, str, int, int | None]] = []
     for (reader, pattern), guard in statistics.guards.items():
         ends = "ended" if not guard.active else "-" if guard.until is None else format_instant(guard.until)
@@ -194,7 +194,7 @@ def _feedback(names: Names, statistics: Statistics) -> Listing:
 
 
 def _shedding(running: Running, statistics: Statistics) -> Listing:
-    """What is dropped where, for which queries, and what each query has lost by it."""
+    """List what is shed where, for which queries, and what each query has lost by it."""
     rows: list[tuple[str, str, str, float | None, int, int]] = []
     vertices, names = whole_of(running).by_id(), names_in(running)
     for (reader, port), arc in statistics.shed.items():
@@ -221,7 +221,7 @@ def _shedding(running: Running, statistics: Statistics) -> Listing:
 
 
 def _came(query: AddQuery, statistics: Statistics) -> list[int]:
-    """The tuples that have come on a query's streams."""
+    """Return the number of tuples that have arrived on each of a query's streams."""
     return [statistics.streams[stream.name].tuples for stream in query.streams if stream.name in statistics.streams]
 
 

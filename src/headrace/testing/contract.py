@@ -81,7 +81,7 @@ _SPAN = 2.0
 
 
 def _situations(scheduler: Scheduler) -> Iterator[tuple[list[Candidate], Turn]]:
-    """Candidates of the scheduler's kinds with all sorts of numbers, many of them equal."""
+    """Yield candidates of the scheduler's kinds with all sorts of numbers, many of them equal."""
     rng = np.random.default_rng(7)
     for size in range(1, 41):
         candidates = []

@@ -100,7 +100,7 @@ class _Step:
 
 
 def _pages(domains: Mapping[VertexId, Domain], script: Script) -> list[_Step | None]:
-    """For each entry of the script the tuple of all cases, as one page."""
+    """Return for each entry of the script the tuple of all cases, as one page."""
     choices = [range(2 * len(domains[entry[0]].rows)) for entry in script if not isinstance(entry, int)]
     chosen = np.array(list(product(*choices)), dtype=np.int64).reshape(-1, len(choices))
     steps: list[_Step | None] = []

@@ -69,7 +69,7 @@ class TextStream:
         return [entry for entry in self.entries if isinstance(entry, Row)]
 
     def elements(self) -> list[Element]:
-        """Pages and punctuations: a page goes on until something else happens."""
+        """Return pages and punctuations; a page goes on until something else happens."""
         elements: list[Element] = []
         run: list[Row] = []
         for entry in (*self.entries, Pause()):
@@ -105,12 +105,12 @@ def stream_from_text(text: str) -> TextStream:
 
 
 def script(*texts: str) -> list[tuple[int, Element]]:
-    """Elements for an operator's ports, the n-th text feeding port n; one port after the other."""
+    """Return elements for an operator's ports, the n-th text feeding port n; one port after the other."""
     return [(port, element) for port, text in enumerate(texts) for element in stream_from_text(text).elements()]
 
 
 def interleave(*ports: Sequence[Element]) -> list[tuple[int, Element]]:
-    """Elements for an operator's ports, taken in turn."""
+    """Return elements for an operator's ports, taken in turn."""
     longest = max(map(len, ports), default=0)
     return [
         (port, elements[turn]) for turn in range(longest) for port, elements in enumerate(ports) if turn < len(elements)

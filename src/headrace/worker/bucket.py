@@ -225,7 +225,7 @@ class Bucket:
                 yield name, bound
 
     def _ask(self, clocks: Mapping[str, int], budget: float | None) -> int:
-        """Where tuples are held back, use the bounds of silent streams by the clock; returns how many were new."""
+        """Use the bounds of silent streams by the clock where tuples are held back; return how many bounds were new."""
         if not clocks:
             return 0
         before = self.engine.asked

@@ -25,7 +25,7 @@ def encode_chunk(frame: pl.DataFrame) -> bytes:
 
 
 def decode_chunk(data: bytes) -> pl.DataFrame:
-    """From the bytes of `encode_chunk`."""
+    """Read a chunk from the bytes of `encode_chunk`."""
     return Page.decode(data).rows
 
 

@@ -371,12 +371,12 @@ class FilesSource:
 
 
 def bad_frame(records: Sequence[str], reasons: Sequence[str], origins: Sequence[str]) -> pl.DataFrame:
-    """Bad records as rows of BAD."""
+    """Return bad records as rows of BAD."""
     return pl.DataFrame([records, reasons, origins], schema=BAD.polars())
 
 
 def bad_lines(lines: text.Lines, bad: Sequence[tuple[int, str]], origin: str, line: int) -> pl.DataFrame:
-    """Bad lines as rows of BAD; the bytes of `lines` begin at line number `line` of `origin`."""
+    """Return bad lines as rows of BAD; the bytes of `lines` begin at line number `line` of `origin`."""
     records = [lines.line(i).decode(errors="replace") for i, _ in bad]
     origins, counted = [], 0
     for i, _ in bad:

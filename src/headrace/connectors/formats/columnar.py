@@ -20,7 +20,7 @@ PIECE = 1 << 17
 
 
 def groups(path: str, form: str) -> tuple[int, ...]:
-    """Row counts of the parts of a file that are stored together."""
+    """Return the row counts of the parts of a file that are stored together."""
     return _groups(path, form, os.stat(path).st_mtime_ns)
 
 

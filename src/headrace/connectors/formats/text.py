@@ -119,7 +119,7 @@ def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
 
 
 def lines_of(records: Sequence[bytes]) -> Lines:
-    """Records that came one by one, as if they were lines."""
+    """Return records that arrived one by one as if they were lines."""
     data = NEWLINE.join([*records, b""])
     lengths = np.fromiter(map(len, records), np.int64, len(records))
     ends = np.cumsum(lengths + 1) - 1

@@ -65,7 +65,7 @@ class SelfSimilar:
 
     @property
     def duty(self) -> float:
-        """Share of time a flow is ON: 3.5 b_on / (3.5 b_on + 6 b_off), 0.368 for equal b."""
+        """Return the share of time a flow is ON: 3.5 b_on / (3.5 b_on + 6 b_off), 0.368 for equal b."""
         return _ON_MEAN * self.on / (_ON_MEAN * self.on + _OFF_MEAN * self.off)
 
 
@@ -117,7 +117,7 @@ def _rng(seed: int, cell: int) -> np.random.Generator:
 
 
 def _inside(moments: _Edges, cell: int, length: int) -> Times:
-    """Whole microseconds; rounding must not carry a tuple into the next cell."""
+    """Round to whole microseconds without carrying a tuple into the next cell."""
     whole: Times = np.clip(moments.astype(np.int64), cell * length, (cell + 1) * length - 1)
     return whole
 
@@ -138,7 +138,7 @@ def _expected(process: Poisson | Bursty, cell: int) -> float:
 
 
 def _on_time(process: Bursty, time: int) -> int:
-    """Time spent in ON before `time`."""
+    """Return the time spent in ON before `time`."""
     whole, rest = divmod(time, process.on + process.off)
     return whole * process.on + min(rest, process.on)
 
@@ -173,7 +173,7 @@ class _Flow:
             self._starts = [_residual(rng, off, OFF_SHAPE)]
 
     def periods(self, begin: int, end: int) -> tuple[_Edges, _Edges]:
-        """ON periods that touch [begin, end), cut to it."""
+        """Return the ON periods that touch [begin, end), cut to it."""
         while self._starts[-1] < end:
             self._starts.append(self._starts[-1] + float(_block(*self._key, len(self._starts) - 1)[2]))
         lows, highs = [np.zeros(1)], [np.full(1, self._first_on)]

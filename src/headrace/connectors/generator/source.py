@@ -143,7 +143,7 @@ class GeneratorSource:
     def _cell(
         self, origin: int, cell: int, row: int, first: int, most: int, columns: tuple[str, ...] | None
     ) -> pl.DataFrame:
-        """Tuples of one cell from `row` on; the whole cell is drawn, so that its cut does not matter."""
+        """Return the tuples of one cell from `row` on; the whole cell is drawn, so that its cut does not matter."""
         moments = times(self._process, cell) + (origin if self._start is None else self._start)
         made = []
         for place, field in enumerate(self._schema):

@@ -151,7 +151,7 @@ def draw(
 
 
 def seconds(values: Values, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
-    """Spans of microseconds drawn from a specification in seconds; none is below 0."""
+    """Draw spans of microseconds from a specification in seconds; none is below 0."""
     spans = draw(values, Type.DOUBLE, rng, 0, np.zeros(count, dtype=np.int64)).fill_null(0).to_numpy()
     micros: npt.NDArray[np.int64] = np.maximum(spans * SECOND, 0).astype(np.int64)
     return micros
@@ -172,7 +172,7 @@ def _numbers(
 
 
 def _carry(numbers: npt.NDArray[Any], type_: Type) -> pl.Series:
-    """Numbers as a column: rounded for integers, seconds for spans and instants."""
+    """Return numbers as a column: rounded for integers, seconds for spans and instants."""
     match type_:
         case Type.INT | Type.BIGINT:
             return pl.Series(np.rint(numbers).astype(np.int64) if numbers.dtype.kind == "f" else numbers).cast(

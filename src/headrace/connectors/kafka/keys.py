@@ -74,7 +74,7 @@ def _of_key(condition: Pattern, key: str, covers_time: Callable[[Match], bool], 
 
 
 def _candidates(matches: Sequence[Match], type_: Type) -> list[Value] | None:
-    """Finitely many values outside of which something matches: holes, and what lies between two half-lines."""
+    """Return finitely many values outside of which one match holds: holes, and values between two half-lines."""
     lows: list[Value] = []
     highs: list[Value] = []
     holes: list[Value] = []

@@ -18,7 +18,7 @@ def cut(
     at: Callable[[int], Offsets],
     newest: int,
 ) -> Offsets:
-    """New ends at which the `counted` partitions give about `limit` records.
+    """Return new ends at which the `counted` partitions give about `limit` records.
 
     `at` says the offsets of the first records from a moment on, `newest` is a moment after which there is nothing.
     """

@@ -76,7 +76,7 @@ class Reading:
     def _rows(
         self, records: Records, schema: Schema
     ) -> tuple[pl.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], dict[int, str]]:
-        """Rows, the record of each, its place there, and why records are bad."""
+        """Return the rows, the record of each, its place there, and why records are bad."""
         if isinstance(self.form, Arrow):
             return _tables(records, schema)
         bad = {i: "the record has no value" for i, value in enumerate(records.values) if value is None}

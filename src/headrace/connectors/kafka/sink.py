@@ -149,7 +149,7 @@ class KafkaSink:
                 return
 
     def _records(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes, int | None]]:
-        """Key, value and time in milliseconds of each record."""
+        """Return key, value and time in milliseconds of each record."""
         if self._target.format == "arrow":
             file = io.BytesIO()
             rows.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())

@@ -42,7 +42,7 @@ class Limited:
         self._hanging: dict[str, list[threading.Thread]] = {}
 
     def call(self, name: str, seconds: float, function: Callable[[], None]) -> str | None:
-        """None if all went well, else why not."""
+        """Call the function; return None on success, else the reason for the failure."""
         hanging = [thread for thread in self._hanging.get(name, ()) if thread.is_alive()]
         self._hanging[name] = hanging
         if len(hanging) >= _HANGING:
@@ -65,7 +65,7 @@ class Limited:
 
 
 def reason(error: BaseException) -> str:
-    """An error in one line."""
+    """Write an error in one line."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):

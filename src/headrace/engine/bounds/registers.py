@@ -64,12 +64,12 @@ class Registers:
 
     @property
     def pending(self) -> bool:
-        """Whether the least register rose by bounds alone, and the operator has not run since."""
+        """Return whether the least register rose by bounds alone, and the operator has not run since."""
         return self.raised and self.minimum > self.passed
 
     @property
     def holds(self) -> bool:
-        """Whether tuples wait at an input."""
+        """Return whether tuples wait at an input."""
         return any(head is not None for head in self.heads)
 
     def continue_from(self, before: Registers, ports: Mapping[int, int]) -> None:

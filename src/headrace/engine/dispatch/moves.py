@@ -55,7 +55,7 @@ def dfs_nos(row: Row, view: View) -> Move:
 
 
 def batch_nos(row: Row, view: View) -> Move:
-    """Encore while the batch lasts, Forward, Encore with a new batch, Backtrack; for BFS and DFS-k."""
+    """Choose Encore while the batch lasts, Forward, Encore with a new batch, or Backtrack; for BFS and DFS-k."""
     if view.fresh(row) and view.more(row):
         return Move.ENCORE
     if view.yields(row):
@@ -64,19 +64,19 @@ def batch_nos(row: Row, view: View) -> Move:
 
 
 def rr_nos(row: Row, view: View) -> Move:
-    """Encore, Forward, Exit."""
+    """Choose Encore, Forward or Exit."""
     if view.fresh(row) and view.more(row):
         return Move.ENCORE
     return Move.FORWARD if view.yields(row) else Move.EXIT
 
 
 def sink(row: Row, view: View) -> Move:
-    """Encore, Backtrack: before a sink there is no Forward, as the outside takes what is produced."""
+    """Choose Encore or Backtrack; before a sink there is no Forward, as the outside takes what is produced."""
     return Move.ENCORE if view.more(row) else Move.BACKTRACK
 
 
 def rr_sink(row: Row, view: View) -> Move:
-    """Encore, Exit."""
+    """Choose Encore or Exit."""
     return Move.ENCORE if view.more(row) else Move.EXIT
 
 

@@ -136,7 +136,7 @@ class Chunk:
 
     @property
     def is_preserved(self) -> bool:
-        """Whether anybody asks which rows have come out."""
+        """Return whether the join needs to know which rows have come out."""
         return self._done is not None or self._bits is not None
 
     def cut(self, start: int, stop: int) -> Cut:

@@ -22,7 +22,7 @@ Scalar: TypeAlias = Callable[[Sequence[Any], Sequence[Type], Type], Any]
 
 
 def _strict(function: Callable[..., Any]) -> Scalar:
-    """NULL in, NULL out."""
+    """Return a function that gives NULL if an argument is NULL."""
 
     def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
         return None if any(arg is None for arg in args) else function(*args)
@@ -98,7 +98,7 @@ def _extreme(wins: Callable[[int], bool]) -> Scalar:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Scalar:
-    """Integers wrap at 64 bits; DATE counts as its midnight; everything else is DOUBLE."""
+    """Return arithmetic of two values: integers wrap at 64 bits, a DATE is its midnight, all else is DOUBLE."""
 
     def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
         if any(arg is None for arg in args):

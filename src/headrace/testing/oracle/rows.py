@@ -29,7 +29,7 @@ class Row:
 
 
 def ordered(rows: Iterable[Row]) -> list[Row]:
-    """Timestamp order; ties by arrival for a base stream, else by content."""
+    """Sort by timestamp; ties by arrival for a base stream, else by content."""
     return sorted(rows, key=_order)
 
 
@@ -54,7 +54,7 @@ def rows_of(frame_rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def as_multiset(rows: Iterable[Row]) -> Counter[Any]:
-    """Timestamps and visible values with their multiplicity; floats rounded to 9 significant digits."""
+    """Count timestamps and visible values; floats are rounded to 9 significant digits."""
     return Counter((row.ts, tuple((name, rounded(value)) for name, value in row.values.items())) for row in rows)
 
 

@@ -63,7 +63,7 @@ def lift(value: Any, have: Type, want: Type) -> Any:
 
 
 def compare(left: Any, left_type: Type, right: Any, right_type: Type) -> int:
-    """-1, 0 or 1 for two values that are not NULL; NaN equals itself and is above all numbers."""
+    """Return -1, 0 or 1 for two values that are not NULL; NaN equals itself and is above all numbers."""
     common = common_type(left_type, right_type)
     assert common is not None, f"{left_type} and {right_type} do not compare"
     left, right = lift(left, left_type, common), lift(right, right_type, common)
@@ -93,7 +93,7 @@ def sort_key(value: Any) -> tuple[Any, ...]:
 
 
 def convert(value: Any, have: Type, want: Type) -> Any:
-    """CAST; None for what cannot be converted."""
+    """Do what CAST does; None for values that cannot be converted."""
     if value is None or have is want:
         return value
     match want:
@@ -217,7 +217,7 @@ def _timestamp(value: Any, have: Type) -> int | None:
 
 
 def _instant_in(text: str) -> int | None:
-    """Date, perhaps with time, perhaps with zone; month and day may be missing."""
+    """Read a date, perhaps with time, perhaps with zone; month and day may be missing."""
     match = re.fullmatch(
         r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:"
         r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d\d))?)?)?)?)?",

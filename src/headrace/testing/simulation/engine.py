@@ -67,7 +67,7 @@ class Emission:
 
     @property
     def latency(self) -> int:
-        """Since the timestamp of the result."""
+        """Return the time since the timestamp of the result."""
         return self.time - int(self.row[TS])
 
 

@@ -17,7 +17,7 @@ _NONE: Times = np.empty(0)
 
 
 def reference_plan(rate: float = 1000.0, elsewhere: float = 0.25) -> Network:
-    """Five stations of a known plan: O1 and O2 feed join O3; O3 and O4 feed join O5."""
+    """Return five stations of a known plan: O1 and O2 feed join O3; O3 and O4 feed join O5."""
 
     def station(name: str, served: float, setup: float, *feeds: Feed) -> Station:
         return Station(name, feeds, constant(1 / served), constant(setup))
@@ -64,7 +64,7 @@ class SimulatedRounds:
         return float(self.latencies(query).mean())
 
     def latencies(self, query: str) -> Times:
-        """Of every result."""
+        """Return the latency of every result."""
         return np.concatenate(self._latencies[query])
 
     def _round(self, clock: float, opened: dict[str, float], counts: bool) -> float:

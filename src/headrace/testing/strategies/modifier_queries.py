@@ -11,7 +11,7 @@ _CARRIED = ["item", "n", "at", "rowtime", "OLD(n) AS o", "NEW(item) AS w", "OLD(
 
 @st.composite
 def modifiers(draw: DrawFn) -> str:
-    """Consecutive tuples compared, of a stream or of a union, each partition by itself or all together."""
+    """Draw comparisons of consecutive tuples of a stream or a union, by partition or all together."""
     by = draw(st.sampled_from(["", " OVER (PARTITION BY item)", " OVER (PARTITION BY item, n % 2)", " OVER ()"]))
     profile = draw(st.sampled_from(["", " OLD", " NEW"]))
     pseudo = draw(st.sampled_from(["", " PSEUDO 0.5", " PSEUDO 1"]))
@@ -63,7 +63,7 @@ def window_modifiers(draw: DrawFn) -> str:
 
 @st.composite
 def suppressions(draw: DrawFn) -> str:
-    """Repetitions suppressed by count or by time."""
+    """Draw repetitions suppressed by count or by time."""
     profile = draw(st.sampled_from(["", " OLD", " NEW"]))
     size, time = draw(st.integers(1, 12)), draw(st.integers(1, 6))
     actions = [

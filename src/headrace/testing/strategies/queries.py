@@ -65,7 +65,7 @@ def stream_histories(draw: DrawFn, *, most: int = 15) -> dict[str, list[Row]]:
 
 
 def queries(*, tables: bool = False) -> SearchStrategy[str]:
-    """Queries of every shape; `tables` permits joins with the stored table."""
+    """Draw queries of every shape; `tables` permits joins with the stored table."""
     shapes = [
         projections(),
         aggregates(),
@@ -83,7 +83,7 @@ def queries(*, tables: bool = False) -> SearchStrategy[str]:
 
 @st.composite
 def projections(draw: DrawFn) -> str:
-    """SELECT expressions FROM a stream WHERE a condition."""
+    """Draw SELECT expressions FROM a stream WHERE a condition."""
     stream = draw(st.sampled_from(STREAMS))
     names = _names(stream)
     columns = ", ".join(f"{draw(_scalar(names))} AS c{i}" for i in range(draw(st.integers(1, 3))))
@@ -92,7 +92,7 @@ def projections(draw: DrawFn) -> str:
 
 @st.composite
 def aggregates(draw: DrawFn) -> str:
-    """Aggregates over every kind of window, with GROUP BY and HAVING."""
+    """Draw aggregates over every kind of window, with GROUP BY and HAVING."""
     stream = draw(st.sampled_from(STREAMS))
     names = _names(stream)
     window = draw(_window())
@@ -199,7 +199,7 @@ def distincts(draw: DrawFn) -> str:
 
 @st.composite
 def aggregates_of_joins(draw: DrawFn) -> str:
-    """Groups of joined tuples."""
+    """Draw groups of joined tuples."""
     left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
     spans = [draw(st.integers(1, 8)) for _ in range(2)]
     source = f"{left.name} [RANGE {spans[0]} SECONDS] AS x JOIN {right.name} [RANGE {spans[1]} SECONDS] AS y ON {_ON}"
@@ -239,7 +239,7 @@ def table_joins(draw: DrawFn) -> str:
 
 @st.composite
 def imputations(draw: DrawFn) -> str:
-    """Missing values from the stored table, by themselves, below a window or in a union."""
+    """Draw imputations of missing values from the stored table, alone, below a window or in a union."""
     stream = draw(st.sampled_from(STREAMS))
     value = draw(st.sampled_from(["n", "nullif(n, 1)", "nullif(n, n)"]))
     key = draw(

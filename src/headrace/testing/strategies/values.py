@@ -79,7 +79,7 @@ def histories(
 
 
 def expressions(schema: Schema, type_: Type, depth: int = 3) -> SearchStrategy[Expr]:
-    """Expressions of a type over a schema's columns."""
+    """Draw expressions of a type over a schema's columns."""
     own = [Column(field.name, field.type) for field in schema if field.type is type_]
     leaves: SearchStrategy[Expr] = values(type_).map(lambda value: Literal(value, type_))
     if own:
@@ -92,12 +92,12 @@ def expressions(schema: Schema, type_: Type, depth: int = 3) -> SearchStrategy[E
 
 
 def predicates(schema: Schema, depth: int = 2) -> SearchStrategy[Expr]:
-    """Conditions over a schema's columns."""
+    """Draw conditions over a schema's columns."""
     return expressions(schema, Type.BOOLEAN, depth)
 
 
 def windows(schema: Schema) -> SearchStrategy[Window]:
-    """Windows of every kind over tuples of a schema."""
+    """Draw windows of every kind over tuples of a schema."""
     spans = st.integers(1, 12).map(lambda n: n * SECOND)
     by = (
         st.lists(st.sampled_from([Column(field.name, field.type) for field in schema]), max_size=1).map(tuple)

@@ -56,7 +56,7 @@ class Scheduler(Protocol):
 
     @property
     def gated(self) -> bool:
-        """Whether a unit that runs takes all that was there when it began, or one page at its first operator."""
+        """Return whether a unit that runs takes all that was there when it began, or one page at its first operator."""
         ...
 
     def choose(self, candidates: Sequence[Candidate], turn: Turn) -> Choice:
