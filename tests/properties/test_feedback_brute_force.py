@@ -601,6 +601,46 @@ def test_joins(kind: str, name: str) -> None:
         )
 
 
+LA, RB = Column("la", Type.TIMESTAMP), Column("rb", Type.TIMESTAMP)
+TIMED_LEFT, TIMED_RIGHT = (
+    Schema.of(la=Type.TIMESTAMP, j=Type.INT, case=Type.BIGINT),
+    Schema.of(k=Type.INT, rb=Type.TIMESTAMP, case=Type.BIGINT),
+)
+TIMED_SIDES = {
+    "s": Domain(Schema.of(j=Type.INT), ((0,), (1,), (None,)), time="la"),
+    "r": Domain(Schema.of(k=Type.INT), ((0,), (1,), (None,)), time="rb"),
+}
+TIMED_PATTERNS = {
+    "la": pattern((LA, less(2))),
+    "rb": pattern((RB, less(2))),
+    "both": pattern((LA, at_most(2)), (RB, at_most(1))),
+    "one": pattern((RB, equal(1))),
+    "others": pattern((RB, unequal(1)), (STAMP, less(3))),
+    "there": pattern((RB, Between()), (STAMP, less(3))),
+    "missing": pattern((RB, IsNull()), (STAMP, less(3))),
+    "key": pattern((RB, at_most(2)), (K, equal(0))),
+    "missing-l": pattern((LA, IsNull()), (RB, at_most(2))),
+}
+
+
+def timed_join(kind: str, left: int, right: int) -> Graph:
+    names = ("k", "rb", "case_r")
+    spec = specs.Join(kind, TIMED_LEFT, TIMED_RIGHT, names, JOIN_KEYS, None, Extent(left), Extent(right), False)  # type: ignore[arg-type]
+    scans = (
+        Vertex("s", specs.Scan("s", TIMED_LEFT.names, True)),
+        Vertex("r", specs.Scan("r", TIMED_RIGHT.names, True)),
+    )
+    return Graph((*scans, Vertex("join", spec, ("s", "r")), Vertex("out", specs.Output("out"), ("join",))))
+
+
+@pytest.mark.parametrize("kind", ["inner", "left", "right", "full"])
+@pytest.mark.parametrize("name", TIMED_PATTERNS)
+@pytest.mark.parametrize("spans", [(2, 0), (0, 2), (0, 0)], ids=str)
+def test_a_column_that_tells_the_time_is_null_in_padded_rows(kind: str, name: str, spans: tuple[int, int]) -> None:
+    scripts: list[Script] = [[("s", 1), ("r", 1), ("s", 2)], [("r", 0), ("s", 1), 1, ("r", 2)]]
+    right(timed_join(kind, *spans), TIMED_SIDES, scripts, TIMED_PATTERNS[name])
+
+
 @pytest.mark.parametrize("name", JOIN_PATTERNS)
 def test_joins_in_order(name: str) -> None:
     spec = specs.OrderedJoin("inner", LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, Extent(1), Extent(2), False)

@@ -61,6 +61,7 @@ SHAPES = {
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
 Told = list[tuple[int, str, Pattern]]  # before which element, which query, what
+TIMES = {stream.name: stream.time_column for stream in STREAMS if stream.time_column is not None}
 
 
 def compiled(text: str, name: str) -> tuple[Graph, Schema]:
@@ -188,18 +189,20 @@ def test_feedback_loses_nothing_that_is_needed(shape: str) -> None:
         luck = random.Random(0)
         expected = run(graph, events, [], restart=-1, luck=luck)
         told: Told = []
+        meant: list[tuple[str, Pattern]] = []
         for name, (_, schema) in parts.items():
             if ends[name] in expected:
                 wanted = data.draw(patterns(schema, expected[ends[name]]))
+                meant.append((ends[name], wanted))
                 if data.draw(st.booleans()):
-                    wanted = stamped(graph, ends[name], wanted)
+                    wanted = stamped(graph, ends[name], wanted, TIMES)
                 told.append((data.draw(st.integers(0, len(events) - 1)), ends[name], wanted))
         note(f"{text}\n{other}\n{told}")
         found = run(graph, events, told, restart=data.draw(st.integers(-1, len(events) - 1)), luck=luck)
         for end in ends.values():
             whole, came = expected.get(end), counted(found.get(end))
             needed = whole
-            for _, teller, wanted in told:
+            for teller, wanted in meant:
                 if teller == end and needed is not None:
                     needed = needed.filter(~matches(wanted, needed))
             assert not came - counted(whole), f"foreign at {end}: {came - counted(whole)}"

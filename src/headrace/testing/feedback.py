@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from headrace.engine.engine import Engine
-from headrace.graph.feedback import Respond
+from headrace.graph.feedback import Respond, stamped
 from headrace.graph.graph import Graph, VertexId
 from headrace.model.page import Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
@@ -42,11 +42,15 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The columns of a source and all values of its tuples; `key` columns hold the case and the value in one number."""
+    """The columns of a source and all values of its tuples.
+
+    The `key` column holds the case and the value in one number, the `time` column the timestamp.
+    """
 
     schema: Schema
     rows: tuple[tuple[Any, ...], ...]
     key: str | None = None
+    time: str | None = None
 
 
 class Trial:
@@ -56,6 +60,7 @@ class Trial:
         self, graph: Graph, domains: Mapping[VertexId, Domain], script: Script, speaking: Collection[VertexId] = ()
     ) -> None:
         self.graph, self.script, self._speaking = graph, script, speaking
+        self._times = {name: domain.time for name, domain in domains.items() if domain.time is not None}
         self._pages = _pages(domains, script)
         self._expected = _run(Engine(graph), graph, script, self._pages, {}, len(script))
 
@@ -65,8 +70,9 @@ class Trial:
         """Yield what is wrong if the readers at these ends send their patterns before these entries of the script.
 
         Of the tuples that match, any may be missing (what was emitted before stays); of the others none, and none may
-        be there that was not before.
+        be there that was not before. As in a session, columns that tell the time are replaced by the timestamp first.
         """
+        sent = {end: stamped(self.graph, end, pattern, self._times) for end, pattern in patterns.items()}
         for position in range(len(self.script) + 1) if positions is None else positions:
             engine = Engine(self.graph)
             engine.use_responses(answer)
@@ -74,7 +80,7 @@ class Trial:
                 join = engine.operators[name]
                 assert isinstance(join, JoinOperator)
                 join.speaks = True
-            actual = _run(engine, self.graph, self.script, self._pages, patterns, position)
+            actual = _run(engine, self.graph, self.script, self._pages, sent, position)
             for end, rows in self._expected.items():
                 yield from _compare(rows, actual[end], patterns.get(end), position)
 
@@ -123,8 +129,10 @@ def _pages(domains: Mapping[VertexId, Domain], script: Script) -> list[_Step | N
             rows = rows.with_columns(
                 (case * values + pl.col(domain.key)).cast(domain.schema.polars()[domain.key]).alias(domain.key)
             )
-        stamped = rows.with_columns(pl.lit(ts, pl.Int64).alias(TS), pl.lit(number, pl.Int64).alias(SEQ))
-        steps.append(_Step(Page(stamped), drop))
+        if domain.time is not None:
+            rows = rows.with_columns(pl.lit(ts, pl.Int64).cast(pl.Datetime("us")).alias(domain.time))
+        numbered = rows.with_columns(pl.lit(ts, pl.Int64).alias(TS), pl.lit(number, pl.Int64).alias(SEQ))
+        steps.append(_Step(Page(numbered), drop))
     return steps
 
 

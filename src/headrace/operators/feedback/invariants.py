@@ -51,12 +51,18 @@ def until(target: Pattern, invariants: Invariants) -> int | None:
 
 
 def in_time(original: Pattern, invariants: Invariants) -> Pattern:
-    """Return the pattern with the timestamp instead of columns that always lie a fixed span from it."""
-    exact = {clock.name: clock.least for clock in invariants.clocks if clock.least == clock.most}
+    """Return the pattern with the timestamp instead of columns that always lie a fixed span from it.
+
+    A column that is NULL in padded rows must still be there: a comparison does not match NULL.
+    """
+    exact = {clock.name: clock for clock in invariants.clocks if clock.least == clock.most}
     terms: list[tuple[Column, Match]] = []
     for term in original.terms:
-        if term.column.name in exact and not isinstance(term.match, IsNull):
-            terms.append((STAMP, shifted(term.match, exact[term.column.name])))
+        clock = exact.get(term.column.name)
+        if clock is not None and not isinstance(term.match, IsNull):
+            terms.append((STAMP, shifted(term.match, clock.least)))
+            if clock.absent:
+                terms.append((term.column, NOT_NULL))
         else:
             terms.append((term.column, term.match))
     return pattern(*terms)
@@ -111,7 +117,10 @@ def _joined(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple
     names = _side_names(spec)
     sides = (inputs[0].holds, rename(inputs[1].holds, names[1]))
     kept = [_without_ts(side) for port, side in enumerate(sides) if not spec.preserves(1 - port)]
-    clocks = [joined_clocks(inputs[port].clocks, names[port], spec.extent(port)) for port in (0, 1)]
+    clocks = [
+        joined_clocks(inputs[port].clocks, names[port], spec.extent(port), padded=spec.preserves(1 - port))
+        for port in (0, 1)
+    ]
     return Invariants(reduce(intersect, kept, ALL_TUPLES), (*clocks[0], *clocks[1]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.model.expressions.expression import Call, Column, Expr, Literal
 from headrace.model.schema import TS
@@ -21,15 +22,19 @@ _UNITS = {
 
 
 class Clock(Struct, frozen=True):
-    """A column that tells the time: column + least <= timestamp <= column + most."""
+    """A column that tells the time: column + least <= timestamp <= column + most.
+
+    It may be `absent`, that is NULL: in the rows that an outer join pads.
+    """
 
     name: str
     least: int
     most: int
+    absent: bool = False
 
     def moved(self, least: int, most: int, name: str | None = None) -> Clock:
         """Return the same in tuples whose timestamps are so much later, at least and at most."""
-        return Clock(name or self.name, self.least + least, self.most + most)
+        return Clock(name or self.name, self.least + least, self.most + most, self.absent)
 
 
 def clock_of(name: str, expr: Expr, clocks: Iterable[Clock]) -> Clock | None:
@@ -70,12 +75,19 @@ def common_clocks(inputs: Sequence[Sequence[Clock]]) -> tuple[Clock, ...]:
     for first in inputs[0]:
         same = [clock for clocks in inputs for clock in clocks if clock.name == first.name]
         if len(same) == len(inputs):
-            common.append(Clock(first.name, min(clock.least for clock in same), max(clock.most for clock in same)))
+            least, most = min(clock.least for clock in same), max(clock.most for clock in same)
+            common.append(Clock(first.name, least, most, any(clock.absent for clock in same)))
     return tuple(common)
 
 
-def joined_clocks(clocks: Sequence[Clock], names: dict[str, str], extent: Extent | None) -> tuple[Clock, ...]:
-    """Return the clocks of a join's side, in pairs that have the later timestamp of their two tuples."""
+def joined_clocks(
+    clocks: Sequence[Clock], names: dict[str, str], extent: Extent | None, *, padded: bool = False
+) -> tuple[Clock, ...]:
+    """Return the clocks of a join's side, in pairs that have the later timestamp of their two tuples.
+
+    If the side is `padded`, its columns are NULL in rows of the other side that found no partner.
+    """
     if extent is None or extent.rows is not None or extent.span is None:
         return ()
-    return tuple(clock.moved(0, extent.span, names[clock.name]) for clock in clocks if clock.name in names)
+    moved = (clock.moved(0, extent.span, names[clock.name]) for clock in clocks if clock.name in names)
+    return tuple(replace(clock, absent=clock.absent or padded) for clock in moved)
