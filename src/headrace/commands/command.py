@@ -122,13 +122,15 @@ class SetPromises(Struct, frozen=True, tag="set_promises"):
 class SendFeedback(Struct, frozen=True, tag="send_feedback"):
     """Apply feedback of a query's readers.
 
-    `since` is the bound of its results at that time, `until` the bound that ends the feedback.
+    `since` is the bound of its results at that time, `until` the bound that ends the feedback. The answer to a demand
+    carries its number.
     """
 
     query: str
     feedback: Feedback
     since: int
     until: int | None
+    demand: int = 0
 
 
 class Cost(Struct, frozen=True):

@@ -34,6 +34,8 @@ from headrace.worker.wire import Report, Row, Wait
 Subscriber = Callable[[int, Sequence[Page]], None]
 #: Files of so many queries are written at once: most of the time goes into waiting for the disk.
 _WRITERS = 8
+#: Answers to so many demands are kept until their readers fetch them.
+_KEPT_ANSWERS = 64
 
 
 class Delivery:
@@ -46,7 +48,7 @@ class Delivery:
         self.sinks: dict[str, list[Sink]] = {}
         self.subscribers: dict[str, list[Subscriber]] = {}
         self.bounds: dict[str, int] = {}  # of the ends of the graph
-        self.partials: dict[str, Sequence[Page]] = {}  # by query: what was demanded last, before it was final
+        self.demanded: dict[int, Sequence[Page]] = {}  # answers to the newest demands, by number
         self.commands = 0  # in force in the last micro-batch
         self.reactions = Reactions(directory)
         self._totals = Totals()
@@ -79,6 +81,7 @@ class Delivery:
         ended = self._has_ended(arrived.reports, running)
         self._exchange(batch, arrived)
         self._write(batch, results)
+        self.demanded = dict([*self.demanded.items(), *arrived.demanded.items()][-_KEPT_ANSWERS:])
         detected = {result.query: result.detected for result in results if result.detected is not None}
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(arrived.reports, running)
@@ -118,8 +121,6 @@ class Delivery:
         """Give results to sinks and subscribers; those that write files do so side by side."""
         writing: list[Future[None]] = []
         for result in results:
-            if result.partial is not None:
-                self.partials[result.query] = result.partial
             for sink in self.sinks.get(result.query, []):
                 if isinstance(sink, StagingSink):
                     writing.append(self._writers.submit(sink.write, batch, result.pages, result.staged))

@@ -24,7 +24,7 @@ class Arrived:
 
     pages: dict[VertexId, list[Page]] = field(default_factory=dict)  # of Output and Exchange vertices
     staged: dict[VertexId, list[Row]] = field(default_factory=dict)
-    partial: dict[VertexId, list[Page]] = field(default_factory=dict)
+    demanded: dict[int, list[Page]] = field(default_factory=dict)  # by number of the demand
     reports: list[Report] = field(default_factory=list)
 
 
@@ -37,7 +37,6 @@ class QueryResults:
     staged: Sequence[str]  # names of the files that tasks have written
     count: int
     detected: Sequence[Page] | None = None  # if it is a rule: its detections, also those of a disabled rule
-    partial: Sequence[Page] | None = None  # if they were demanded: results that are not final
 
 
 def sort_out(rows: Iterable[Row]) -> Arrived:
@@ -50,7 +49,7 @@ def sort_out(rows: Iterable[Row]) -> Arrived:
             case Kind.STAGED:
                 arrived.staged.setdefault(row.name, []).append(row)
             case Kind.PARTIAL:
-                arrived.partial.setdefault(row.name, []).append(Page.decode(row.payload))
+                arrived.demanded.setdefault(int(row.name), []).append(Page.decode(row.payload))
             case Kind.REPORT:
                 arrived.reports.append(decode_report(row.payload))
             case Kind.CONTROL | Kind.PAGE:
@@ -86,16 +85,12 @@ def _results(
     if desired is not None and pages:
         pages = _desired_first(pages, desired)
     handed_out = [] if rule is not None and not rule.enabled else pages
-    partial = None
-    if any(vertex in arrived.partial for vertex in vertices):
-        partial = [page for vertex in vertices for page in arrived.partial.get(vertex, [])]
     return QueryResults(
         query=query,
         pages=handed_out,
         staged=[staged_name(row) for row in staged],
         count=sum(map(len, handed_out)) + sum(row.n for row in staged),
         detected=None if rule is None else pages,
-        partial=partial,
     )
 
 

@@ -7,6 +7,7 @@ input. By default the dispatch table chooses depth first: results go on towards 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 
 from headrace.commands.command import Cost, ShedAt
 from headrace.engine.bounds.ets import Ets
@@ -16,7 +17,7 @@ from headrace.engine.choosing import Chooser, InOrder, Step, Visit
 from headrace.engine.dispatch.cycle import Cycle
 from headrace.engine.dispatch.strategies import Dispatch
 from headrace.engine.execution import Execution, lower_limit
-from headrace.engine.feedback.desires import Desires, results_now
+from headrace.engine.feedback.desires import Desires
 from headrace.engine.observed import Backlog, Observed
 from headrace.engine.remembered import Remembered
 from headrace.engine.scheduling.master import Master, Share
@@ -26,11 +27,12 @@ from headrace.engine.statistics import VertexCounts
 from headrace.engine.unread import MARK, Unread
 from headrace.errors import InternalError
 from headrace.graph.feedback import Respond
-from headrace.graph.graph import Arc, Graph, VertexId
-from headrace.model.page import Element, Page
+from headrace.graph.graph import Arc, Graph, VertexId, part_before
+from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
+from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import TS
-from headrace.model.time import BEGIN
+from headrace.model.time import BEGIN, END
 from headrace.operators.capabilities import held_by, late_at
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.operator import State
@@ -287,9 +289,24 @@ class Engine:
             case Intent.DESIRED:
                 return self.desires.add(vertex, feedback.pattern)
             case Intent.DEMANDED:
-                pages = results_now(self.graph, self.operators, vertex, feedback.pattern)
+                pages = self._results_now(vertex, feedback.pattern)
                 self.partials.setdefault(vertex, []).extend(pages)
                 return bool(pages)
+
+    def _results_now(self, vertex: VertexId, pattern: Pattern) -> list[Page]:
+        """Return what would still come out of a vertex if all input ended now; a twin of the engine finds out."""
+        taps = () if vertex in self.ends else (vertex,)
+        twin = Engine(part_before(self.graph, vertex), taps=taps, mode=self.network.mode)
+        twin.restore(self.state())
+        remembered = self.remembered()
+        guards = [copy(guard) for guard in remembered.guards]  # guards count what they drop
+        twin.resume(Remembered(ends=remembered.ends, owed=remembered.owed, guards=guards))
+        for source in (one.id for one in twin.graph if not one.inputs):
+            twin.push(source, Punctuation(END))
+        twin.run()
+        pages = [Page(page.rows.filter(matches(pattern, page.rows))) for page in twin.take_results().get(vertex, ())]
+        twin.close()
+        return [page for page in pages if len(page)]
 
     def take_partials(self) -> dict[VertexId, list[Page]]:
         """Return demanded results that are not final, since the last call; the final ones follow in their time."""

@@ -33,7 +33,7 @@ class Network:
         screen: Callable[[Arc, Page], Page],
         shed: Callable[[Arc, Sequence[Element]], Sequence[Element]],
     ) -> None:
-        self._mode, self._screen, self._shed = mode, screen, shed
+        self.mode, self._screen, self._shed = mode, screen, shed
         self.arrival = BEGIN
         self.graph = Graph()
         self.vertices: Mapping[VertexId, Vertex] = {}
@@ -79,7 +79,7 @@ class Network:
         self.readers = {
             name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()
         }
-        folds = self._mode.folds
+        folds = self.mode.folds
         self._own = {arc: Buffer(1, folds=folds) for arcs in self.readers.values() for arc in arcs if arc in shedding}
         self._buffers, self._cursors = {}, {arc: (buffer, 0) for arc, buffer in self._own.items()}
         for name, arcs in self.readers.items():
@@ -100,7 +100,7 @@ class Network:
         before, self.registers = self.registers, {}
         for name in self.vertices:
             if name in merging:
-                registers = self.registers[name] = fresh_registers(len(self.ports[name]), relaxed=self._mode.relaxed)
+                registers = self.registers[name] = fresh_registers(len(self.ports[name]), relaxed=self.mode.relaxed)
                 if name in before:
                     registers.continue_from(before[name], ports[name])
 
@@ -238,7 +238,7 @@ class Network:
             while (head := buffer.head(cursor)) is not None:
                 element, first = head
                 if isinstance(element, Punctuation):
-                    if self._mode.absorb:
+                    if self.mode.absorb:
                         mark = self._remove(arc, None)  # perhaps with those behind it
                         assert isinstance(mark, Punctuation)
                         registers.write(port, mark.bound)
@@ -277,7 +277,7 @@ class Network:
         assert isinstance(late, Page)
         late = self._screen(arc, late)
         registers.late += len(late)
-        if self._mode.keep_late and len(late):
+        if self.mode.keep_late and len(late):
             registers.late_pages.append(late)
 
 

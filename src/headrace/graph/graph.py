@@ -55,6 +55,15 @@ def vertex(spec: Spec, inputs: Iterable[Vertex] = ()) -> Vertex:
     return Vertex(f"{type(spec).__name__.lower()}-{digest}", spec, ids)
 
 
+def part_before(graph: Graph, end: VertexId) -> Graph:
+    """Return the part of a graph that leads to a vertex, with the vertex."""
+    needed = {end}
+    for item in reversed(graph.vertices):
+        if item.id in needed:
+            needed.update(item.inputs)
+    return Graph(tuple(item for item in graph.vertices if item.id in needed))
+
+
 def merge(graphs: Iterable[Graph]) -> Graph:
     """Unite graphs; what they share appears once."""
     vertices: dict[VertexId, Vertex] = {}

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-import polars as pl
-
 from headrace.model.patterns.feedback import Feedback
 from headrace.model.patterns.pattern import Pattern
 from headrace.operators.operator import Operator
@@ -74,15 +72,6 @@ class Speaking(Protocol):
         ...
 
 
-@runtime_checkable
-class Previewing(Protocol):
-    """An operator that can show its results before they are complete."""
-
-    def partial(self) -> pl.DataFrame | None:
-        """Return what would come out if the input ended now, and change nothing; None if nothing is held back."""
-        ...
-
-
 def held_by(operator: Operator) -> int:
     """Return how many tuples an operator keeps."""
     return operator.held() if _is_holding(operator) else 0
@@ -106,11 +95,6 @@ def purge(operator: Operator, port: int, pattern: Pattern) -> int:
 def settled_in(operator: Operator, pattern: Pattern) -> Sequence[Pattern]:
     """Return the groups of an operator that match forever, as patterns of its input."""
     return operator.settled(pattern) if _is_settling(operator) else ()
-
-
-def preview_of(operator: Operator) -> pl.DataFrame | None:
-    """Return what an operator would emit if its input ended now; None if it holds nothing back."""
-    return operator.partial() if _is_previewing(operator) else None
 
 
 @cache
@@ -137,7 +121,3 @@ def _is_purgeable(operator: Operator) -> TypeGuard[Purgeable]:
 
 def _is_settling(operator: Operator) -> TypeGuard[Settling]:
     return _has(type(operator), Settling)
-
-
-def _is_previewing(operator: Operator) -> TypeGuard[Previewing]:
-    return _has(type(operator), Previewing)

@@ -28,7 +28,7 @@ from headrace.language.syntax.statements import Statement
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Outcome
-from headrace.session.statements import Statements, partial_rows
+from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
 from headrace.storage.format import check_format, write_format
@@ -124,7 +124,7 @@ class Session:
 
         Final ones come later.
         """
-        return partial_rows(self.deployment.delivery, query)
+        return self._statements.partials(query)
 
     def subscribe(self, query: str, take: Subscriber) -> None:
         """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread."""

@@ -6,23 +6,25 @@ import hashlib
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
 from headrace.catalog.definitions import Connector, Query
-from headrace.commands.command import AddQuery
-from headrace.driver.delivery import Delivery
+from headrace.commands.command import AddQuery, SendFeedback
 from headrace.driver.deployed import Deployments
 from headrace.engine.clock import SystemClock
 from headrace.engine.statistics import Statistics
-from headrace.errors import NameFault, Span
+from headrace.errors import HostFault, NameFault, Span
 from headrace.hosts.host import Deployment
 from headrace.language.read.options import result_order
 from headrace.language.syntax import rules, statements, stints
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Statement
+from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
+from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.session.admission import check_admission
 from headrace.session.compile import command_for, event_warnings, explain, plan_rule, plan_select, plan_target
@@ -45,6 +47,7 @@ class Statements:
 
     def __init__(self, deployment: Deployment, deployments: Deployments) -> None:
         self._deployment, self._deployments = deployment, deployments
+        self._demands: dict[str, int] = {}  # the number of the last demand, by query
 
     def prepare(self, statement: Statement, transaction: Transaction) -> None:
         """Check a statement and note what it does."""
@@ -206,30 +209,40 @@ class Statements:
         bound = BEGIN if known is None else self._deployment.delivery.bounds.get(known.output, BEGIN)
         now = bound if BEGIN < bound < END else SystemClock().now()
         command = feedback_command(
-            statement, transaction.catalog, transaction.running, self._deployments.newest(), since=bound, now=now
+            statement,
+            transaction.catalog,
+            transaction.running,
+            self._deployments.newest(),
+            since=bound,
+            now=now,
+            number=transaction.number,
         )
         transaction.commands.append(command)
         if command.feedback.intent is not Intent.DEMANDED:
             transaction.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
             return
-        transaction.outcomes.append(lambda: self._demanded(command.query))
+        transaction.outcomes.append(lambda: self._answer(command))
 
-    def _demanded(self, query: str) -> Outcome:
-        """Return what the last DEMAND of a query gave, once its micro-batch is through."""
-        self._deployment.settle(self._deployments.count(), DEMAND_SECONDS)
-        rows = partial_rows(self._deployment.delivery, query)
+    def _answer(self, command: SendFeedback) -> Outcome:
+        """Return what a DEMAND gave, once its micro-batch is through."""
+        self._demands[command.query] = command.demand
+        if not self._deployment.settle(self._deployments.count(), DEMAND_SECONDS):
+            raise HostFault(
+                f"no micro-batch has answered the DEMAND of {command.query} within {DEMAND_SECONDS:.0f} seconds",
+                hint="SHOW QUERIES shows whether the deployment is alive; try again when it has caught up",
+            )
+        rows = self.partials(command.query)
         names = tuple(rows[0]) if rows else ("partial",)
         return Listing(names, tuple(tuple(row.values()) for row in rows))
+
+    def partials(self, query: str) -> list[dict[str, Any]]:
+        """Return the rows that the last DEMAND of a query gave in the order of time, flagged `partial`."""
+        pages = self._deployment.delivery.demanded.get(self._demands.get(query, -1))
+        if not pages:
+            return []
+        rows = pl.concat([page.rows for page in pages]).sort(TS, maintain_order=True)
+        return [{**row, "partial": True} for row in Page(rows).visible().iter_rows(named=True)]
 
     @property
     def _statistics(self) -> Statistics:
         return self._deployment.delivery.statistics
-
-
-def partial_rows(delivery: Delivery, query: str) -> list[dict[str, Any]]:
-    """Return the rows that the last DEMAND of a query gave, flagged `partial`."""
-    return [
-        {**row, "partial": True}
-        for page in delivery.partials.get(query, [])
-        for row in page.visible().iter_rows(named=True)
-    ]

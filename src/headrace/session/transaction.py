@@ -42,9 +42,15 @@ class Transaction:
         self.catalog = catalog
         self.running = {query.query: query for query in running.queries}
         self.deployed = running  # with queries that are off
+        self._first = running.commands
         self.entries: list[Entry] = []
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
+
+    @property
+    def number(self) -> int:
+        """Return a number that no other command has: one more than there are, unless others are sent meanwhile."""
+        return self._first + len(self.commands)
 
     def define(self, definition: Definition, statement: Create, what: str, note: str = "") -> bool:
         """Add a definition; return whether it is new, or a query that is defined but not deployed.

@@ -35,11 +35,12 @@ from headrace.engine.feedback.guards import Guard
 from headrace.engine.observed import NO_BACKLOG
 from headrace.engine.scheduling.in_force import fairness_of, shares_of, urgent_in
 from headrace.graph.graph import Graph, VertexId
-from headrace.graph.place import Placement
+from headrace.graph.place import Placement, sorted_elsewhere
 from headrace.graph.stints import counterparts
 from headrace.model.page import Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
-from headrace.model.streams import exchange_of, is_exchange_stream
+from headrace.model.patterns.pattern import matches
+from headrace.model.streams import exchange_of, exchange_vertex, is_exchange_stream
 from headrace.model.time import BEGIN, END
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
@@ -104,13 +105,11 @@ class Bucket:
         self._command(commands)
         self._advance(inbox)
         asked = self._work(inbox)
-        for command in commands:
-            if isinstance(command, SendFeedback) and command.feedback.intent is Intent.DEMANDED:
-                self._feed_back(command)
+        answers = list(self._answers(commands))
         self._save(version, store, queries_changed=bool(commands) or self.version is None)
         results = self.engine.take_results()
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
-        out = [*inbox.staged, *self._results(results, stage), *self._partials()]
+        out = [*inbox.staged, *self._results(results, stage), *answers]
         report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
         self.restored = False
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
@@ -250,10 +249,24 @@ class Bucket:
             else:
                 yield from self._rows(Kind.RESULT, name, pages)
 
-    def _partials(self) -> Iterator[Row]:
-        """Yield the results that readers demanded before they are final."""
-        for name, pages in self.engine.take_partials().items():
-            yield from self._rows(Kind.PARTIAL, name, pages)
+    def _answers(self, commands: Sequence[Command]) -> Iterator[Row]:
+        """Yield the results that readers demand before they are final."""
+        for command in commands:
+            if isinstance(command, SendFeedback) and command.feedback.intent is Intent.DEMANDED:
+                yield from self._rows(Kind.PARTIAL, str(command.demand), self._results_now(command))
+
+    def _results_now(self, demand: SendFeedback) -> list[Page]:
+        """Return what a query would still deliver if its streams ended now."""
+        pages: list[Page] = []
+        for query in (query for query in self.running.queries if query.query == demand.query):
+            unsorted = sorted_elsewhere(query.graph)
+            for vertex in (query.output, unsorted):
+                if vertex is not None and self.engine.runs(vertex):
+                    self.engine.feedback(vertex, demand.feedback)
+            if unsorted is not None:  # what it emitted in this micro-batch is on its way to where it is sorted
+                sent = [page.rows for page in self.engine.execution.results.get(exchange_vertex(unsorted), ())]
+                pages += [Page(rows.filter(matches(demand.feedback.pattern, rows))) for rows in sent]
+        return [*pages, *(page for partial in self.engine.take_partials().values() for page in partial)]
 
     def _rows(self, kind: Kind, name: VertexId, pages: Sequence[Page]) -> Iterator[Row]:
         for index, page in enumerate(pages):

@@ -29,7 +29,7 @@ class Kind(IntEnum):
     RESULT = 2  # bucket -> driver: results of Output or Exchange vertex `name`
     REPORT = 3  # bucket -> driver: bounds, counts and times of the bucket
     STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
-    PARTIAL = 5  # bucket -> driver: results of Output vertex `name` that were demanded before they are final
+    PARTIAL = 5  # bucket -> driver: results that the demand of number `name` asked for before they are final
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,69 @@ def test_what_is_demanded_comes_at_once_and_again_when_it_is_final(session):
     assert [row["n"] for row in session.results("speeds") if row["segment"] == 3] == [10]
 
 
+def test_a_demand_is_not_answered_with_the_rows_of_an_earlier_one(session):
+    push(session, range(5))
+    assert len(session.execute("DEMAND speeds WHERE segment = 3")[0].rows) == 1
+    (listing,) = session.execute("DEMAND speeds WHERE segment = 999")
+    assert listing.rows == ()
+    assert session.partials("speeds") == []
+
+
+def test_each_of_several_demands_gets_its_own_answer(session):
+    push(session, range(5))
+    first, second = session.execute("DEMAND speeds WHERE segment = 3; DEMAND speeds WHERE segment IN (4, 5)")
+    assert [[row[first.columns.index("segment")] for row in rows.rows] for rows in (first, second)] == [[3], [4, 5]]
+
+
+DEMANDED = {
+    "an aggregate": "SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS] GROUP BY segment",
+    "an ordered aggregate": """SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS]
+        GROUP BY segment ORDER BY rowtime""",
+    "overlapping windows": """SELECT segment, sum(speed) AS n, window_end FROM detectors [RANGE 10 SECONDS SLIDE 5 SECONDS]
+        GROUP BY segment""",
+    "sessions": "SELECT segment, count(*) AS n FROM detectors [SESSION 5 SECONDS] GROUP BY segment",
+    "an inner aggregate": """SELECT segment, sum(n) AS n FROM (SELECT segment, count(*) AS n, window_end
+        FROM detectors [RANGE 10 SECONDS] GROUP BY segment) AS s [RANGE 30 SECONDS] GROUP BY segment""",
+    "a join over an aggregate": """SELECT d.segment, s.n FROM detectors [RANGE 20 SECONDS] AS d JOIN
+        (SELECT segment, count(*) AS n FROM detectors [RANGE 10 SECONDS] GROUP BY segment) [RANGE 20 SECONDS] AS s
+        ON d.segment = s.segment""",
+    "an outer join": """SELECT a.segment, b.at FROM detectors [RANGE 20 SECONDS] AS a LEFT JOIN detectors [NOW] AS b
+        ON a.segment = b.segment AND b.speed > 100""",
+    "a plain selection": "SELECT segment FROM detectors",
+}
+
+
+@pytest.mark.parametrize("shape", DEMANDED)
+def test_a_demand_gives_what_would_come_if_the_streams_ended_now(session, shape):
+    session.execute(f"CREATE QUERY demanded AS {DEMANDED[shape]} INTO MEMORY")
+    push(session, range(25), range(3))
+    before = session.results("demanded")
+    (listing,) = session.execute("DEMAND demanded WHERE TRUE")
+    assert session.results("demanded") == before, "nothing changes"
+    rows = [row[:-1] for row in listing.rows]
+    assert bool(rows) == (shape != "a plain selection")
+    session.drain()
+    final = session.results("demanded")[len(before) :]
+    assert sorted(rows, key=str) == sorted((tuple(row.values()) for row in final), key=str)
+
+
+def test_a_demand_that_cannot_be_answered_says_why(session):
+    session.execute(
+        "CREATE QUERY counts AS SELECT n, count(*) AS m FROM speeds [RANGE 1 MINUTE] GROUP BY n INTO MEMORY"
+    )
+    with pytest.raises(NotSupported, match="cannot be shown before they are final"):
+        session.execute("DEMAND counts WHERE TRUE")
+
+
+def test_padded_rows_of_an_outer_join_match_no_time(session):
+    session.execute("""CREATE QUERY pairs AS SELECT a.segment, b.at AS other FROM detectors [RANGE 5 SECONDS] AS a
+        LEFT JOIN detectors [NOW] AS b ON a.segment = b.segment AND b.speed > 100 INTO MEMORY""")
+    session.execute("ASSUME pairs WHERE other < TIMESTAMP '2026-01-01 00:01:00'")
+    push(session, range(10), range(2))
+    session.drain()
+    assert session.results("pairs") == [{"segment": segment, "other": None} for segment in (0, 1)] * 10
+
+
 def test_what_is_desired_comes_first(session):
     session.execute("DESIRE speeds WHERE segment = 7")
     push(session, range(11))

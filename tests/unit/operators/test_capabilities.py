@@ -9,7 +9,6 @@ from headrace.operators.capabilities import (
     due_of,
     held_by,
     late_at,
-    preview_of,
     purge,
     settled_in,
 )
@@ -20,7 +19,7 @@ from headrace.operators.tuples.filter import Filter
 
 def test_an_operator_without_capabilities_holds_nothing_and_waits_for_nothing() -> None:
     operator = Filter(TRUE).build()
-    assert (held_by(operator), late_at(operator), due_of(operator), preview_of(operator)) == (0, 0, None, None)
+    assert (held_by(operator), late_at(operator), due_of(operator)) == (0, 0, None)
     assert (purge(operator, 0, ALL_TUPLES), settled_in(operator, ALL_TUPLES)) == (0, ())
 
 

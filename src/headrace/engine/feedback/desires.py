@@ -1,8 +1,8 @@
-"""Desires: tuples that readers want first. Demands: results that readers want before they are final."""
+"""Desires: tuples that readers want first."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -14,8 +14,6 @@ from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
-from headrace.operators.capabilities import preview_of
-from headrace.operators.operator import Operator
 from headrace.operators.spec import Order
 
 
@@ -144,25 +142,3 @@ def _overtake(network: Network, arc: Arc, pattern: Pattern) -> int:
     if count:
         network.swap(arc, [*first, *rest])
     return count
-
-
-def results_now(graph: Graph, operators: Mapping[VertexId, Operator], vertex: VertexId, pattern: Pattern) -> list[Page]:
-    """Return what a vertex would emit if its input ended now, from the nearest operators that hold results back.
-
-    No state changes.
-    """
-    vertices = graph.by_id()
-
-    def now(name: VertexId) -> list[Page]:
-        partial = preview_of(operators[name])
-        if partial is not None:
-            return [Page(partial)]
-        spec = vertices[name].spec
-        if not spec.is_stateless:
-            return []
-        fresh = spec.build()
-        inputs = [(port, page) for port, origin in enumerate(vertices[name].inputs) for page in now(origin)]
-        return [out for port, page in inputs for out in fresh.on_page(port, page) if isinstance(out, Page)]
-
-    pages = [Page(page.rows.filter(matches(pattern, page.rows))) for page in now(vertex)]
-    return [page for page in pages if len(page)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.model.expressions.expression import Call, Column, Expr, Literal, conjuncts
+from headrace.model.expressions.expression import TRUE, Call, Column, Expr, Literal, conjuncts
 from headrace.model.patterns.match import (
     NOT_NULL,
     Between,
@@ -37,6 +37,8 @@ def pattern_of(condition: Expr) -> Pattern | Expr:
     """Return the pattern of the tuples for which a condition is true, or the part that no pattern can express."""
     terms: list[tuple[Column, Match]] = []
     for part in conjuncts(condition):
+        if part == TRUE:
+            continue
         term = term_of(part)
         if term is None:
             return part

@@ -168,14 +168,15 @@ class _RangeWindows(Operator):
         return count
 
     def settled(self, pattern: Pattern) -> Sequence[Pattern]:
-        results = self.partial()
+        results = self._results_so_far()
         return (
             ()
             if results is None
             else groups_of(self._aggregates.keys, results.filter(matches(pattern, results)), self._window)
         )
 
-    def partial(self) -> pl.DataFrame | None:
+    def _results_so_far(self) -> pl.DataFrame | None:
+        """Return what would come out if the input ended now; None if no window is open."""
         least, size, slide = self._panes.least(), self._window.size, self._window.slide
         if least == END:
             return None
@@ -290,13 +291,6 @@ class _LandmarkWindows(Operator):
     def purge(self, port: int, pattern: Pattern) -> int:
         # a total is of all panes before: it goes only with the whole group
         return self._panes.remove(pattern) + (self._totals.remove(pattern) if pattern.get(PANE) is None else 0)
-
-    def partial(self) -> pl.DataFrame | None:
-        rows = self._panes.between(BEGIN, END)
-        if not rows:
-            return None
-        end = max(int(part[PANE][-1]) for part in rows) + self._window.slide
-        return self._totals_with(self._merge(pl.concat(rows).with_columns(pl.lit(0, pl.Int64).alias(PANE))), end)
 
     def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)

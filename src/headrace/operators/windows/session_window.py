@@ -86,13 +86,6 @@ class _Sessions(Operator):
         groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._fragments.remove(groups)
 
-    def partial(self) -> pl.DataFrame | None:
-        rows = self._fragments.between(BEGIN, END)
-        if not rows:
-            return None
-        end = pl.col(_LAST) + self._gap
-        return self._aggregates.results(self._merge(pl.concat(rows)), start=pl.col(_FIRST), end=end, stamp=end)
-
     def held(self) -> int:
         return len(self._fragments)
 
