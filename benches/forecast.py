@@ -36,7 +36,7 @@ class Run:
     """One rate, with predicted and measured latency."""
 
     rate: float
-    utilisation: float
+    utilization: float
     predicted: float
     measured: float
     results: int
@@ -60,7 +60,7 @@ def main(quick: bool) -> dict[str, Any]:
             err.print(f"load {load:.0%}", style="dim")
             run = at_load(folder, load, run, seconds)
             _add(load, run, figures)
-    figures["notes"].append("utilisation and latency are predicted at the end of each run, from its own counters")
+    figures["notes"].append("utilization and latency are predicted at the end of each run, from its own counters")
     return figures
 
 
@@ -70,7 +70,7 @@ def at_load(folder: Path, load: float, run: Run, seconds: float) -> Run:
     for number in range(RUNS):
         is_long |= number == RUNS - 1
         run = watch(folder, _next(run, load), seconds if is_long else SEARCH_S)
-        if abs(run.utilisation - load) <= NEAR:
+        if abs(run.utilization - load) <= NEAR:
             if is_long:
                 break
             is_long = True
@@ -78,8 +78,8 @@ def at_load(folder: Path, load: float, run: Run, seconds: float) -> Run:
 
 
 def _next(run: Run, load: float) -> float:
-    """Return the next rate towards the utilization `load`, in limited steps: a tuple's cost depends on the rate."""
-    return run.rate * min(2.0, max(0.5, load / max(run.utilisation, 1e-3)))
+    """Return the next rate toward the utilization `load`, in limited steps: a tuple's cost depends on the rate."""
+    return run.rate * min(2.0, max(0.5, load / max(run.utilization, 1e-3)))
 
 
 def _add(load: float, run: Run, figures: dict[str, Any]) -> None:
@@ -94,13 +94,13 @@ def _add(load: float, run: Run, figures: dict[str, Any]) -> None:
     figures["cases"][f"load {load}"] = {
         **measured,
         "rate": run.rate,
-        "utilisation": run.utilisation,
+        "utilisation": run.utilization,
         "error": error,
         "results": run.results,
     }
     figures["rows"].append({"case": f"load {load:.0%}", **measured, "verdict": "met" if error <= TARGET else "missed"})
     figures["notes"].append(
-        f"load {load:.0%}: {run.rate:,.0f} tuples/s, utilization {run.utilisation:.2f} predicted; "
+        f"load {load:.0%}: {run.rate:,.0f} tuples/s, utilization {run.utilization:.2f} predicted; "
         f"latency {run.predicted:.3f} s predicted, "
         f"{run.measured:.3f} s measured over {run.results:,} results, {error:.0%} off"
     )

@@ -97,14 +97,14 @@ def expected(plan: Node, arrived) -> Counter[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("shape", PACED)
-@pytest.mark.parametrize("optimised", [False, True])
-def test_a_pace_that_cuts_at_its_tolerance_gives_what_the_oracle_says(shape, optimised):
+@pytest.mark.parametrize("optimized", [False, True])
+def test_a_pace_that_cuts_at_its_tolerance_gives_what_the_oracle_says(shape, optimized):
     plan = plan_of(PACED[shape].format(cut=1))
 
     @settings(deadline=None, max_examples=20)
     @given(arrivals())
     def check(arrived):
-        assert run(best(plan) if optimised else plan, arrived) == expected(plan, arrived)
+        assert run(best(plan) if optimized else plan, arrived) == expected(plan, arrived)
 
     check()
 

@@ -66,9 +66,9 @@ def test_operators_agree_with_the_oracle(shape):
         phases=[Phase.generate, Phase.shrink],
     )
     @given(SHAPES[shape], stream_histories(most=10), st.sampled_from([1, 3, 100]), st.booleans(), st.booleans())
-    def run(text, histories, size, optimised, forgetful):
+    def run(text, histories, size, optimized, forgetful):
         plan = plan_of(text)
-        chosen = best(plan) if optimised else plan
+        chosen = best(plan) if optimized else plan
         note(f"{text}\n{explain(chosen)}")
         expected = as_multiset(answer(plan, histories, TABLE_ROWS))
         found = as_multiset(run_graph(lower(chosen, "q", STORED), STREAMS, histories, size=size, forgetful=forgetful))

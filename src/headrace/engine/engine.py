@@ -1,7 +1,7 @@
 """An engine runs one graph in one process, step by step, deterministically.
 
 The two-step cycle of the query-graph model: a chooser selects an operator, the operator executes on one element of its
-input. By default the dispatch table chooses depth first: results go on towards the output before new input is read.
+input. By default the dispatch table chooses depth first: results go on toward the output before new input is read.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Any
 from headrace import extras
 from headrace.experiments.experiment import Panel, Series
 
-#: Distinct also for people who do not see all colours (Okabe and Ito).
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c510a", "#999999")
+#: Distinct also for people who do not see all colors (Okabe and Ito).
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c510a", "#999999")
 #: More points than this are a line without marks.
 MARKED = 50
 LOOK: Any = {
@@ -68,10 +68,10 @@ def draw(name: str, title: str, panels: Sequence[Panel], folder: Path) -> tuple[
 
 
 def _draw_panel(axis: Any, panel: Panel) -> None:
-    colours: dict[str, str] = {}
+    colors: dict[str, str] = {}
     for series in panel.series:
         if not series.like:
-            colours[series.name] = COLOURS[len(colours) % len(COLOURS)]
+            colors[series.name] = COLORS[len(colors) % len(COLORS)]
     bars = [series.name for series in panel.series if series.kind == "bars"]
     width = 0.8 / max(1, len(bars))
     for series in panel.series:
@@ -84,7 +84,7 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
             else None
         )
         shift = 0.0 if place is None else (place - (len(bars) - 1) / 2) * width
-        _draw_series(axis, series, colours[series.like or series.name], shift, width)
+        _draw_series(axis, series, colors[series.like or series.name], shift, width)
     axis.set_title(panel.title)
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.y)
@@ -104,26 +104,26 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-def _draw_series(axis: Any, series: Series, colour: str, shift: float, width: float) -> None:
+def _draw_series(axis: Any, series: Series, color: str, shift: float, width: float) -> None:
     xs, ys = [x + shift for x, _ in series.points], [y for _, y in series.points]
     match series.kind:
         case "line":
             axis.plot(
                 xs,
                 ys,
-                color=colour,
+                color=color,
                 marker="o" if len(xs) <= MARKED else None,
                 markersize=4,
                 linewidth=1.6,
                 label=series.name,
             )
         case "dashed":
-            axis.plot(xs, ys, color=colour, linestyle=":", linewidth=1.3, label=series.name)
+            axis.plot(xs, ys, color=color, linestyle=":", linewidth=1.3, label=series.name)
         case "level":
-            axis.axhline(ys[0], color=colour, linestyle="--", linewidth=1.2, label=series.name)
+            axis.axhline(ys[0], color=color, linestyle="--", linewidth=1.2, label=series.name)
         case "bars":
-            axis.bar(xs, ys, width=0.92 * width, color=colour, alpha=0.75, label=series.name)
+            axis.bar(xs, ys, width=0.92 * width, color=color, alpha=0.75, label=series.name)
         case "marks":
             axis.plot(
-                xs, ys, color=colour, linestyle="none", marker="x", markersize=8, markeredgewidth=1.4, label=series.name
+                xs, ys, color=color, linestyle="none", marker="x", markersize=8, markeredgewidth=1.4, label=series.name
             )

@@ -48,7 +48,7 @@ class Series:
     name: str
     points: tuple[tuple[float, float], ...]
     kind: Literal["line", "dashed", "level", "marks", "bars"] = "line"
-    like: str = ""  # another series whose colour it has
+    like: str = ""  # another series whose color it has
 
 
 @dataclass(frozen=True, slots=True)

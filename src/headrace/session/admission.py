@@ -28,12 +28,10 @@ def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts
         return
     streams = {stream.name: stream for query in queries.values() for stream in query.streams}
     declared = {name: rate for name, stream in streams.items() if (rate := declared_rate(stream)) is not None}
-    modelled = model(
-        merge(query.graph for query in queries.values()), replace(facts, rates={**declared, **facts.rates})
-    )
-    if any(name in modelled.assumed for name in streams):
+    modeled = model(merge(query.graph for query in queries.values()), replace(facts, rates={**declared, **facts.rates}))
+    if any(name in modeled.assumed for name in streams):
         return  # their rates are unknown
-    verdict = admit(faster(modelled.network, speed), new.query, promises.pop(new.query), promises)
+    verdict = admit(faster(modeled.network, speed), new.query, promises.pop(new.query), promises)
     if not verdict.admitted:
         raise Refused(
             verdict.reason,

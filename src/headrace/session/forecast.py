@@ -70,8 +70,8 @@ def forecast_together(
 ) -> CapacityReport:
     """Forecast queries that run together."""
     running = tuple(queries)
-    modelled = model(merge(query.graph for query in running), facts)
-    return report(modelled, {query.query: query.qos for query in running}, speed=speed, only=only)
+    modeled = model(merge(query.graph for query in running), facts)
+    return report(modeled, {query.query: query.qos for query in running}, speed=speed, only=only)
 
 
 def _facts(streams: Iterable[Stream], rates: Mapping[str, float]) -> Facts:

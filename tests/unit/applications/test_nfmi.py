@@ -25,8 +25,8 @@ def test_a_cut_fibre_gives_one_alarm_with_its_consequences_below_it(
     checks = CALM.checks(1, tmp_path / "here", results)
     assert [check for check in checks if not check.holds] == []
     container = Container(place)
-    container.define_view("centre", "parent IS NULL AND status = 'OPEN'", ("alarm", "severity", "note"))
-    ((alarm, severity, note),) = container.view("centre")
+    container.define_view("center", "parent IS NULL AND status = 'OPEN'", ("alarm", "severity", "note"))
+    ((alarm, severity, note),) = container.view("center")
     (open_cut,) = (cut for cut in network(1, repeat=20).cuts if cut.end == float("inf"))
     assert str(alarm).startswith(f"ring {open_cut.ring} at ")
     assert (severity, note) == ("CRITICAL", f"{CONSEQUENCES} consequences")

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import polars as pl
 import pytest
 
-from headrace.analysis.forecast.behaviour import behaviour
+from headrace.analysis.forecast.behavior import behavior
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.from_graph import model
 from headrace.analysis.forecast.report import report
@@ -42,7 +42,7 @@ KINDS: tuple[type[Spec], ...] = get_args(specs.Spec)
 DEFAULTS: dict[Callable[..., Any], set[str]] = {
     invariants_after: {"Scan", "Receive", "Detect", "Suppress"},
     respond: set(),
-    behaviour: set(),
+    behavior: set(),
 }
 
 

@@ -27,12 +27,12 @@ def admit(network: Network, query: str, promise: Qos, others: Mapping[str, Qos])
         return Verdict(
             False,
             (),
-            f"{query} would raise the load of the processor to {predicted.utilisation:.0%}, "
+            f"{query} would raise the load of the processor to {predicted.utilization:.0%}, "
             f"{predicted.excess:.0%} more than available",
         )
     checks = [check for name, qos in {**others, query: promise}.items() for check in verify(predicted, name, qos)]
     broken = tuple(check for check in checks if not check.holds and check.promise.is_must)
     if not broken:
-        return Verdict(True, (), f"all promises hold; the processor would be used {predicted.utilisation:.0%}")
+        return Verdict(True, (), f"all promises hold; the processor would be used {predicted.utilization:.0%}")
     named = ", ".join(f"{check.measure} of {check.query}" for check in broken)
     return Verdict(False, broken, f"{query} would break the promised {named}")

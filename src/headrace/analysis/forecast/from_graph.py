@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.analysis.forecast.behaviour import Behaviour, Input, behaviour
+from headrace.analysis.forecast.behavior import Behavior, Input, behavior
 from headrace.analysis.forecast.facts import OTHER_SERVICE, RATE, SERVICE, STAMP, Facts, VertexFacts, kind_of
 from headrace.analysis.forecast.network import Feed, Network, Station
 from headrace.analysis.queueing.moments import constant
@@ -60,7 +60,7 @@ class _Modelling:
     def _station(self, vertex: Vertex) -> Station:
         origins, inputs = self._inputs(vertex)
         measured = self.facts.vertices.get(vertex.id, VertexFacts())
-        does = behaviour(vertex.spec, inputs, self.facts)
+        does = behavior(vertex.spec, inputs, self.facts)
         assumed = []
         selectivities, made = does.selectivities, self._made(does, inputs)
         known = self.facts.selectivities.get(kind_of(vertex.spec), measured.selectivity)
@@ -96,7 +96,7 @@ class _Modelling:
         self.streams[stream] = self.facts.rates.get(
             stream, 0.0 if base_stream(stream) != stream or is_system_stream(stream) else RATE
         )
-        size = behaviour(vertex.spec, (), self.facts).size
+        size = behavior(vertex.spec, (), self.facts).size
         return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)
 
     def _service(self, vertex: Vertex, measured: VertexFacts) -> float | None:
@@ -114,7 +114,7 @@ class _Modelling:
         stream = vertex.spec.stream
         return sum(isinstance(other.spec, Scan) and other.spec.stream == stream for other in self.vertices.values())
 
-    def _made(self, does: Behaviour, inputs: tuple[Input, ...]) -> Input:
+    def _made(self, does: Behavior, inputs: tuple[Input, ...]) -> Input:
         return Input(0.0, does.size, does.life, max((origin.skew for origin in inputs), default=0.0))
 
     def _is_exchanged(self, vertex: VertexId, port: int) -> bool:
@@ -134,7 +134,7 @@ def _scaled(shares: tuple[float, ...], inputs: tuple[Input, ...], known: float) 
     return tuple(share * known * taken / made for share in shares)
 
 
-def _memory(does: Behaviour, inputs: tuple[Input, ...], measured: VertexFacts) -> tuple[tuple[float, ...], float]:
+def _memory(does: Behavior, inputs: tuple[Input, ...], measured: VertexFacts) -> tuple[tuple[float, ...], float]:
     """Return how many seconds each port keeps tuples, and the tuples kept at any rate; measurements take precedence."""
     windows = does.windows or (0.0,) * len(inputs)
     if measured.held is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from headrace.analysis.forecast.from_graph import Model
 from headrace.analysis.forecast.network import faster, reached
@@ -23,7 +23,7 @@ class OperatorLine(Struct, frozen=True):
     rate: float
     service: float
     selectivity: float
-    utilisation: float
+    utilization: float = field(name="utilisation")  # the key in JSON
     wait: float
     queued: float
     kept: float
@@ -62,7 +62,7 @@ class PromiseLine(Struct, frozen=True):
 class CapacityReport(Struct, frozen=True):
     """All of it."""
 
-    utilisation: float
+    utilization: float = field(name="utilisation")  # the key in JSON
     round: float
     bottleneck: str | None
     streams: dict[str, float]
@@ -105,7 +105,7 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
             lines.append(_promise(check, Remedy(None, None) if check.holds else remedy(network, check), qos))
     guessed = tuple(name for name in network.streams if name in model.assumed)
     return CapacityReport(
-        predicted.utilisation,
+        predicted.utilization,
         predicted.round,
         None if predicted.bottleneck is None else model.names[predicted.bottleneck],
         dict(network.streams),
@@ -128,7 +128,7 @@ def _operator(model: Model, predicted: Forecast, name: str, service: float) -> O
         station_forecast.rate,
         service,
         sum(shares) / len(shares),
-        station_forecast.utilisation,
+        station_forecast.utilization,
         station_forecast.wait,
         station_forecast.queued,
         station_forecast.kept,
@@ -165,12 +165,12 @@ def format_report(capacity: CapacityReport) -> str:
             f"{_count(line.rate)}/s",
             _starred(seconds(line.service), line, "service"),
             _starred(f"{line.selectivity:.3g}", line, "selectivity"),
-            f"{line.utilisation:.1%}",
+            f"{line.utilization:.1%}",
             seconds(line.wait),
             _count(line.queued + line.kept),
             size(line.memory),
         )
-        for line in sorted(capacity.operators, key=lambda line: -line.utilisation)
+        for line in sorted(capacity.operators, key=lambda line: -line.utilization)
     ]
     lines += _table(("operator", "takes", "a tuple", "selectivity", "processor", "waits", "holds", "memory"), operators)
     if any(line.assumed for line in capacity.operators):
@@ -212,11 +212,14 @@ def size(value: float) -> str:
 
 
 def _processor(capacity: CapacityReport) -> str:
-    if capacity.utilisation >= 1:
-        excess = capacity.utilisation - 1
-        return f"processor: {capacity.utilisation:.1%} needed, {excess:.1%} more than available; most by {capacity.bottleneck}"
+    if capacity.utilization >= 1:
+        excess = capacity.utilization - 1
+        return (
+            f"processor: {capacity.utilization:.1%} needed, {excess:.1%} more than available; "
+            f"most by {capacity.bottleneck}"
+        )
     most = capacity.bottleneck or "nothing"
-    return f"processor: {capacity.utilisation:.1%} used, most by {most}; a round takes {seconds(capacity.round)}"
+    return f"processor: {capacity.utilization:.1%} used, most by {most}; a round takes {seconds(capacity.round)}"
 
 
 def _sentence(line: PromiseLine) -> str:

@@ -39,21 +39,21 @@ class Round:
     """A whole round; of infinite length where the load is too high."""
 
     length: float
-    utilisation: float
+    utilization: float
     visits: Mapping[str, Visit]
 
 
 def solve_round(network: Network, flow: Flow) -> Round:
     """Return the round in which all that comes is served (step 4): equations (5.57), (5.58) in closed form."""
     work = sum(flow.rate(station.name) * station.service.mean for station in network.stations)
-    utilisation = work / (1 - network.outside)
-    if utilisation >= 1:
-        return Round(math.inf, utilisation, {})
+    utilization = work / (1 - network.outside)
+    if utilization >= 1:
+        return Round(math.inf, utilization, {})
     empty = {station.name: 0.0 for station in network.stations}
     length = math.inf
     for _ in range(1000):
         setups = sum(station.weight * (1 - empty[station.name]) * station.setup.mean for station in network.stations)
-        new = (network.elsewhere + setups / (1 - network.outside)) / (1 - utilisation)
+        new = (network.elsewhere + setups / (1 - network.outside)) / (1 - utilization)
         visits = {
             station.name: _visit(station, flow.rate(station.name), new, empty[station.name])
             for station in network.stations
@@ -62,7 +62,7 @@ def solve_round(network: Network, flow: Flow) -> Round:
         if abs(new - length) <= 1e-9 * new:
             break
         length = new
-    return Round(new, utilisation, visits)
+    return Round(new, utilization, visits)
 
 
 def _visit(station: Station, rate: float, length: float, empty: float) -> Visit:

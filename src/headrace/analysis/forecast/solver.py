@@ -23,7 +23,7 @@ class StationForecast:
 
     name: str
     rate: float
-    utilisation: float
+    utilization: float
     waits: tuple[float, ...]  # in the queue, feed by feed
     wait: float
     latency: float
@@ -47,19 +47,19 @@ class QueryForecast:
 class Forecast:
     """What will happen if nothing changes; latencies are infinite where more comes than can be served."""
 
-    utilisation: float
+    utilization: float
     round: float
     stations: Mapping[str, StationForecast]
     queries: Mapping[str, QueryForecast]
 
     @property
     def stable(self) -> bool:
-        return self.utilisation < 1
+        return self.utilization < 1
 
     @property
     def excess(self) -> float:
         """Return the share of the processor that is missing."""
-        return max(0.0, self.utilisation - 1)
+        return max(0.0, self.utilization - 1)
 
     @property
     def bottleneck(self) -> str | None:
@@ -73,7 +73,7 @@ def forecast(network: Network) -> Forecast:
     for station in network.stations:
         stations[station.name] = solving.station(station, stations)
     queries = {name: solving.query(name, stations) for name in network.queries}
-    return Forecast(solving.round.utilisation, solving.round.length, stations, queries)
+    return Forecast(solving.round.utilization, solving.round.length, stations, queries)
 
 
 class _Solving:
@@ -110,7 +110,7 @@ class _Solving:
         root = self.network.queries[name]
         mine, _ = reached(self.network, name)
         latency = stations[root].latency + self._delivery(root) if root in stations else 0.0
-        throughput = self.tuples.out[root] / max(1.0, self.round.utilisation)
+        throughput = self.tuples.out[root] / max(1.0, self.round.utilization)
         return QueryForecast(
             name, latency, sum(stations[station].bytes for station in mine), throughput, _busiest(stations, mine)
         )
@@ -150,7 +150,7 @@ class _Solving:
         alone = vacation_queue(rate, station.service, station.setup, away, self.network.discipline).wait
         # Rounds that cost nothing are infinitely short. What is left then is the wait for the work of all who came
         # before.
-        wait = max(alone, self.residual / (2 * (1 - self.round.utilisation)))
+        wait = max(alone, self.residual / (2 * (1 - self.round.utilization)))
         return wait + self.before[self.positions[station.name]] if self.network.batched else wait
 
     def _batch(self, station: Station, port: int) -> Batch:
@@ -171,7 +171,7 @@ class _Solving:
 
 
 def _busiest(stations: Mapping[str, StationForecast], among: Mapping[str, object] | frozenset[str]) -> str | None:
-    return max(sorted(among), key=lambda name: stations[name].utilisation, default=None)
+    return max(sorted(among), key=lambda name: stations[name].utilization, default=None)
 
 
 def _weighted(values: tuple[float, ...], weights: tuple[float, ...]) -> float:

@@ -30,20 +30,20 @@ class JoinQueue:
         return sum(self.rates)
 
     @property
-    def utilisation(self) -> float:
+    def utilization(self) -> float:
         return sum(rate * service for rate, service in zip(self.rates, self.services, strict=True))
 
     @property
     def wait(self) -> float:
         """Return the mean seconds in the queue."""
-        if self.utilisation >= 1:
+        if self.utilization >= 1:
             return math.inf
         squares = sum(rate * service**2 for rate, service in zip(self.rates, self.services, strict=True))
-        return squares / (2 * (1 - self.utilisation))  # (5.23b)
+        return squares / (2 * (1 - self.utilization))  # (5.23b)
 
     def solve(self) -> Queue:
         """Compute means and variances."""
-        rho = self.utilisation
+        rho = self.utilization
         if rho >= 1:
             return Queue(rho, math.inf, math.inf, math.inf, math.inf, math.inf)
         number = rho + self.rate * self.wait  # (5.8)
@@ -56,7 +56,7 @@ class JoinQueue:
 
     def distribution(self, *, rest: float = 1e-12) -> list[float]:
         """Return P(N = 0), P(N = 1), ... of tuples in the system, until the remaining probability is below `rest`."""
-        rho = self.utilisation
+        rho = self.utilization
         if rho >= 1:
             return []
         # (5.16) by level crossing, which only adds: from below k to k or more as often as from k to below.
@@ -78,13 +78,13 @@ class JoinQueue:
 
     def waits_at_most(self, seconds: float) -> float:
         """Return about the share of tuples that wait no longer."""
-        return 1 - self.utilisation * math.exp(self.decay() * seconds)  # (5.24)
+        return 1 - self.utilization * math.exp(self.decay() * seconds)  # (5.24)
 
     def wait_of(self, share: float) -> float:
         """Return about the wait that this share of tuples does not exceed; the converse of (5.24)."""
-        if share <= 1 - self.utilisation:
+        if share <= 1 - self.utilization:
             return 0.0
-        return math.log((1 - share) / self.utilisation) / self.decay()
+        return math.log((1 - share) / self.utilization) / self.decay()
 
     def decay(self) -> float:
         """Return the negative root s0 of (5.28)."""
@@ -96,7 +96,7 @@ class JoinQueue:
                 + s
             )
 
-        if self.utilisation >= 1:
+        if self.utilization >= 1:
             return 0.0
         low = -1.0 / max(self.services)
         while value(low) <= 0:  # left of the root the exponentials win

@@ -12,7 +12,7 @@ from headrace.analysis.queueing.moments import Moments
 class Queue:
     """What a stand-alone queue does in steady state: tuples in the system, and seconds in it and in its queue."""
 
-    utilisation: float
+    utilization: float
     number: float
     sojourn: float
     wait: float
@@ -22,7 +22,7 @@ class Queue:
     @property
     def waiting(self) -> float:
         """Return the tuples that wait, without the one in service."""
-        return self.number - self.utilisation
+        return self.number - self.utilization
 
 
 def deterministic(rate: float, mu: float) -> Queue:

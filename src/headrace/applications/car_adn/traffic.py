@@ -66,7 +66,7 @@ class Car:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A period in which cars creep towards a mile of a lane."""
+    """A period in which cars creep toward a mile of a lane."""
 
     lane: Lane
     mile: float

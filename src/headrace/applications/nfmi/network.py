@@ -179,7 +179,7 @@ def _report(module: str, at: float) -> str:
 def _send(made: Network, chance: random.Random, stream: str, at: float, message: str) -> None:
     made.messages[stream].append(
         (at + chance.uniform(0, 2), message)
-    )  # the way to the operations centre takes up to two seconds
+    )  # the way to the operations center takes up to two seconds
 
 
 def _every(begin: float, end: float, step: float) -> Iterator[float]:

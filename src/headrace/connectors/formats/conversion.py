@@ -117,7 +117,7 @@ def _instants(column: pl.Series) -> pl.Series:
 
 
 def _rest(column: pl.Series, done: pl.Series, parse: Callable[[str], int]) -> pl.Series:
-    """Parse what vectorised readers left, value by value."""
+    """Parse what vectorized readers could not parse, value by value."""
     unparsed = failures(column, done).arg_true()
     if not len(unparsed):
         return done

@@ -1,6 +1,6 @@
 """KAFKA as a sink: the results of a micro-batch are one transaction, which also notes the number of the micro-batch.
 
-The note is an offset of a consumer group of the query's own: what is sent again after a crash is recognised by it, so
+The note is an offset of a consumer group of the query's own: what is sent again after a crash is recognized by it, so
 each result is in the topic once for all who read what is committed. The group's name is kept in the checkpoint: a new
 checkpoint counts its micro-batches anew.
 """

@@ -112,25 +112,25 @@ def _pred(
 
 def _fragments(rows: Mapping[State, Row]) -> dict[State, int]:
     """Number the weakly connected components."""
-    neighbours: dict[State, set[State]] = {state: set() for state in rows}
+    neighbors: dict[State, set[State]] = {state: set() for state in rows}
     for row in rows.values():
         for other in (*row.pred, *row.succ):
-            neighbours[row.state].add(other)
-            neighbours[other].add(row.state)
+            neighbors[row.state].add(other)
+            neighbors[other].add(row.state)
     fragments: dict[State, int] = {}
     for number, start in enumerate(rows):
-        for state in _reach(start, neighbours, fragments):
+        for state in _reach(start, neighbors, fragments):
             fragments[state] = number
     return fragments
 
 
-def _reach(start: State, neighbours: Mapping[State, set[State]], known: Mapping[State, int]) -> Iterator[State]:
+def _reach(start: State, neighbors: Mapping[State, set[State]], known: Mapping[State, int]) -> Iterator[State]:
     waiting, reached = [start], {start}
     if start in known:
         return
     while waiting:
         state = waiting.pop()
         yield state
-        new = neighbours[state] - reached
+        new = neighbors[state] - reached
         reached |= new
         waiting += new

@@ -83,7 +83,7 @@ def report(size: Size, trial: Trial) -> Outcome:
         "the simulator's column is the formula",
         "the measured delays of the book include the cost of logging: they are 14 to 27 % above its theory",
         "the first table prints two rates of 100; its second utilization, "
-        f"{TABLES[1].queue.utilisation:.4f}, is that of 90",
+        f"{TABLES[1].queue.utilization:.4f}, is that of 90",
     )
     return Outcome(tuple(findings), (_delays_panel(delays), _distribution_panel(waits)), notes)
 
@@ -132,7 +132,7 @@ def _claims(delays: Mapping[str, Sample], waits: Mapping[str, Times]) -> Iterato
         "windows 2 : 1: delay at 91 % to that at 68 %", fall, claim(fall > 4), "falls steeply", 0.01705 / 0.00365, "x"
     )
     for printed, dominates in ((high, "the wait does"), (low, "service does")):
-        service = printed.queue.utilisation / printed.queue.rate
+        service = printed.queue.utilization / printed.queue.rate
         ratio = delays[printed.name].mean / service
         holds = ratio > 1 if dominates == "the wait does" else ratio < 1
         yield Finding(
@@ -170,14 +170,14 @@ def _share(waits: Times, seconds: float) -> float:
 
 def _delays_panel(delays: Mapping[str, Sample]) -> Panel:
     def points(values: Mapping[str, float]) -> tuple[tuple[float, float], ...]:
-        return tuple((100 * printed.queue.utilisation, 1000 * values[printed.name]) for printed in TABLES)
+        return tuple((100 * printed.queue.utilization, 1000 * values[printed.name]) for printed in TABLES)
 
     series = (
         Series("simulated", points({name: delay.mean for name, delay in delays.items()}), "marks"),
         Series("by formula", tuple(sorted(points({printed.name: printed.queue.wait for printed in TABLES}))), "dashed"),
         Series("printed, measured", points({printed.name: printed.delay[1] for printed in TABLES}), "marks"),
     )
-    return Panel("Mean delay of a window join", "utilisation, %", "ms in the queue", series, log_y=True)
+    return Panel("Mean delay of a window join", "utilization, %", "ms in the queue", series, log_y=True)
 
 
 def _distribution_panel(waits: Mapping[str, Times]) -> Panel:

@@ -53,11 +53,11 @@ def workload(seed: int = 1, *, load: float = 0.9, others: int = QUERIES - 1) -> 
 
 def at_load(network: Network, load: float) -> Network:
     """Return the network with rates that need this share of the processor."""
-    factor = load / utilisation(network)
+    factor = load / utilization(network)
     return replace(network, streams={name: rate * factor for name, rate in network.streams.items()})
 
 
-def utilisation(network: Network) -> float:
+def utilization(network: Network) -> float:
     """Return the share of the processor that service takes, without setups."""
     tuples = flow(network)
     return sum(tuples.rate(station.name) * station.service.mean for station in network.stations)
@@ -92,8 +92,8 @@ def _target() -> Network:
 def _calibrated(network: Network) -> Network:
     """Scale service and setups of all but the published plan so that capacity and round match the published ones."""
     target = stations_of(network, TARGET)
-    own, setup = utilisation(replace(network, stations=tuple(target))), sum(station.setup.mean for station in target)
-    service = (utilisation(network) - own) / (1 - own)
+    own, setup = utilization(replace(network, stations=tuple(target))), sum(station.setup.mean for station in target)
+    service = (utilization(network) - own) / (1 - own)
     setups = (sum(station.setup.mean for station in network.stations) - setup) / (SETUPS - setup)
     return replace(
         network,

@@ -5,7 +5,7 @@ each name, `testing.oracle.oracle` one plain Python function for each name, and 
 
 Meaning, where SQL systems differ (we follow Spark SQL without ANSI mode): NULL in gives NULL out unless said otherwise.
 `and`, `or`, `not` are three-valued. Integer `+ - *` and `neg`, `abs` give BIGINT (wrapping); with any FLOAT or DOUBLE
-they give DOUBLE. `/` gives DOUBLE; `/`, `div` and `%` by zero give NULL. `div` truncates towards zero and `%` takes the
+they give DOUBLE. `/` gives DOUBLE; `/`, `div` and `%` by zero give NULL. `div` truncates toward zero and `%` takes the
 sign of the dividend. `round` rounds half away from zero. A comparison of INT, BIGINT and DOUBLE is numeric; TIMESTAMP
 and DATE compare as instants. String positions count from 1; characters, not bytes.
 """
@@ -133,7 +133,7 @@ FUNCTIONS: dict[str, Function] = {
     "*": Function(2, 2, _arithmetic, "product"),
     "/": Function(2, 2, _fixed(_D, "number"), "quotient as DOUBLE"),
     "%": Function(2, 2, _arithmetic, "remainder with the sign of the dividend"),
-    "div": Function(2, 2, _integral, "integer quotient, towards zero"),
+    "div": Function(2, 2, _integral, "integer quotient, toward zero"),
     "neg": Function(1, 1, _arithmetic, "the opposite number"),
     "abs": Function(1, 1, _arithmetic, "the absolute value"),
     "sign": Function(1, 1, _fixed(_D, "number"), "-1.0, 0.0 or 1.0"),

@@ -24,7 +24,7 @@ def hash_columns(columns: list[pl.Series]) -> np.ndarray:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    # splitmix64's finaliser
+    # splitmix64's finalizer
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))

@@ -2,7 +2,7 @@
 
 Groups are independent of each other, and so are windows that do not overlap. A tuple of overlapping windows is not
 needed only if all its windows are assumed. A value says little about tuples to come, except where it only ever moves
-towards what is assumed, or away from what is dropped.
+toward what is assumed, or away from what is dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merged blocks of 2, 4, 8, ... neighbouring panes, so that a window of many panes is made of few blocks.
+"""Merged blocks of 2, 4, 8, ... neighboring panes, so that a window of many panes is made of few blocks.
 
 Blocks are built of panes that are complete, each once, from the blocks of half their length; a window of n panes is
 then at most 2 log n blocks. They follow from the panes and are no state: after a restart they are built again when a

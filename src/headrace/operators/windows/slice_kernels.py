@@ -67,7 +67,7 @@ def _differences(running: Array, starts: Array, stops: Array) -> Array:
 
 
 def _reduce(function: np.ufunc, values: Array, starts: Array, stops: Array) -> Array:
-    # reduceat takes the slices between neighbouring indices: every other one is ours, and one value more lets a slice
+    # reduceat takes the slices between neighboring indices: every other one is ours, and one value more lets a slice
     # end at the end.
     indices = np.stack([starts, stops], axis=1).ravel()
     reduced: Array = function.reduceat(np.append(values, values[-1:]), indices)[::2]

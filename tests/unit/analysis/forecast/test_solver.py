@@ -65,7 +65,7 @@ def plan(shape: str, load: float) -> Network:
         "mixed": (_station("a", 4, Feed("s", 0.5)), _station("c", 6, Feed("a", 0.8), Feed("t", 0.3))),
     }[shape]
     network = Network({"s": 1.0, "t": 0.7}, stations, {"q": "c"}, elsewhere=150.0)
-    return faster(network, forecast(faster(network, 1e6)).utilisation * 1e6 / load)
+    return faster(network, forecast(faster(network, 1e6)).utilization * 1e6 / load)
 
 
 def _station(name: str, service: float, *feeds: Feed) -> Station:
@@ -77,7 +77,7 @@ def _station(name: str, service: float, *feeds: Feed) -> Station:
 def test_x5_below_85_percent_load_the_error_is_below_3_percent(shape: str, load: float) -> None:
     network = plan(shape, load)
     predicted, simulated = forecast(network), SimulatedRounds(network, 2500, seed=2)
-    assert predicted.utilisation == pytest.approx(load)
+    assert predicted.utilization == pytest.approx(load)
     assert predicted.round == pytest.approx(simulated.round, rel=0.03)
     assert predicted.queries["q"].latency == pytest.approx(simulated.latency("q"), rel=0.03)
     for station in network.stations:
@@ -144,7 +144,7 @@ def test_weights_change_how_often_a_station_runs() -> None:
 def test_work_outside_lengthens_the_vacations() -> None:
     network = reference_plan()
     half = forecast(replace(network, outside=0.5))
-    assert half.utilisation == pytest.approx(2 * forecast(network).utilisation)
+    assert half.utilization == pytest.approx(2 * forecast(network).utilization)
     assert half.queries["q"].latency > forecast(network).queries["q"].latency
 
 

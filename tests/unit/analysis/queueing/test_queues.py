@@ -41,15 +41,15 @@ def test_3_8_waits_and_queues_of_the_join(
 
 
 @pytest.mark.parametrize(
-    ("rates", "services", "utilisation"),
+    ("rates", "services", "utilization"),
     [
         ((100, 100), (1 / 209.4,) * 2, 0.9551),
         ((90, 90), (1 / 209.4,) * 2, 0.8596),
         ((150, 75), (1 / 440, 1 / 220), 0.6818),
     ],
 )
-def test_3_8_utilisations(rates: tuple[float, float], services: tuple[float, float], utilisation: float) -> None:
-    assert JoinQueue(rates, services).utilisation == pytest.approx(utilisation, abs=5e-5)
+def test_3_8_utilizations(rates: tuple[float, float], services: tuple[float, float], utilization: float) -> None:
+    assert JoinQueue(rates, services).utilization == pytest.approx(utilization, abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_3_3_mean_of_the_approximate_distribution_of_waits(
     rates: tuple[float, float], services: tuple[float, float], mean: float
 ) -> None:
     join = JoinQueue(rates, services)
-    assert join.utilisation / -join.decay() == pytest.approx(mean, abs=5e-6)
-    assert join.waits_at_most(0.0) == pytest.approx(1 - join.utilisation)
+    assert join.utilization / -join.decay() == pytest.approx(mean, abs=5e-6)
+    assert join.waits_at_most(0.0) == pytest.approx(1 - join.utilization)
     assert join.waits_at_most(join.wait_of(0.99)) == pytest.approx(0.99)
 
 
 def test_3_3_probabilities_of_few_tuples_have_a_closed_form() -> None:
     join = JoinQueue((150, 75), (1 / 440, 1 / 220))
     shares = join.distribution()
-    rho, rate = join.utilisation, 225
+    rho, rate = join.utilization, 225
     c = [
         sum(
             own / rate * math.exp(-rate * d) * (rate * d) ** k for own, d in zip(join.rates, join.services, strict=True)

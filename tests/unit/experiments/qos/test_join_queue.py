@@ -16,8 +16,8 @@ from headrace.testing.clock import VirtualClock
 from headrace.testing.simulation.engine import Costs, Simulation
 
 
-def test_printed_utilisations_are_those_of_the_rates() -> None:
-    assert [round(printed.queue.utilisation, 3) for printed in TABLES] == [0.955, 0.860, 0.909, 0.818, 0.682]
+def test_printed_utilizations_are_those_of_the_rates() -> None:
+    assert [round(printed.queue.utilization, 3) for printed in TABLES] == [0.955, 0.860, 0.909, 0.818, 0.682]
 
 
 def test_the_wait_is_that_of_the_formula() -> None:

@@ -14,7 +14,7 @@ from headrace.experiments.experiment import Trial
 from headrace.experiments.qos import error_tolerance, shed_values, shedder_designs, strategy_choice
 from headrace.experiments.qos.strategy_choice import CASES, CHOSEN, simulate
 from headrace.experiments.qos.three_streams import Watched, feed, network
-from headrace.experiments.qos.workload import utilisation
+from headrace.experiments.qos.workload import utilization
 from headrace.experiments.sample import Sample
 from headrace.model.qos import Strictness
 from headrace.model.schema import TS
@@ -26,7 +26,7 @@ SMALL = strategy_choice.Size(0.2, 0.1)
 def test_the_query_has_eight_operators_and_needs_the_wanted_share_of_the_processor() -> None:
     plan = network((2000, 1800, 2200), 0.85)
     assert len(plan.stations) == 8
-    assert utilisation(plan) == pytest.approx(0.85)
+    assert utilization(plan) == pytest.approx(0.85)
     assert plan.streams == {"s1": 2000, "s2": 1800, "s3": 2200}
 
 

@@ -16,16 +16,16 @@ from headrace.experiments.qos.shedding import (
     smoothed,
     worst,
 )
-from headrace.experiments.qos.workload import utilisation, workload
+from headrace.experiments.qos.workload import utilization, workload
 from headrace.testing.simulation.stations import Seen
 
 
-def test_the_load_of_all_paths_is_the_utilisation() -> None:
+def test_the_load_of_all_paths_is_the_utilization() -> None:
     network = workload(1, load=1.1)
     paths = paths_of(network, network.streams)
     # of a join only the mean selectivity of both sides is used
     assert load([(path.labels, path.rate) for path in paths], operators_of(network)) == pytest.approx(
-        utilisation(network), rel=0.05
+        utilization(network), rel=0.05
     )
     assert {path.error for path in paths} == {error for _, error in GROUPS}
 

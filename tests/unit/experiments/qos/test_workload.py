@@ -7,7 +7,7 @@ from headrace.experiments.qos.workload import (
     TARGET_STATIONS,
     at_load,
     stations_of,
-    utilisation,
+    utilization,
     workload,
 )
 
@@ -22,9 +22,9 @@ def test_there_are_16_queries_of_116_operators_on_5_streams(seed: int) -> None:
 
 def test_the_processor_takes_485_tuples_a_second() -> None:
     network = workload(3, load=0.8)
-    assert utilisation(network) == pytest.approx(0.8)
+    assert utilization(network) == pytest.approx(0.8)
     assert sum(network.streams.values()) == pytest.approx(0.8 * CAPACITY)
-    assert utilisation(at_load(network, 1.25)) == pytest.approx(1.25)
+    assert utilization(at_load(network, 1.25)) == pytest.approx(1.25)
 
 
 def test_the_published_plan_is_in_it_unchanged() -> None:

@@ -26,7 +26,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behavior:
     """Selectivity and seconds of memory by port, tuples kept at any rate, and the size and life of outputs."""
 
     selectivities: tuple[float, ...]
@@ -38,7 +38,7 @@ class Behaviour:
     guessed: bool = True  # the selectivity is an assumption, not a consequence of what the operator is
 
 
-def behaviour(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
+def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Behavior:
     """Return how a vertex treats these inputs."""
     ports = len(inputs)
     same = (1.0,) * ports
@@ -46,35 +46,35 @@ def behaviour(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Beha
     life = max((origin.life for origin in inputs), default=0.0)
     match spec:
         case specs.Scan():
-            return Behaviour((1.0,), _scan_size(spec, facts), guessed=False)
+            return Behavior((1.0,), _scan_size(spec, facts), guessed=False)
         case specs.Filter():
-            return Behaviour((PASSING,), size, life=life)
+            return Behavior((PASSING,), size, life=life)
         case specs.Project():
-            return Behaviour(same, STAMP + sum(width(expr.type) for _, expr in spec.columns), life=life, guessed=False)
+            return Behavior(same, STAMP + sum(width(expr.type) for _, expr in spec.columns), life=life, guessed=False)
         case specs.Union() | specs.OrderedUnion() | specs.Pace() | specs.Output() | specs.Exchange() | specs.Receive():
-            return Behaviour(same, size, life=life, guessed=False)
+            return Behavior(same, size, life=life, guessed=False)
         case specs.Impute():
-            return Behaviour(same, size + width(spec.value.type), life=life, guessed=False)
+            return Behavior(same, size + width(spec.value.type), life=life, guessed=False)
         case specs.Reorder():
-            return Behaviour(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
+            return Behavior(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
         case specs.Distinct():
-            return Behaviour((PASSING,), size, windows=(spec.span / SECOND,))
+            return Behavior((PASSING,), size, windows=(spec.span / SECOND,))
         case specs.Suppress(rule=rule):
             span = 0.0 if rule.span is None else rule.span / SECOND
             passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING
             kept = 0.0 if span else facts.groups * (rule.limit if isinstance(rule, Repeats) else 1)
-            return Behaviour((passing,), 2 * size, windows=(span,), kept=kept)
+            return Behavior((passing,), 2 * size, windows=(span,), kept=kept)
         case specs.TableJoin():
-            return Behaviour((MATCHES,), size + row_width(spec.schema) - STAMP, life=life)
+            return Behavior((MATCHES,), size + row_width(spec.schema) - STAMP, life=life)
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return _join(spec, inputs, facts)
         case specs.SequenceJoin():
             span = (spec.span or 0) / SECOND
-            return Behaviour((0.0, MATCHES), _joined(spec.left, spec.right), windows=(span, 0.0))
+            return Behavior((0.0, MATCHES), _joined(spec.left, spec.right), windows=(span, 0.0))
         case specs.Detect():
             span = (reach(spec.event) or 0) / SECOND
             size = STAMP + sum(width(field.type) for field in spec.schema)
-            return Behaviour((0.0,) * (ports - 1) + (MATCHES,), size, windows=(span,) * ports)
+            return Behavior((0.0,) * (ports - 1) + (MATCHES,), size, windows=(span,) * ports)
         case (
             specs.PartialAggregate()
             | specs.PaneAggregate()
@@ -85,7 +85,7 @@ def behaviour(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Beha
         ):
             return _aggregate(spec, inputs[0], facts)
         case _:  # an operator of which nothing is said passes all on and keeps nothing
-            return Behaviour(same, size, life=life)
+            return Behavior(same, size, life=life)
 
 
 def _scan_size(spec: specs.Scan, facts: Facts) -> float:
@@ -98,14 +98,14 @@ def _joined(left: Schema, right: Schema) -> float:
     return row_width(left) + row_width(right) - STAMP
 
 
-def _join(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple[Input, ...], facts: Facts) -> Behaviour:
+def _join(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple[Input, ...], facts: Facts) -> Behavior:
     windows, kept, lives = [], 0.0, []
     for origin, extent in zip(inputs, (spec.left_extent, spec.right_extent), strict=True):
         windows.append(_span(extent, origin))
         lives.append(windows[-1])
         if extent is not None and extent.rows is not None:
             kept += extent.rows * (facts.groups if extent.by else 1.0)
-    return Behaviour((MATCHES, MATCHES), _joined(spec.left, spec.right), "pairs", tuple(windows), kept, min(lives))
+    return Behavior((MATCHES, MATCHES), _joined(spec.left, spec.right), "pairs", tuple(windows), kept, min(lives))
 
 
 def _span(extent: Extent | None, origin: Input) -> float:
@@ -123,27 +123,27 @@ def _aggregate(
     | specs.WhileAggregate,
     origin: Input,
     facts: Facts,
-) -> Behaviour:
+) -> Behavior:
     groups = facts.groups if spec.keys else 1.0
     size = 2 * STAMP + sum(width(expr.type) for _, expr in spec.keys) + sum(width(call.type) for call in spec.calls)
     if isinstance(spec, specs.PartialAggregate):  # keeps nothing, and gives a row for each group of a pane
-        return Behaviour((_timed(groups / _slide(spec.window), origin.rate),), size, "timed")
+        return Behavior((_timed(groups / _slide(spec.window), origin.rate),), size, "timed")
     match spec.window:
         case Range(size=length, slide=slide):
             panes = max(1, length // gcd(length, slide))
-            return Behaviour((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups * panes)
+            return Behavior((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups * panes)
         case Landmark(slide=slide):
-            return Behaviour((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups)
+            return Behavior((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups)
         case Session(gap=gap):
-            return Behaviour((_timed(groups / (gap / SECOND), origin.rate),), size, "timed", kept=groups)
+            return Behavior((_timed(groups / (gap / SECOND), origin.rate),), size, "timed", kept=groups)
         case Sliding(size=length):
-            return Behaviour(
+            return Behavior(
                 (1.0,), size, windows=((length or 0) / SECOND,), kept=groups if length is None else 0.0, guessed=False
             )
         case Rows(size=length, slide=slide, by=by):
-            return Behaviour((1.0 / slide,), size, kept=length * (facts.groups if by else 1.0), guessed=bool(spec.keys))
+            return Behavior((1.0 / slide,), size, kept=length * (facts.groups if by else 1.0), guessed=bool(spec.keys))
         case While():
-            return Behaviour((ENDING,), size, kept=groups)
+            return Behavior((ENDING,), size, kept=groups)
 
 
 def _slide(window: Window) -> float:
