@@ -170,7 +170,7 @@ def explain(plan: Node, form: str, catalog: Catalog, statistics: Statistics | No
 def _counters(counts: VertexStatistics) -> str:
     """Return what was counted at an operator, for EXPLAIN ANALYZE."""
     selectivity = "" if counts.selectivity is None else f", selectivity {counts.selectivity:.3f}"
-    service = "" if counts.service_us is None else f", {counts.service_us:.2f} us a tuple"
+    service = "" if counts.service_us is None else f", {counts.service_us:.2f} us per tuple"
     late = f", {counts.late} too late" if counts.late else ""
     unread = f", {counts.queued} unread" if counts.queued else ""
     return f"in {counts.tuples_in}, out {counts.tuples_out}{selectivity}{service}, holds {counts.held}{unread}{late}"

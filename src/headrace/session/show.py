@@ -1,4 +1,4 @@
-"""What SHOW and DESCRIBE list."""
+"""The listings of SHOW and DESCRIBE."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def show(
                 for stream in catalog.streams()
                 if stream.connector.kind == RAISED
             )
-            return Listing(("event", "is"), rows + raised)
+            return Listing(("event", "definition"), rows + raised)
         case "RULES":
             return _rules(catalog, statistics)
         case "AGGREGATES":
@@ -54,7 +54,7 @@ def show(
                 (format_instant(decision.time), decision.query or "all", decision.action, decision.reason)
                 for decision in decisions
             )
-            return Listing(("at", "for", "decided", "because"), made)
+            return Listing(("time", "query", "decision", "reason"), made)
         case "SHEDDING":
             return _shedding(running, statistics)
         case _:
@@ -71,7 +71,7 @@ def describe_rule(rule: Rule) -> Listing:
         ("DO", text) for text in reaction.texts
     ]
     said += [("WITH", f"timeout '{format_duration(effort.timeout)}', tries {effort.tries}, cascade {effort.cascade}")]
-    said += [("is", "enabled" if reaction.enabled else "disabled")] + [
+    said += [("STATE", "enabled" if reaction.enabled else "disabled")] + [
         ("warning", warning) for warning in rule.warnings
     ]
     return Listing(
@@ -115,7 +115,7 @@ def _scheduled(name: str, running: Running, statistics: Statistics | None) -> tu
         }
     )
     names = names_in(running)
-    return (*scheduler, *((f"unread at {names[vertex]}", str(queued)) for vertex, queued in counts.items() if queued))
+    return (*scheduler, *((f"queued at {names[vertex]}", str(queued)) for vertex, queued in counts.items() if queued))
 
 
 def _stint_options(definition: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
@@ -152,21 +152,21 @@ def _queries(catalog: Catalog, running: Running, statistics: Statistics, now: in
         for query in catalog.queries()
         if query.is_view
     )
-    return Listing(("query", "sinks", "results", "promises", "is"), listed + views)
+    return Listing(("query", "sinks", "results", "promises", "state"), listed + views)
 
 
 def _rules(catalog: Catalog, statistics: Statistics) -> Listing:
     rows = []
     for rule in catalog.rules():
         counts, reaction = statistics.rules.get(rule.name, RuleStatistics()), rule.reaction
-        when = f"{'deferred' if reaction.deferred else 'immediate'} {reaction.priority}"
+        execution = f"{'deferred' if reaction.deferred else 'immediate'} {reaction.priority}"
         state = "enabled" if reaction.enabled else "disabled"
         rows.append(
             (
                 rule.name,
                 rule.event,
                 rule.context or None,
-                when,
+                execution,
                 state,
                 counts.detections,
                 counts.done,
@@ -174,7 +174,9 @@ def _rules(catalog: Catalog, statistics: Statistics) -> Listing:
                 counts.failed,
             )
         )
-    return Listing(("rule", "on", "context", "when", "state", "detections", "called", "waiting", "failed"), tuple(rows))
+    return Listing(
+        ("rule", "event", "context", "execution", "state", "detections", "called", "waiting", "failed"), tuple(rows)
+    )
 
 
 def _promised(qos: Qos) -> str | None:
@@ -189,8 +191,8 @@ def _feedback(names: Names, statistics: Statistics) -> Listing:
         rows.append((names[reader], pattern, ends, guard.saved, None))
     for name, stream in statistics.streams.items():
         if stream.skipped:
-            rows.append((name, "not even read", "", stream.skipped, stream.skipped_bytes))
-    return Listing(("at", "not needed", "until", "tuples saved", "bytes saved"), tuple(rows))
+            rows.append((name, "not read", "", stream.skipped, stream.skipped_bytes))
+    return Listing(("place", "unneeded", "until", "tuples saved", "bytes saved"), tuple(rows))
 
 
 def _shedding(running: Running, statistics: Statistics) -> Listing:
@@ -209,15 +211,15 @@ def _shedding(running: Running, statistics: Statistics) -> Listing:
                 arc.dropped,
             )
         )
-    chosen = {query: f"by hand {share:g}" if share else "off" for query, share in running.shed_shares.items()}
+    chosen = {query: f"manual {share:g}" if share else "off" for query, share in running.shed_shares.items()}
     for query in running.queries:
         counts = statistics.queries.get(query.query)
         lost = 0 if counts is None else counts.shed
         if lost or query.query in chosen:
             rows.append(
-                (query.query, "in all", chosen.get(query.query, "auto"), None, sum(_came(query, statistics)), lost)
+                (query.query, "total", chosen.get(query.query, "auto"), None, sum(_came(query, statistics)), lost)
             )
-    return Listing(("query", "at", "kind", "share", "seen", "dropped"), tuple(rows))
+    return Listing(("query", "place", "kind", "share", "arrived", "dropped"), tuple(rows))
 
 
 def _came(query: AddQuery, statistics: Statistics) -> list[int]:
@@ -241,4 +243,4 @@ def _operators(names: Names, statistics: Statistics) -> Listing:
                 service,
             )
         )
-    return Listing(("operator", "in", "out", "queued", "held", "state bytes", "late", "us a tuple"), tuple(rows))
+    return Listing(("operator", "in", "out", "queued", "held", "state bytes", "late", "us per tuple"), tuple(rows))

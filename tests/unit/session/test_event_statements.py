@@ -94,7 +94,7 @@ def test_an_event_survives_the_session_that_created_it(tmp_path: Path) -> None:
     with Session(tmp_path / "checkpoint", host="local") as session:
         (listed,) = session.execute("SHOW EVENTS")
         assert listed == Listing(
-            ("event", "is"), (("missing", "NOT (ups) [downs, '5 s'] WHERE ups.host = downs.host"),)
+            ("event", "definition"), (("missing", "NOT (ups) [downs, '5 s'] WHERE ups.host = downs.host"),)
         )
         session.execute("CREATE QUERY q AS SELECT host FROM missing INTO MEMORY")
         session.push("downs", [{"at": NEW_YEAR, "host": "a"}, {"at": NEW_YEAR, "host": "b"}])
@@ -165,7 +165,7 @@ def test_a_mode_that_nothing_bounds_runs_with_a_warning(mode: str, pairs: list[t
             CREATE STREAM downs (at TIMESTAMP, n INT) TIMESTAMP BY at FROM MEMORY;
             CREATE STREAM ups (at TIMESTAMP, n INT) TIMESTAMP BY at FROM MEMORY;""")
         (said,) = session.execute(f"CREATE EVENT outage AS downs SEQUENCE ups CONTEXT {mode}")
-        assert f"warning: CONTEXT {mode} keeps every downs" in str(said)
+        assert f"warning: CONTEXT {mode} keeps every occurrence of downs" in str(said)
         session.execute("CREATE QUERY found AS SELECT * FROM outage INTO MEMORY")
         for number, stream in enumerate(("downs", "downs", "ups", "ups")):
             session.push(stream, [{"at": start + datetime.timedelta(days=number), "n": number}])

@@ -338,7 +338,7 @@ def test_a_rule_survives_the_session_that_created_it_and_stays_as_it_was_switche
         said = dict(told.rows)
         assert said["WHEN"] == "immobile.carId > 0"
         assert said["DO"] == "INSERT INTO MEMORY"
-        assert (said["PRIORITY"], said["is"]) == ("2 DEFERRED", "disabled")
+        assert (said["PRIORITY"], said["STATE"]) == ("2 DEFERRED", "disabled")
 
 
 def test_what_a_rule_needs_cannot_be_dropped(session: Session) -> None:
@@ -497,7 +497,7 @@ def test_a_clock_can_begin_in_the_past() -> None:
 def test_contexts_that_nothing_bounds_are_named(session: Session) -> None:
     open_ended = "CREATE EVENT open_ended AS immobile SEQUENCE slowing CONTEXT CONTINUOUS"
     (told,) = session.execute(open_ended)
-    warning = "CONTEXT CONTINUOUS keeps every immobile until it is used; WITHIN, KEEP or AGE would bound it"
+    warning = "CONTEXT CONTINUOUS keeps every occurrence of immobile until it is used; add WITHIN, KEEP or AGE"
     assert told == Message(f"event open_ended created\nwarning: {warning}")
     (shown,) = session.execute("DESCRIBE open_ended")
     assert isinstance(shown, Listing)
@@ -507,7 +507,7 @@ def test_contexts_that_nothing_bounds_are_named(session: Session) -> None:
         "CREATE RULE per_car ON open_ended CONTEXT RECENT (immobile BY carId) DO INSERT INTO MEMORY"
     )
     assert told == Message(
-        "rule per_car created\nwarning: one immobile is kept of each carId, however old; WITHIN or AGE would bound it"
+        "rule per_car created\nwarning: immobile is kept for every value of carId, however old; add WITHIN or AGE"
     )
     for bounded in ("RECENT", "RECENT (immobile BY carId FOR 1 MINUTE)", "CONTINUOUS (immobile KEEP 3)"):
         (told,) = session.execute(

@@ -25,7 +25,7 @@ def _open_starts(event: Event, context: Context) -> Iterator[str]:
         retention = context.retention(operand.name) if isinstance(operand, Primitive) else None
         if retention is None or (retention.keep is None and retention.age is None):
             names = " and ".join(part.name for part in constituents(operand))
-            yield f"CONTEXT {context.mode.value} keeps every {names} {how_long}; WITHIN, KEEP or AGE would bound it"
+            yield f"CONTEXT {context.mode.value} keeps every occurrence of {names} {how_long}; add WITHIN, KEEP or AGE"
 
 
 def _values(event: Event, context: Context) -> Iterator[str]:
@@ -34,4 +34,4 @@ def _values(event: Event, context: Context) -> Iterator[str]:
     for retention in context.retentions:
         if retention.by and retention.age is None and retention.part not in bounded:
             values = ", ".join(retention.by)
-            yield f"one {retention.part} is kept of each {values}, however old; WITHIN or AGE would bound it"
+            yield f"{retention.part} is kept for every value of {values}, however old; add WITHIN or AGE"

@@ -86,7 +86,7 @@ def test_what_waits_is_shown_at_its_operator_and_since_when() -> None:
         assert any("count per item" in text and "50 unread" in text for text in shown.text.splitlines())
         (described,) = session.execute("DESCRIBE counts")
         assert isinstance(described, Listing)
-        assert ("unread at count per item, sessions with gap 1 s", "50") in described.rows
+        assert ("queued at count per item, sessions with gap 1 s", "50") in described.rows
         assert ("SCHEDULER", "chain") in described.rows
 
 

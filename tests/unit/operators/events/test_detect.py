@@ -389,13 +389,16 @@ def test_a_warning_names_what_no_bound_limits() -> None:
         return [text.split(";")[0] for text in growing(event, context)]
 
     assert warned(Sequence(A, B), Context(Mode.RECENT)) == []
-    assert warned(Sequence(A, B), Context(Mode.UNRESTRICTED)) == ["CONTEXT UNRESTRICTED keeps every a forever"]
+    assert warned(Sequence(A, B), Context(Mode.UNRESTRICTED)) == [
+        "CONTEXT UNRESTRICTED keeps every occurrence of a forever"
+    ]
     assert (
-        warned(And(A, Sequence(B, C)), Context(Mode.CHRONICLE))[0] == "CONTEXT CHRONICLE keeps every a until it is used"
+        warned(And(A, Sequence(B, C)), Context(Mode.CHRONICLE))[0]
+        == "CONTEXT CHRONICLE keeps every occurrence of a until it is used"
     )
     assert warned(Within(And(A, Sequence(B, C)), 5), Context(Mode.CHRONICLE)) == []
     assert warned(Within(Plus(Sequence(A, B), 3), 5), Context(Mode.CHRONICLE)) == [
-        "CONTEXT CHRONICLE keeps every a until it is used"
+        "CONTEXT CHRONICLE keeps every occurrence of a until it is used"
     ]
     assert warned(Sequence(A, B), Context(Mode.CHRONICLE, (Retention("a", keep=3),))) == []
     assert warned(Or(A, Times(3, B)), Context(Mode.UNRESTRICTED)) == []
