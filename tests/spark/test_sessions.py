@@ -203,6 +203,10 @@ def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
         session.execute(script)
         session.push("bids", bids(15, 10))
         session.drain(60)
+    with Session(tmp_path / "checkpoint") as session:  # it has ended, and stays so
+        session.execute(script)
+        session.drain(60)
+        assert session.statistics().batch == -1
     counts = [row["n"] for path in sorted((tmp_path / "out").glob("*.json")) for row in pl.read_ndjson(path).to_dicts()]
     assert counts == [10, 10, 5]
 

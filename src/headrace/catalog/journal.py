@@ -42,6 +42,10 @@ class Journal:
                 f"cannot write {self.path}: {error.strerror}", hint="choose a checkpoint folder that can be written"
             ) from error
 
+    def has_new(self) -> bool:
+        """Return whether another process has added entries since the last reading."""
+        return bool(self._lines.read_new())
+
     def read(self) -> list[Entry]:
         """Return all entries, oldest first."""
         lines = self._lines.read_all()

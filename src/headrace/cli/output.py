@@ -15,8 +15,9 @@ from headrace.cli.spark_log import log
 from headrace.errors import HeadraceError, HostFault, QueryError, RunError
 from headrace.session import Listing, Message, Outcome, Started
 
-#: Exit codes: the data or environment must change; the text must change; a fault of Headrace; a promise would break.
-RUN_FAILED, BAD_QUERY, OUR_FAULT, PROMISE_BROKEN = 1, 2, 3, 4
+#: Exit codes: the data or environment must change; the text must change; a fault of Headrace; a promise would break;
+#: all records of a stream were bad, or more were lost than --fail-on allows.
+RUN_FAILED, BAD_QUERY, OUR_FAULT, PROMISE_BROKEN, DATA_LOST = 1, 2, 3, 4, 5
 DEBUG = "HEADRACE_DEBUG"
 
 out = Console(highlight=False, soft_wrap=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
+from rich.markup import escape
 
 from headrace.cli.help import examples, flag
 from headrace.cli.live_session import Host, beside, interruptible, is_running, open_session, watch
 from headrace.cli.meter import Meter
-from headrace.cli.output import err, faults, out, show
+from headrace.cli.output import DATA_LOST, err, faults, out, show
+from headrace.cli.summary import LossLimit, losses, summary
 from headrace.language.parser import parse
 from headrace.session import Session
 
@@ -18,6 +20,8 @@ EXAMPLES = examples(
     ("keep state and print rates; the same command continues after a stop or a crash",
      "run examples/speed_map.sql --checkpoint state --stats"),
     ("read what the sources hold now, finish all windows, stop", "run examples/files.sql --once"),
+    ("the same, and fail if a record cannot be read or one in a hundred is late",
+     "run examples/files.sql --once --fail-on bad=0 --fail-on late=1%"),
     ("the same without Spark, for small inputs", "run examples/files.sql --once --host local"),
 )  # fmt: skip
 
@@ -35,21 +39,42 @@ def run(
     ),
     host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
     stats: bool = flag("--stats", "Print rates and times every five seconds."),
+    fail_on: list[str] = typer.Option(
+        [], metavar="KIND=N", help="With --once, exit with code 5 if more than N records (or N%) are bad, late or shed."
+    ),
 ) -> None:
     """Run the statements of a file and keep its queries running."""
     text = file.read_text()
+    limits = [LossLimit.parse(limit) for limit in fail_on]
     with faults(text):
         parse(text)  # report syntax errors at once
         beside(file)
         with open_session(checkpoint, host=host, buckets=buckets) as session:
-            for outcome in session.execute(text):
+            for outcome in session.execute(text, start=False):
                 show(outcome)
             if not is_running(session):
                 err.print("[dim]no query to run[/]")
             elif once:
-                session.drain()
+                _once(session, limits)
             else:
+                session.start()
                 _until_stopped(session, checkpoint, stats)
+
+
+def _once(session: Session, limits: list[LossLimit]) -> None:
+    """Drain, and say what became of the records; exit with a code of its own if too many were lost."""
+    session.drain()
+    statistics = session.statistics()
+    if statistics.batch < 0:
+        err.print("all queries of this checkpoint have ended before (use a new --checkpoint for a new run)")
+        return
+    for line in summary(statistics):
+        err.print(line, markup=False)
+    problems = list(losses(statistics, limits))
+    for problem in problems:
+        err.print(f"[bold red]{escape(problem)}[/]")
+    if problems:
+        raise typer.Exit(DATA_LOST)
 
 
 def _until_stopped(session: Session, checkpoint: Path | None, stats: bool) -> None:

@@ -47,6 +47,7 @@ HELP = """Statements end with a semicolon and may span lines.
   Feedback  ASSUME query WHERE ...                        these results are not needed
             DESIRE query WHERE ..., DEMAND query WHERE ...  these are needed first, or now
 
+  \\run      continue the queries of the checkpoint
   \\stats    print rates and times
   \\help     print this text (also \\h, \\?)
   \\q        leave (also quit, exit, Ctrl-D)"""
@@ -73,11 +74,12 @@ def sql(
 ) -> None:
     """Type statements at a prompt, or pipe them in."""
     with faults(), open_session(checkpoint, host=host, buckets=buckets) as session:
-        if is_running(session):
-            err.print("[dim]continuing the queries of this checkpoint[/]")
-        shell = Shell(session, steps=host is Host.local)
+        continues = is_running(session)
+        shell = Shell(session, steps=host is Host.local, continues=continues)
         if sys.stdin.isatty():
-            if host is Host.spark:
+            if continues:
+                err.print("this checkpoint has queries; they continue with \\run, or with a change", style="dim")
+            elif host is Host.spark:
                 err.print("[dim]Spark starts with the first query[/]")
             shell.converse()
         else:
@@ -87,8 +89,9 @@ def sql(
 class Shell:
     """Executes typed statements one at a time and continues after an error."""
 
-    def __init__(self, session: Session, *, steps: bool) -> None:
+    def __init__(self, session: Session, *, steps: bool, continues: bool) -> None:
         self._session = session
+        self._continues = continues  # the checkpoint had queries before
         self._steps = steps  # the local host works only while something waits for it
         self._meter = Meter()
         self._names: set[str] = set()
@@ -113,7 +116,10 @@ class Shell:
                     err.print("interrupted")
 
     def read(self, lines: Iterable[str]) -> None:
-        """Execute piped text up to the first error, then let the queries finish all windows."""
+        """Execute piped text up to the first error, then let the queries finish all windows.
+
+        Queries that the checkpoint had before are not touched: changes take effect when they continue.
+        """
         rest = ""
         for line in lines:
             if is_blank(rest) and is_command(line):
@@ -121,15 +127,16 @@ class Shell:
                     break
                 continue
             statements, rest = take(rest + line)
-            self._execute(statements)
+            self._execute(statements, start=not self._continues)
             if self._failed:
                 break
         else:
             if not is_blank(rest):
-                self._execute([rest.strip()])
+                self._execute([rest.strip()], start=not self._continues)
         if self._failed:
             raise typer.Exit(exit_code(self._failed))
-        self._session.drain()
+        if not self._continues:
+            self._session.drain()
 
     def _entry(self, text: str) -> bool:
         if is_command(text):
@@ -142,6 +149,8 @@ class Shell:
         match text.strip().rstrip("; ").lower():
             case command if command in LEAVE:
                 return False
+            case "\\run":
+                self._session.start()
             case "\\stats":
                 self._meter.look(self._session.statistics())
                 out.print(self._meter.table())
@@ -151,13 +160,13 @@ class Shell:
                 err.print(f"no command {other}; \\help lists all commands", markup=False)
         return True
 
-    def _execute(self, statements: list[str]) -> None:
+    def _execute(self, statements: list[str], *, start: bool = True) -> None:
         for statement in statements:
             self._failed = None
             try:
-                for outcome in self._session.execute(statement):
+                for outcome in self._session.execute(statement, start=start):
                     show(outcome)
-                if self._steps:
+                if self._steps and start:
                     self._session.wait(0.2)
             except HeadraceError as error:
                 if is_debugging():

@@ -6,6 +6,7 @@ in every bucket, and a restart replays them at the same place.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -210,6 +211,7 @@ Command: TypeAlias = (
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
+_list_decoder: msgspec.json.Decoder[Command | list[Command]] = msgspec.json.Decoder(Command | list[Command])
 
 
 def encode_command(command: Command) -> bytes:
@@ -220,3 +222,14 @@ def encode_command(command: Command) -> bytes:
 def decode_command(data: bytes) -> Command:
     """Return the command that JSON holds."""
     return _decoder.decode(data)
+
+
+def encode_commands(commands: Sequence[Command]) -> bytes:
+    """Return commands as JSON: a single one as an object, several as a list."""
+    return msgspec.json.encode(commands[0] if len(commands) == 1 else commands)
+
+
+def decode_commands(data: bytes) -> list[Command]:
+    """Return the commands that JSON holds."""
+    decoded = _list_decoder.decode(data)
+    return decoded if isinstance(decoded, list) else [decoded]

@@ -1,6 +1,7 @@
-"""The durable log of commands: a numbered file for each.
+"""The durable log of commands: numbered files, each with the commands that take effect together.
 
-The number of commands is part of the source's offset, so a restart replays them at the same place.
+The number of commands is part of the source's offset, so a restart replays them at the same place. A file has the number
+of its first command; a micro-batch sees all commands of a file or none.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from headrace.commands.command import Command, decode_command, encode_command
+import msgspec
+
+from headrace.commands.command import Command, decode_commands, encode_commands
 from headrace.errors import HostFault
 from headrace.storage import files
 
@@ -21,28 +24,40 @@ class CommandLog:
         self._read: list[Command] = []
         self._lock = threading.RLock()  # users and micro-batches of one process send commands
 
-    def append(self, command: Command) -> int:
-        """Append a command durably and return how many there are now."""
+    def append(self, *commands: Command) -> int:
+        """Append commands durably, all or none, and return how many there are now."""
         try:
             with self._lock:
-                number = len(self.upto(None))
-                files.replace(self._path(number), encode_command(command))
+                count = len(self.upto(None))
+                if commands:
+                    files.replace(self._path(count), encode_commands(commands))
         except OSError as error:
             raise HostFault(
                 f"cannot write the command log in {self.directory}: {error.strerror}",
                 hint="choose a writable --checkpoint",
             ) from error
-        return number + 1
+        return count + len(commands)
 
     def upto(self, count: int | None) -> list[Command]:
-        """Return the first `count` commands (None: all)."""
+        """Return the first `count` commands (None: all); raise a fault if there are fewer."""
         with self._lock:
             while count is None or len(self._read) < count:
-                data = files.read_if_exists(self._path(len(self._read)))
-                if data is None:
+                path = self._path(len(self._read))
+                data = files.read_if_exists(path)
+                if data is not None:
+                    self._read += _decode(data, path)
+                elif count is None:
                     break
-                self._read.append(decode_command(data))
+                else:
+                    raise HostFault(f"{path} is missing", hint="restore the checkpoint folder from a copy")
             return self._read[:count]
 
     def _path(self, number: int) -> Path:
         return self.directory / f"{number:08d}.json"
+
+
+def _decode(data: bytes, path: Path) -> list[Command]:
+    try:
+        return decode_commands(data)
+    except msgspec.DecodeError as error:
+        raise HostFault(f"{path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error

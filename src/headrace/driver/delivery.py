@@ -17,7 +17,7 @@ from headrace.commands.running import Running
 from headrace.connectors import SINKS
 from headrace.connectors.connector import Sink, StagingSink
 from headrace.connectors.spool import exchange_spool, stream_spool
-from headrace.driver.progress import read_progress, write_progress
+from headrace.driver.progress import mark_ended, read_progress, write_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
 from headrace.driver.rules.raising import raisers
 from headrace.driver.rules.reactions import Reactions
@@ -91,6 +91,7 @@ class Delivery:
         self.reports, self.commands = arrived.reports, running.commands
         if ended:
             self.reactions.outbox.settle()
+            mark_ended(self.directory)  # before the micro-batch is committed: after that none would say so
         return ended
 
     def close(self) -> None:

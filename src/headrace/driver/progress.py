@@ -23,6 +23,7 @@ class Progress(Struct, frozen=True):
     limits: dict[str, int] = {}  # most tuples of a stream to read next, where it is not the intake's limit
     raised: dict[str, int] = {}  # bounds of the rules that raise each event
     raising: list[str] = []  # events that the last micro-batch raised
+    ended: bool = False  # whether a draining deployment has delivered everything
 
 
 _decoder = msgspec.json.Decoder(Progress)
@@ -37,6 +38,11 @@ def read_progress(directory: Path) -> Progress:
 def write_progress(directory: Path, progress: Progress) -> None:
     """Write down what the next micro-batch needs."""
     files.replace(directory / "progress.json", msgspec.json.encode(progress))
+
+
+def mark_ended(directory: Path) -> None:
+    """Write down that a draining deployment has delivered everything; no micro-batch follows."""
+    write_progress(directory, msgspec.structs.replace(read_progress(directory), ended=True))
 
 
 def guide(directory: Path, budget: int | None, limits: dict[str, int]) -> None:

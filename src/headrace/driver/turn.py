@@ -36,7 +36,6 @@ class Turn:
         if relays is not None:
             commands.append(relays)
         guidance = self.control.after(self._delivery.statistics, reports, running, now, cores)
-        for command in (*commands, *guidance.commands):
-            self._log.append(command)
+        self._log.append(*commands, *guidance.commands)
         if guidance.limits is not None:
             guide(self._directory, guidance.limits.budget, guidance.limits.streams)

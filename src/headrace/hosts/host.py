@@ -20,8 +20,8 @@ class Deployment(Protocol):
         """Begin, or continue from the checkpoint."""
         ...
 
-    def send(self, command: Command) -> None:
-        """Append a command; it takes effect at the next micro-batch."""
+    def send(self, *commands: Command) -> None:
+        """Append commands; they take effect together, at the next micro-batch."""
         ...
 
     def now(self) -> int:

@@ -1,6 +1,7 @@
 """The local host: the same ingest, buckets and delivery in this process, one micro-batch at a time.
 
-For tests, simulation and EXPLAIN; deterministic when given a virtual clock.
+For tests, simulation and small inputs; deterministic when given a virtual clock. Its state is in memory and is saved
+when it stops, so that it continues from there; after a crash it cannot, and says so.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from headrace.commands.command import Command
 from headrace.driver.delivery import Delivery
 from headrace.driver.intake import Intake
 from headrace.driver.offset import START, Offset
+from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import Clock, SystemClock
 from headrace.errors import HostFault
+from headrace.storage import files
 from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.ingest import PAGE_TUPLES
@@ -42,6 +46,14 @@ class MemoryStore:
         for name in removed:
             self.values.pop(name, None)
         self.number = version
+
+
+class Saved(Struct, frozen=True):
+    """What a local deployment leaves when it stops: the next offset, and the state of each bucket with its version."""
+
+    batch: int
+    offset: Offset
+    stores: dict[int, tuple[int | None, dict[str, bytes]]]
 
 
 class LocalDeployment:
@@ -81,9 +93,12 @@ class LocalDeployment:
             raise HostFault(
                 f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"
             ) from error
+        self.ended = read_progress(self.directory).ended
+        if not self.batch and not self.ended:
+            self._continue()
 
-    def send(self, command: Command) -> None:
-        self.intake.deployments.log.append(command)
+    def send(self, *commands: Command) -> None:
+        self.intake.deployments.log.append(*commands)
 
     def now(self) -> int:
         return self.clock.now()
@@ -135,4 +150,30 @@ class LocalDeployment:
         return True
 
     def stop(self) -> None:
+        if self.batch:
+            stores = {number: (store.number, store.values) for number, store in self.stores.items()}
+            saved = Saved(batch=self.batch, offset=self.offset, stores=stores)
+            files.replace(self._saved, msgspec.msgpack.encode(saved))
         self.delivery.close()
+
+    @property
+    def _saved(self) -> Path:
+        return self.directory / "local.msgpack"
+
+    def _continue(self) -> None:
+        """Continue where the last local deployment on this checkpoint stopped."""
+        data = files.read_if_exists(self._saved)
+        if data is None:
+            if files.read_if_exists(self.directory / "progress.json") is not None:
+                raise HostFault(
+                    f"the local host cannot continue the checkpoint {self.directory}: it did not stop, or was on Spark",
+                    hint="use --host spark, which continues after a crash too, or a new checkpoint",
+                )
+            return
+        saved = msgspec.msgpack.decode(data, type=Saved)
+        self.batch, self.offset = saved.batch, saved.offset
+        for number, (version, values) in saved.stores.items():
+            self.stores[number] = MemoryStore()
+            self.stores[number].number, self.stores[number].values = version, values
+        self.buckets = list(self.stores)
+        files.remove(self._saved)  # from now on it is out of date

@@ -24,7 +24,7 @@ from headrace.errors import HeadraceError, HostFault, NameFault, Span
 from headrace.hosts.host import Deployment
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import Statement
+from headrace.language.syntax.statements import Describe, Explain, Show, Statement
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Outcome
@@ -32,6 +32,7 @@ from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
 from headrace.storage.format import check_format, write_format
+from headrace.storage.owner import Ownership
 from headrace.worker.ingest import PAGE_TUPLES
 
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
@@ -43,6 +44,9 @@ class Session:
     A micro-batch reads about `limit` tuples of a stream at most, and a page holds `page` at most; neither changes a
     result. The statements of one `execute` take effect together: either all are correct or nothing happens, and their
     queries see the same first tuple.
+
+    A session changes a checkpoint only as its owner: of all processes one at a time, from the first change until
+    `stop`. Statements that only read (SHOW, DESCRIBE, EXPLAIN) work beside the owner, and start nothing.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Session:
             Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
         )
         check_format(self.directory)
+        self._ownership = Ownership(self.directory)
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = _deployment(host, self.directory, buckets, limit, page, interval)
@@ -69,9 +74,22 @@ class Session:
         self._statements = Statements(self.deployment, self._deployments)
         self._replay()
 
-    def execute(self, text: str) -> list[Outcome]:
-        """Run statements in order, all or none; an error points into `text`."""
-        return self._commit(self._prepare(text))
+    def execute(self, text: str, *, start: bool = True) -> list[Outcome]:
+        """Run statements in order, all or none; an error points into `text`.
+
+        The queries of the checkpoint start, or continue, with the first statement that does more than read; if `start`
+        is False they wait for `start()`.
+        """
+        statements = parse(text)
+        is_reading = all(isinstance(statement, Show | Describe | Explain) for statement in statements)
+        if not is_reading:
+            self._own()
+        transaction = self._prepare(text, statements)
+        self._commit(transaction)
+        if start and not is_reading and self._running().known:
+            self.start()
+            self.deployment.delivery.open(self._running())
+        return [outcome() for outcome in transaction.outcomes]
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
         """Return how the statements' queries would run: plan, optimized plan, graph."""
@@ -84,13 +102,17 @@ class Session:
 
     def foretell(self, text: str, stated: Stated, *, speed: float = 1.0) -> CapacityReport:
         """Forecast the queries of a text beside those that run, on a processor `speed` times as fast."""
-        transaction = self._prepare(text)
+        transaction = self._prepare(text, parse(text))
         facts = stated.facts(transaction.catalog.streams())
         return forecast_together(transaction.running.values(), facts, speed=speed)
 
     def streams_of(self, text: str) -> dict[str, float | None]:
         """Return the streams that the queries of a text read, with the rates of those that declare one."""
-        read = {stream.name: stream for query in self._prepare(text).running.values() for stream in query.streams}
+        read = {
+            stream.name: stream
+            for query in self._prepare(text, parse(text)).running.values()
+            for stream in query.streams
+        }
         return {name: declared_rate(stream) for name, stream in sorted(read.items())}
 
     def start_query(self, name: str) -> None:
@@ -110,6 +132,7 @@ class Session:
         if not isinstance(definition, Stream) or definition.connector.kind != "MEMORY":
             hint = "only streams created with FROM MEMORY take pushed rows"
             raise NameFault(f"{stream!r} is not a MEMORY stream", hint=hint)
+        self._own()
         push(definition, self.directory, rows)
 
     def results(self, query: str) -> list[dict[str, Any]]:
@@ -148,8 +171,9 @@ class Session:
         return self.deployment.delivery.statistics
 
     def start(self) -> None:
-        """Start the queries of the checkpoint; `execute` does so when it adds one."""
+        """Start the queries of the checkpoint, or continue them; `execute` does so unless it only reads."""
         if not self._started:
+            self._own()
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
@@ -158,6 +182,7 @@ class Session:
         """Read what the sources hold now, close the streams so that every window ends, deliver, and stop."""
         if not self._running().known:
             return
+        self._own()
         if not self._running().draining:
             self.deployment.send(Drain())
         self.start()
@@ -174,6 +199,7 @@ class Session:
         if self._started:
             self._started = False
             self.deployment.stop()
+        self._ownership.release()
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -183,9 +209,14 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
+    def _own(self) -> None:
+        """Become the owner of the checkpoint; the last owner may have changed it since this session began."""
+        if self._ownership.take() and self.journal.has_new():
+            self._replay()
+
     def _replay(self) -> None:
         """Restore the definitions of earlier sessions on this checkpoint."""
-        transaction = Transaction(self.catalog, Running())
+        transaction = Transaction(Catalog(), Running())
         for entry in self.journal.read():
             if entry.definition is not None:
                 transaction.catalog.replace(entry.definition)
@@ -196,21 +227,24 @@ class Session:
 
     def _turn(self, name: str, on: bool) -> None:
         """Start or stop a query, as users and rules do it."""
-        for command in (start_query if on else stop_query)(self._running(), by_name(name), self.deployment.now()):
-            self.deployment.send(command)
+        self._own()
+        self.deployment.send(
+            *(start_query if on else stop_query)(self._running(), by_name(name), self.deployment.now())
+        )
 
     def _running(self) -> Running:
         return self._deployments.newest()
 
-    def _prepare(self, text: str) -> Transaction:
-        """Check statements in order, without effect."""
+    def _prepare(self, text: str, statements: Sequence[Statement]) -> Transaction:
+        """Check the statements of a text in order, without effect."""
         transaction = Transaction(copy.deepcopy(self.catalog), self._running())
-        for statement in parse(text):
+        for statement in statements:
             with _pointing_into(text, statement):
                 self._statements.prepare(statement, transaction)
         return transaction
 
-    def _commit(self, transaction: Transaction) -> list[Outcome]:
+    def _commit(self, transaction: Transaction) -> None:
+        """Let the statements of a transaction take effect, now and after every restart."""
         if self._running().draining and any(isinstance(command, AddQuery) for command in transaction.commands):
             hint = "use a new --checkpoint for a new run"
             raise HostFault("this checkpoint has been drained: its streams are closed", hint=hint)
@@ -219,12 +253,8 @@ class Session:
         for entry in transaction.entries:
             self.journal.append(entry)
         self.catalog = transaction.catalog
-        for command in transaction.commands:
-            self.deployment.send(command)
-        if self._running().known:
-            self.start()
-            self.deployment.delivery.open(self._running())
-        return [outcome() for outcome in transaction.outcomes]
+        if transaction.commands:
+            self.deployment.send(*transaction.commands)
 
 
 def _deployment(host: str, directory: Path, buckets: int | None, limit: int, page: int, interval: float) -> Deployment:

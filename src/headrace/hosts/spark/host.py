@@ -20,6 +20,7 @@ from headrace.commands.command import AddQuery, Command, Drain
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployments
 from headrace.driver.pause import pause, resume
+from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
@@ -85,6 +86,14 @@ class SparkDeployment:
     def start(self) -> None:
         """Start the streaming query; on a directory that has run before it continues where it was."""
         self._check_directory()
+        if read_progress(self.directory).ended:
+            self.drained.set()
+            return
+        if files.read_if_exists(self.directory / "local.msgpack") is not None:
+            raise HostFault(
+                f"the checkpoint {self.directory} was made by the local host, and Spark cannot continue it",
+                hint="use --host local, or a new checkpoint",
+            )
         resume(self.directory)
         shutil.rmtree(self.directory / "cache", ignore_errors=True)
         spark = spark_session()
@@ -114,12 +123,13 @@ class SparkDeployment:
             self._feed(tuple(stream for query in running.known for stream in query.streams))
         self.query = writer.start()
 
-    def send(self, command: Command) -> None:
-        if isinstance(command, AddQuery) and self.query is not None:
-            self._feed(command.streams)
-        if isinstance(command, Drain):
-            self._end_feeders()
-        self.deployments.log.append(command)
+    def send(self, *commands: Command) -> None:
+        for command in commands:
+            if isinstance(command, AddQuery) and self.query is not None:
+                self._feed(command.streams)
+            if isinstance(command, Drain):
+                self._end_feeders()
+        self.deployments.log.append(*commands)
 
     def now(self) -> int:
         return SystemClock().now()

@@ -1,0 +1,48 @@
+"""The local host continues where it stopped, or says that it cannot."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import HostFault
+from headrace.session import Session
+from headrace.testing.watching import local_host
+
+SCRIPT = """
+CREATE STREAM bids (item INT, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY;
+CREATE QUERY counts AS SELECT item, count(*) AS n FROM bids [RANGE 10 SECONDS] GROUP BY item INTO MEMORY;
+"""
+
+
+def bid(second: int) -> dict[str, object]:
+    return {"item": 1, "at": f"2026-01-01 00:00:{second:02d}"}
+
+
+def test_a_window_goes_on_after_a_stop(tmp_path: Path) -> None:
+    counts = []
+    for second in (1, 3, 5, 12):
+        with Session(tmp_path, host="local") as session:
+            session.execute(SCRIPT)
+            session.push("bids", [bid(second)])
+            while local_host(session).step():
+                pass
+            counts += session.results("counts")
+    with Session(tmp_path, host="local") as session:
+        session.execute(SCRIPT)
+        session.drain(60)
+        counts += session.results("counts")
+    assert [row["n"] for row in counts] == [3, 1]
+
+
+def test_a_deployment_that_did_not_stop_is_not_continued(tmp_path: Path) -> None:
+    session = Session(tmp_path, host="local")
+    session.execute(SCRIPT)
+    session.push("bids", [bid(1)])
+    assert local_host(session).step()
+    del session
+    gc.collect()
+    with pytest.raises(HostFault, match="cannot continue"):
+        Session(tmp_path, host="local").execute(SCRIPT)
