@@ -25,6 +25,7 @@ from headrace.plan.nodes import (
     Filter,
     Join,
     JoinKind,
+    Limit,
     Node,
     Order,
     Project,
@@ -176,6 +177,7 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
         "project",
         "union",
         "order",
+        "limit",
         "distinct",
         "aggregate",
         "aggregate",
@@ -200,6 +202,8 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
             )
         case "order":
             return Order(below)
+        case "limit":
+            return Limit(below, draw(st.integers(0, 4)))
         case "distinct":
             return Distinct(below, draw(st.integers(0, 5)))
         case "aggregate":

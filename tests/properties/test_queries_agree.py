@@ -42,6 +42,7 @@ SHAPES = {
     "distincts": queries.distincts(),
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
+    "limits": queries.limits(),
     "table_joins": queries.table_joins(),
     "imputations": queries.imputations(),
     "modifiers": modifier_queries.modifiers(),

@@ -40,6 +40,7 @@ CREATE QUERY repeats AS SELECT auction, OLD(price) AS before, price FROM bids [R
 CREATE QUERY standing AS SELECT auction, ask, OLD(ask) AS began FROM asks [RANGE 30 SECONDS] GROUP BY auction
   HAVING TSUPPRESS(7 SECONDS, CASE WHEN ask > 80 THEN 'clean' WHEN ask > 60 THEN 'update' ELSE 'new' END)
   INTO FILES (path '{out}/standing', format 'parquet');
+CREATE QUERY early AS SELECT auction, price FROM bids LIMIT 700 INTO FILES (path '{out}/early', format 'parquet');
 CREATE QUERY busiest AS SELECT max(n) AS most, window_end FROM counts [RANGE 20 SECONDS] INTO FILES (path '{out}/busiest', format 'parquet');
 """
 

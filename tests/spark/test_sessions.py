@@ -194,6 +194,7 @@ def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
     script = (
         BIDS
         + f"CREATE QUERY q AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] INTO FILES (path '{tmp_path}/out', format 'json');"
+        + f"CREATE QUERY first AS SELECT price FROM bids LIMIT 20 INTO FILES (path '{tmp_path}/first', format 'json');"
     )
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(script)
@@ -207,8 +208,12 @@ def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
         session.execute(script)
         session.drain(60)
         assert session.statistics().batch == -1
-    counts = [row["n"] for path in sorted((tmp_path / "out").glob("*.json")) for row in pl.read_ndjson(path).to_dicts()]
-    assert counts == [10, 10, 5]
+    assert [row["n"] for row in _json_rows(tmp_path / "out")] == [10, 10, 5]
+    assert [row["price"] for row in _json_rows(tmp_path / "first")] == list(range(20))
+
+
+def _json_rows(directory):
+    return [row for path in sorted(directory.glob("*.json")) for row in pl.read_ndjson(path).to_dicts()]
 
 
 def test_an_operator_that_fails_says_where_and_why(spark, tmp_path):

@@ -19,7 +19,7 @@ def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes], *, numbered
 
     `numbered` lets results keep the places of their tuples in the base stream, if they have one.
     """
-    lowering = _Lowering(tables)
+    lowering = _Lowering(query, tables)
     lowering.add(specs.Output(query), lowering.lower(plan, seq=numbered and is_base(plan)))
     return Graph(tuple(lowering.vertices.values()))
 
@@ -40,7 +40,8 @@ def tables_of(plan: nodes.Node) -> frozenset[str]:
 
 
 class _Lowering:
-    def __init__(self, tables: Mapping[str, bytes]) -> None:
+    def __init__(self, query: str, tables: Mapping[str, bytes]) -> None:
+        self.query = query
         self.tables = tables
         self.vertices: dict[VertexId, Vertex] = {}
 
@@ -90,6 +91,8 @@ class _Lowering:
                 return self.add(suppressing, self._ordered(node.input, node.by))
             case nodes.Detect():
                 return self._detect(node)
+            case nodes.Limit():
+                return self._limit(node)
             case nodes.Order():
                 return self._merged(node.input) if node.merge else self._ordered(node.input, ())
 
@@ -99,6 +102,12 @@ class _Lowering:
                 return StoredRows(self.tables[archive.table], archive.schema, archive.keys, archive.column)
             case nodes.FunctionArchive():
                 return PythonFunction(archive.target)
+
+    def _limit(self, node: nodes.Limit) -> Vertex:
+        by_arrival = is_base(node.input)
+        order = (SEQ,) if by_arrival else node.schema.names
+        counting = specs.Limit(node.count, order, node.query or self.query)
+        return self.add(counting, self.lower(node.input, seq=by_arrival))
 
     def _ordered(self, node: nodes.Node, by: tuple[Expr, ...], *, expiry: bool = False) -> Vertex:
         """Sort a node's tuples by timestamp; ties by arrival in a base stream, else by content."""

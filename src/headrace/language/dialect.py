@@ -59,6 +59,8 @@ class Headrace(Dialect):
         """Reads FROM items with windows and stream-level unions."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        # 'FROM s LIMIT' lacks a number; s is not called LIMIT
+        TABLE_ALIAS_TOKENS: ClassVar[Any] = parser.Parser.TABLE_ALIAS_TOKENS - {TokenType.LIMIT, TokenType.OFFSET}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: parser.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL}
         FUNCTION_PARSERS["IMPUTE"] = lambda self: self._parse_by(read_impute)
         FUNCTION_PARSERS |= dict.fromkeys((*MODIFIERS, *SUPPRESSORS), lambda self: self._parse_by(read_call))

@@ -170,15 +170,13 @@ PHRASES = {
     ("LATERAL", "("): "write a JOIN with ON",
     ("LATERAL", "TABLE"): "write a JOIN with ON",
     ("FOR", "SYSTEM_TIME"): "leave FOR SYSTEM_TIME out: JOIN table ON ... looks up each tuple when it comes",
-    ("TOP", "#"): "a continuous query has no last row; use a window such as [ROWS 10]",
+    ("TOP", "#"): "write LIMIT 10 at the end of the query",
     ("WITHIN", "#"): "give both streams a window: FROM a [RANGE 5 MINUTES] JOIN b [RANGE 5 MINUTES] ON a.id = b.id",
 }
 
 #: By the name of a clause of SELECT that can be parsed but not run.
 CLAUSES = {
-    "LIMIT": "a continuous query has no last row; use a window such as [ROWS 10]",
-    "OFFSET": "a continuous query has no last row; use a window such as [ROWS 10]",
-    "FETCH": "a continuous query has no last row; use a window such as [ROWS 10]",
+    "OFFSET": "leave OFFSET out: LIMIT 10 delivers the first 10 results and then nothing more",
     "QUALIFY": "filter in an outer query: SELECT * FROM (SELECT ...) AS x WHERE ...",
     "SAMPLE": "filter the stream, for example WHERE id % 10 = 0",
 }

@@ -33,7 +33,7 @@ def check(node: Node) -> None:
 
 def _faults(node: Node) -> Iterator[str]:
     match node:
-        case nodes.Scan() | nodes.Distinct() | nodes.Order():
+        case nodes.Scan() | nodes.Distinct() | nodes.Order() | nodes.Limit():
             pass
         case nodes.Filter(input=below, predicate=predicate):
             yield from _predicate_faults(predicate, below.schema)

@@ -58,6 +58,8 @@ def describe(node: Node) -> str:
             return f"Suppress {format_suppression(rule)}{_clause(' GROUP BY ', _expressions(by))}"
         case nodes.Order():
             return "Order by time"
+        case nodes.Limit(count=count):
+            return f"Limit {count}"
         case nodes.Detect():
             return _describe_detect(node)
 

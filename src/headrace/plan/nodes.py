@@ -266,6 +266,22 @@ class Order(Struct, frozen=True, tag="order"):
         return self.input.schema
 
 
+class Limit(Struct, frozen=True, tag="limit", omit_defaults=True):
+    """The first `count` tuples in timestamp order (ties by arrival for a base stream, else by content).
+
+    `query` names the running query that counts them where another one reads its results. Empty: the query whose plan
+    this is.
+    """
+
+    input: Node
+    count: int
+    query: str = ""
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
 class Detect(Struct, frozen=True, tag="detect"):
     """The occurrences of a complex event, stamped with their ends; each primitive event is the input at its port.
 
@@ -300,6 +316,7 @@ Node: TypeAlias = (
     | Distinct
     | Suppress
     | Order
+    | Limit
     | Detect
 )
 
@@ -313,5 +330,5 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)
-        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Suppress() | Order():
+        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Suppress() | Order() | Limit():
             return (node.input,)

@@ -68,6 +68,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.Distinct()
             | nodes.Suppress()
             | nodes.Order()
+            | nodes.Limit()
         ):
             return replace(node, input=new[0])
 
@@ -82,7 +83,7 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         return None if old is None else replace(old, by=tuple(map(change, old.by)))
 
     match node:
-        case nodes.Scan() | nodes.Union() | nodes.Pace() | nodes.Distinct() | nodes.Order():
+        case nodes.Scan() | nodes.Union() | nodes.Pace() | nodes.Distinct() | nodes.Order() | nodes.Limit():
             return node
         case nodes.Detect(keys=parts, conditions=conditions):
             changed_keys = tuple(tuple(map(change, part)) for part in parts)

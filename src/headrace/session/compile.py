@@ -36,7 +36,7 @@ from headrace.plan.binding.event import bind_event
 from headrace.plan.binding.pace import late_of
 from headrace.plan.binding.rule import BoundRule, bind_rule
 from headrace.plan.explain import explain as explain_plan
-from headrace.plan.nodes import Detect, Filter, Node, Scan
+from headrace.plan.nodes import Detect, Filter, Limit, Node, Scan
 from headrace.plan.traversal import transform
 
 _NAMED = "query "
@@ -73,9 +73,15 @@ def _expanded(plan: Node, catalog: Catalog) -> Node:
             return node
         query = catalog.find(node.name.removeprefix(_NAMED))
         assert isinstance(query, Query)
-        return plan_query(query, catalog)
+        read = plan_query(query, catalog)
+        return read if query.is_view else transform(read, lambda part: _counted_by(query.name, part))
 
     return transform(best(plan), expand)
+
+
+def _counted_by(query: str, node: Node) -> Node:
+    """Let a query count the tuples of its LIMIT for all its readers; a view does not run, so each reader counts."""
+    return msgspec.structs.replace(node, query=query) if isinstance(node, Limit) and not node.query else node
 
 
 def plan_query(query: Query, catalog: Catalog) -> Node:

@@ -20,6 +20,7 @@ SERVICE: Mapping[str, float] = {
     "orderedunion": 1e-7,
     "pace": 1e-7,
     "reorder": 5e-8,
+    "limit": 1e-8,
     "distinct": 1e-7,
     "impute": 1e-7,
     "tablejoin": 2e-7,

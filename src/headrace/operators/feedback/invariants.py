@@ -80,7 +80,13 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
         case specs.Union() | specs.OrderedUnion() | specs.Pace():
             return Invariants(_common(inputs), common_clocks([known.clocks for known in inputs]))
         case (
-            specs.Output() | specs.Exchange() | specs.Reorder() | specs.Distinct() | specs.Impute() | specs.TableJoin()
+            specs.Output()
+            | specs.Exchange()
+            | specs.Reorder()
+            | specs.Limit()
+            | specs.Distinct()
+            | specs.Impute()
+            | specs.TableJoin()
         ):
             return inputs[0]
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():

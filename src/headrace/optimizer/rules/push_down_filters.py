@@ -70,7 +70,7 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return _push_into_join(node, terms)
         case nodes.SequenceJoin():
             return _push_into_sequence(node, terms)
-        case nodes.Suppress():
+        case nodes.Suppress() | nodes.Limit():
             return ((),), _keep(node, terms)  # what is filtered early would not count
         case nodes.Detect():
             return _push_into_detect(node, terms)

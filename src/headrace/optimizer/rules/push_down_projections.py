@@ -52,7 +52,7 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return _narrow_suppress(node, needed)
         case nodes.Distinct(input=below):
             return (frozenset(below.schema.names),), lambda new: replace_inputs(node, new)
-        case nodes.Order(input=below):
+        case nodes.Order(input=below) | nodes.Limit(input=below):
             return (_whole_unless_base(below, needed),), lambda new: replace_inputs(node, new)
         case nodes.Aggregate():
             return _narrow_aggregate(node, needed)

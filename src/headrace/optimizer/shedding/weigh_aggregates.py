@@ -9,7 +9,7 @@ and Thompson). Before and after:
                                                Scan t (k, __weight)
 
 Weights pass through operators that treat each tuple by itself, and are multiplied where tuples are paired. Some results
-depend on the number of tuples in a way that weights cannot correct (ROWS, sessions, outer joins, DISTINCT, events):
+depend on the number of tuples in a way that weights cannot correct (ROWS, sessions, outer joins, DISTINCT, LIMIT, events):
 these stay as they are. So do min, max and other aggregates that are not sums.
 """
 
@@ -78,6 +78,7 @@ def _weigh(node: Node) -> Node | None:
             | nodes.Detect()
             | nodes.Pace()
             | nodes.Order()
+            | nodes.Limit()
             | nodes.Suppress()
         ):
             return None

@@ -31,6 +31,7 @@ from headrace.plan.binding.expression import ExpressionBinder
 from headrace.plan.binding.from_clause import WINDOW_HINT, Source, bind_from
 from headrace.plan.binding.from_item import union
 from headrace.plan.binding.impute import Imputing
+from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
 from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.scope import Scope, unique
@@ -51,9 +52,12 @@ _CLAUSES = (
     "this",
     "expression",
     "order",
+    "limit",
     "kind",
     "alias",
 )
+#: What to write for ORDER BY x LIMIT n.
+_TOP_HINT = "the top N rows of a window: see 'Top N per window' in docs/recipes.md; LIMIT alone gives the earliest rows"
 #: The plans of named queries, as a mapping or a function.
 Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
 #: Bind an expression of SELECT; take in a column that * brings.
@@ -78,11 +82,12 @@ def bind(
         raise NotSupported(
             "the query is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
         ) from error
-    return nodes.Order(node, merge=ordered == "merge") if ordered or by_time else node
+    is_ordered = isinstance(node, nodes.Limit)  # the first tuples come in order anyway
+    return nodes.Order(node, merge=ordered == "merge") if (ordered or by_time) and not is_ordered else node
 
 
 def _by_time(tree: exp.Expr) -> bool:
-    """Return whether the outermost query ends with ORDER BY rowtime."""
+    """Return whether a query ends with ORDER BY rowtime."""
     order = tree.args.get("order")
     if order is None:
         return False
@@ -96,16 +101,16 @@ def _by_time(tree: exp.Expr) -> bool:
         raise NotSupported(
             "a continuous query can be ordered only by time, ascending",
             span=place(order),
-            hint="write ORDER BY rowtime, or window_end",
+            hint=_TOP_HINT if has_limit(tree) else "write ORDER BY rowtime, or window_end",
         )
     return True
 
 
 def _bind_nested(tree: exp.Expr, env: Environment) -> Node:
     order = tree.args.get("order")
-    if order is not None:
+    if order is not None and not (has_limit(tree) and _by_time(tree)):
         raise NotSupported(
-            "a sub-query cannot have ORDER BY",
+            "a sub-query cannot have ORDER BY without LIMIT",
             span=place(order),
             hint="write ORDER BY at the end of the outermost query",
         )
@@ -124,11 +129,11 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
     env = _with(tree, env)
     match tree:
         case exp.Subquery():
-            return _bind_nested(tree.this, env)
+            return limited(_bind_nested(tree.this, env), tree)
         case exp.Union():
-            return _bind_union(tree, env)
+            return limited(_bind_union(tree, env), tree)
         case exp.Select():
-            return _bind_select(tree, env)
+            return limited(_bind_select(tree, env), tree)
         case _:
             raise NotSupported(f"{tree.key.upper()} is not supported", span=place(tree), hint="write a JOIN or a UNION")
 
@@ -145,7 +150,7 @@ def _parts(tree: exp.Union) -> list[exp.Expr]:
     chained = (
         isinstance(inner, exp.Union)
         and pace_of(inner) is None
-        and not any(inner.args.get(clause) for clause in ("with_", "order"))
+        and not any(inner.args.get(clause) for clause in ("with_", "order", "limit"))
     )
     return [*(_parts(inner) if chained else [inner]), tree.expression]
 

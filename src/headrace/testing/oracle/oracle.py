@@ -66,6 +66,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return detect(node, [ordered(_rows(source, streams, tables)) for source in sources])
         case nodes.Order(input=source):
             return ordered(_rows(source, streams, tables))
+        case nodes.Limit(input=source, count=count):
+            return [_derived(row) for row in ordered(_rows(source, streams, tables))[:count]]
 
 
 def _scan(rows: Sequence[Row], schema: Schema) -> list[Row]:

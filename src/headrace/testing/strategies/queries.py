@@ -76,6 +76,7 @@ def queries(*, tables: bool = False) -> SearchStrategy[str]:
         distincts(),
         aggregates_of_joins(),
         nested(),
+        limits(),
     ]
     shapes += [speaking_joins(), modifiers(), window_modifiers(), suppressions()]
     return st.one_of(*shapes, table_joins(), imputations()) if tables else st.one_of(*shapes)
@@ -225,6 +226,29 @@ def nested(draw: DrawFn) -> str:
     names = {field.name: field.type for field in _ITEM_AND_N}
     # first and last of tuples that no stream numbered depend on more than the query says
     return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", names, where=False, ordered=False))
+
+
+@st.composite
+def limits(draw: DrawFn) -> str:
+    """Draw the first results of a query, by themselves or as a sub-query below a condition, a window or a union."""
+    count = draw(st.integers(0, 6))
+    form = draw(st.integers(0, 3))
+    if form == 0:
+        whole = projections() | aggregates() | joins() | sequences() | unions() | distincts() | aggregates_of_joins()
+        return f"{draw(whole)}{draw(st.sampled_from(['', ' ORDER BY rowtime']))} LIMIT {count}"
+    inner = draw(
+        st.sampled_from(STREAMS).map(lambda s: f"SELECT item, n FROM {s.name}")
+        | st.sampled_from(STREAMS).map(lambda s: f"SELECT item, n FROM {s.name} WHERE n > 0")
+        | st.just(f"SELECT x.item AS item, y.n AS n FROM bids [RANGE 4 SECONDS] AS x JOIN asks [NOW] AS y ON {_ON}")
+        | st.just("SELECT item, n FROM bids UNION ALL SELECT item, n FROM moves")
+    )
+    first = f"(SELECT * FROM ({inner}) AS p LIMIT {count})"
+    if form == 1:
+        return f"SELECT n FROM {first} AS q WHERE n > 1 AND item <> 'b'{draw(st.sampled_from(['', ' LIMIT 2']))}"
+    if form == 2:
+        return f"SELECT item, n FROM {first} AS q UNION ALL SELECT item, n FROM bids"
+    names = {field.name: field.type for field in _ITEM_AND_N}
+    return draw(_aggregate(f"{first} [{draw(_window())}] AS q", names, where=False, ordered=False))
 
 
 @st.composite
