@@ -87,7 +87,10 @@ class Running(Struct, frozen=True):
             case EndQuery(query=name, number=number):
                 return _end(state, name, number)
             case DropQuery(query=name):
-                return replace(state, **{part: _without(getattr(self, part), name) for part in _BY_QUERY})
+                rest = replace(state, **{part: _without(getattr(self, part), name) for part in _BY_QUERY})
+                # a query of the same plan that is created later reads all its input again
+                readers = rest.own(None)
+                return replace(rest, relays=tuple(relay for relay in self.relays if relay.reader in readers))
             case Drain():
                 return replace(state, draining=True)
             case Set():
