@@ -21,6 +21,7 @@ from headrace.language.syntax.stints import StintClause
 from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+from headrace.storage.names import local_path
 
 
 def define_stream(statement: CreateStream, schema: Schema) -> Stream:
@@ -101,5 +102,5 @@ def define_connector(clause: ConnectorClause) -> Connector:
     """Define the connector of a FROM or INTO clause; a path of FILES becomes absolute for later sessions."""
     options = dict(clause.options)
     if clause.kind == "FILES" and isinstance(path := options.get("path"), str):
-        options["path"] = os.path.abspath(path)
+        options["path"] = os.path.abspath(local_path(path, span=clause.span))
     return Connector(clause.kind, options)

@@ -27,6 +27,7 @@ from headrace.connectors.formats.conversion import select
 from headrace.connectors.options import check_names, require, whole
 from headrace.errors import SourceFault
 from headrace.storage import files
+from headrace.storage.names import file_name
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class SocketSource:
     def __init__(self, stream: Stream, checkpoint: Path) -> None:
         self._schema = stream.schema
         self._address = address(stream.connector)
-        self._directory = Path(checkpoint) / "sources" / stream.name
+        self._directory = Path(checkpoint) / "sources" / file_name(stream.name)
         self._receiver: _Receiver | None = None
 
     def __getstate__(self) -> dict[str, Any]:

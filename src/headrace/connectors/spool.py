@@ -26,6 +26,7 @@ from headrace.errors import SourceFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.storage import files
+from headrace.storage.names import file_name
 
 #: Room for the rows of a file below its number in a sequence number.
 _SHIFT = 32
@@ -113,12 +114,12 @@ class Spool:
 
 def stream_spool(stream: str, checkpoint: Path) -> Spool:
     """Return the spool of a stream."""
-    return Spool(Path(checkpoint) / "sources" / stream)
+    return Spool(Path(checkpoint) / "sources" / file_name(stream))
 
 
 def exchange_spool(origin: str, checkpoint: Path) -> Spool:
     """Return the spool of the pages that vertex `origin` sends to other buckets."""
-    return Spool(Path(checkpoint) / "exchange" / origin)
+    return Spool(Path(checkpoint) / "exchange" / file_name(origin))
 
 
 class SpoolSource:

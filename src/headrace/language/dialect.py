@@ -24,6 +24,8 @@ from headrace.language.read.windows import read_window
 from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.syntax.clauses import FollowingClause, MannerClause, PaceClause
 
+#: The longest name of a stream, query, column or anything else.
+MAX_NAME = 128
 #: What sqlglot must parse by itself because its arguments are not a plain list.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 
@@ -234,13 +236,29 @@ class Headrace(Dialect):
 def tokenize(text: str) -> list[Token]:
     """Cut a text into tokens."""
     try:
-        return Headrace().tokenize(text)
+        cut = Headrace().tokenize(text)
     except TokenError as error:
         raise SyntaxFault(
             "a quote or comment is not closed",
             span=_open_quote(text),
             hint="close it; inside a text in quotes, '' stands for one quote",
         ) from error
+    for token in cut:
+        if token.token_type is TokenType.IDENTIFIER or token.token_type is TokenType.VAR:
+            _check_name(token)
+    return cut
+
+
+def _check_name(token: Token) -> None:
+    """Refuse a name that nobody can read or write."""
+    if not token.text.strip():
+        raise SyntaxFault("a name in quotes is empty", span=span_of(token), hint="texts stand in single quotes")
+    if len(token.text) > MAX_NAME:
+        raise SyntaxFault(
+            f"a name has {len(token.text):,} characters", span=span_of(token), hint=f"use {MAX_NAME} at most"
+        )
+    if not token.text.isprintable():
+        raise SyntaxFault("a name has a character that cannot be printed", span=span_of(token))
 
 
 def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:

@@ -16,6 +16,9 @@ WEEK = 7 * DAY
 #: Before everything, and after everything. A frontier at END says that the stream is over.
 BEGIN = -(2**62)
 END = 2**62
+#: The timestamps that a tuple may have: from year 1 to 9000. Windows, skews and Python's dates need room beyond them.
+EARLIEST = -62_135_596_800 * SECOND
+LATEST = 221_845_392_000 * SECOND
 
 UNITS = {
     "us": MICROSECOND, "microsecond": MICROSECOND, "microseconds": MICROSECOND,

@@ -32,6 +32,7 @@ from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
 from headrace.storage.format import check_format, write_format
+from headrace.storage.names import local_path
 from headrace.storage.owner import Ownership
 from headrace.worker.ingest import PAGE_TUPLES
 
@@ -61,7 +62,9 @@ class Session:
     ) -> None:
         self._temporary = checkpoint is None
         self.directory = (
-            Path(tempfile.mkdtemp(prefix="headrace-")) if checkpoint is None else Path(checkpoint).resolve()
+            Path(tempfile.mkdtemp(prefix="headrace-"))
+            if checkpoint is None
+            else Path(local_path(str(checkpoint))).resolve()
         )
         check_format(self.directory)
         self._ownership = Ownership(self.directory)

@@ -29,7 +29,7 @@ from headrace.graph.place import Placement
 from headrace.model.page import Page
 from headrace.model.schema import SEQ, TS, WEIGHT
 from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
-from headrace.model.time import BEGIN
+from headrace.model.time import BEGIN, EARLIEST, LATEST
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.router import Router
@@ -215,9 +215,11 @@ class Ingest:
         if definition.timing is Timing.EXTERNAL and definition.time_column is not None:
             column = definition.time_column
             rows = rows.with_columns(pl.col(column).cast(pl.Datetime("us")).to_physical().cast(pl.Int64).alias(TS))
-            if rows[TS].null_count():
-                bad = _untimed(rows.filter(pl.col(TS).is_null()), column, bad)
-                rows = rows.filter(pl.col(TS).is_not_null())
+            is_timed = pl.col(TS).is_between(EARLIEST, LATEST).fill_null(False)
+            timed = rows.filter(is_timed)
+            if timed.height < rows.height:
+                bad = _untimed(rows.filter(~is_timed), column, bad)
+                rows = timed
             rows, late, newest = _split_late(rows, newest, definition.skew)
             statistics.oldest = _oldest(statistics.oldest, rows)
         else:
@@ -288,13 +290,18 @@ def _oldest(before: int | None, rows: pl.DataFrame) -> int | None:
 
 
 def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.DataFrame:
-    """Add records without a timestamp to the bad records."""
-    texts = [str({k: v for k, v in row.items() if k not in (TS, SEQ)}) for row in rows.iter_rows(named=True)]
+    """Add records without a usable timestamp to the bad records."""
+    texts = rows.drop(TS, SEQ).select(pl.all().cast(pl.String, strict=False))  # Python has no dates after year 9999
+    is_null = rows[TS].is_null()
+    reasons = {
+        True: f"{column} is NULL, so the tuple has no timestamp",
+        False: f"{column} is not between the years 1 and 9000",
+    }
     untimed = pl.DataFrame(
         {
-            "record": texts,
-            "reason": [f"{column} is NULL, so the tuple has no timestamp"] * len(texts),
-            "origin": [""] * len(texts),
+            "record": [str(row) for row in texts.iter_rows(named=True)],
+            "reason": [reasons[missing] for missing in is_null],
+            "origin": [""] * rows.height,
         },
         schema=BAD.polars(),
     )

@@ -206,7 +206,15 @@ class Server(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.requests.append((self.headers["Idempotency-Key"], body))
-        self.send_response(500 if body["detection"]["carId"] == 1 else 204)
+        car = body["detection"]["carId"]
+        self.send_response({1: 500, 2: 302}.get(car, 204))
+        if car == 2:
+            self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.requests.append(("GET", {}))
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -220,20 +228,22 @@ def test_a_webhook_gets_json_with_the_key_of_the_call(session: Session) -> None:
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/police"
         session.execute(f"CREATE RULE tell WITH (tries 1) ON immobile DO CALL webhook('{url}')")
-        session.push("immobile", [row(1.5, 7), row(2, 1)])
+        session.push("immobile", [row(1.5, 7), row(2, 1), row(3, 2)])
         session.drain(60)
         server.shutdown()
         thread.join()
-    (key, body), (other, _) = Server.requests
-    assert key != other
+    (key, body), (other, _), (third, _) = Server.requests  # the redirection was not followed
+    assert len({key, other, third}) == 3
     assert body == {
         "rule": "tell",
         "key": key,
         "detected": "2026-01-01 00:00:01.500000",
         "detection": {"at": "2026-01-01 00:00:01.500000", "carId": 7, "segment": 1},
     }
-    (lost,) = failed(session, "tell")
-    assert (lost["key"], lost["reason"]) == (other, "HTTP 500 Internal Server Error")
+    assert [(lost["key"], lost["reason"]) for lost in failed(session, "tell")] == [
+        (other, "HTTP 500 Internal Server Error"),
+        (third, "HTTP 302 Found"),
+    ]
 
 
 def test_keys_do_not_depend_on_micro_batches_and_equal_detections_have_their_own() -> None:

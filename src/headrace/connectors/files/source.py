@@ -30,6 +30,7 @@ from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.option import Option
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
+from headrace.storage.names import file_name
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
 FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
@@ -111,7 +112,7 @@ class FilesSource:
         self._schema = stream.schema
         self._time_column = stream.time_column
         self._layout = layout(stream.connector)
-        self._log = Path(checkpoint) / "sources" / stream.name / "files.jsonl"
+        self._log = Path(checkpoint) / "sources" / file_name(stream.name) / "files.jsonl"
         self._files: FileIndex | None = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -22,12 +22,23 @@ def load_function(target: str) -> Callable[..., Any]:
     return PythonTarget.parse(target).load("the function", error=NameFault, hint=hint)
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leaves redirections as errors: to follow one would send a GET, and to a server that the rule does not name."""
+
+    def redirect_request(self, *arguments: Any, **named: Any) -> None:
+        return None
+
+
+#: Goes to the server of the URL itself: through no proxy of the environment, and nowhere else.
+_OPENER = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
+
+
 def post(url: str, body: Mapping[str, Any], key: str, seconds: float) -> None:
-    """Send JSON; an answer other than 2xx is an error."""
+    """Send JSON; an answer other than 2xx is an error, a redirection too."""
     data = json.dumps(body, default=str).encode()
     headers = {"Content-Type": "application/json", "Idempotency-Key": key}
     request = urllib.request.Request(url, data, headers, method="POST")
-    with urllib.request.urlopen(request, timeout=seconds) as answer:
+    with _OPENER.open(request, timeout=seconds) as answer:
         answer.read(1024)
 
 

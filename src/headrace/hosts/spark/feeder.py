@@ -14,6 +14,7 @@ from headrace.catalog.definitions import Stream
 from headrace.connectors.spool import stream_spool
 from headrace.errors import SourceFault
 from headrace.model.types import Type
+from headrace.storage.names import file_name
 
 _SPARK_TYPES = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 
@@ -52,7 +53,7 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
 
     return (
         chosen.writeStream.foreachBatch(leave)
-        .option("checkpointLocation", str(directory / "feeders" / stream.name))
+        .option("checkpointLocation", str(directory / "feeders" / file_name(stream.name)))
         .start()
     )
 
