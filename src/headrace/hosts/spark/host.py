@@ -26,6 +26,7 @@ from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
+from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import HeadraceSource
@@ -46,7 +47,7 @@ def spark_session(cores: int | None = None) -> SparkSession:
     cores = cores or max(2, os.cpu_count() or 2)
     # the 4: a task whose worker died is tried again, as on a cluster
     builder = SparkSession.builder.master(f"local[{cores}, 4]").appName("headrace")
-    for name, value in settings(cores).items():
+    for name, value in {**settings(cores), **_quick_start()}.items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
@@ -54,6 +55,17 @@ def spark_session(cores: int | None = None) -> SparkSession:
         raise HostFault(
             f"Spark does not start: {error}", hint="Headrace needs Java 17 or later; set JAVA_HOME"
         ) from error
+
+
+def _quick_start() -> dict[str, str]:
+    """Let the JVM start from an installation that starts quickly, unless the user has chosen one; return settings."""
+    folder = cache_folder(os.environ)
+    if "SPARK_HOME" not in os.environ and (home := spark_home(folder)) is not None:
+        os.environ["SPARK_HOME"] = str(home)
+    if "SPARK_HOME" not in os.environ:
+        return {}
+    options = class_options(Path(os.environ["SPARK_HOME"]), folder, os.environ)
+    return {"spark.driver.extraJavaOptions": options} if options else {}
 
 
 class SparkDeployment:
@@ -103,6 +115,7 @@ class SparkDeployment:
         self.buckets = self._buckets(partitions)
         pages = (
             spark.readStream.format("headrace")
+            .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
             .option("directory", str(self.directory))
             .option("buckets", json.dumps(self.buckets))
             .option("parallel", str(partitions))

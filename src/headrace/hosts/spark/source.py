@@ -8,22 +8,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
-from headrace.driver.deployed import Deployments
-from headrace.driver.intake import Intake
-from headrace.driver.offset import START, Offset
-from headrace.driver.staged_results import Stager
-from headrace.engine.clock import SystemClock
-from headrace.worker.ingest import Ingest, Task
-from headrace.worker.wire import SPARK_SCHEMA, Row, to_arrow
+# Spark makes source and reader in two new processes of their own, one after the other, only to pass them on. They
+# import nothing that they do not use there; the other methods import what they need.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.driver.deployed import Deployments
+    from headrace.driver.intake import Intake
+    from headrace.driver.offset import Offset
+    from headrace.worker.ingest import Ingest, Task
+    from headrace.worker.wire import Row
 
 #: An offset as Spark has it.
 Json: TypeAlias = dict[str, Any]
@@ -39,6 +41,8 @@ class HeadraceSource(DataSource):
         return "headrace"
 
     def schema(self) -> str:
+        from headrace.worker.wire import SPARK_SCHEMA
+
         return SPARK_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -69,16 +73,22 @@ class HeadraceReader(DataSourceStreamReader):
     @property
     def intake(self) -> Intake:
         if self._intake is None:
+            from headrace.driver.intake import Intake
+
             self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit)
         return self._intake
 
     def initialOffset(self) -> Json:
+        from headrace.driver.offset import START
+
         return _to_spark(START)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        from headrace.engine.clock import SystemClock
+
         return _to_spark(self.intake.latest(_from_spark(start), SystemClock().now()))
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -88,6 +98,9 @@ class HeadraceReader(DataSourceStreamReader):
         return [TaskPartition(task, offset.commands) for task in self.intake.tasks(_from_spark(start), offset)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from headrace.driver.staged_results import Stager
+        from headrace.worker.wire import to_arrow
+
         assert isinstance(partition, TaskPartition)
         ingest = _ingest(self.directory, partition.commands, tuple(self.buckets), self.page)
         context = TaskContext.get()
@@ -118,6 +131,8 @@ def _to_spark(offset: Offset) -> Json:
 
 
 def _from_spark(offset: Json) -> Offset:
+    from headrace.driver.offset import Offset
+
     return msgspec.convert(offset, Offset)
 
 
@@ -127,6 +142,8 @@ _deployments: dict[Path, Deployments] = {}
 
 def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int) -> Ingest:
     """Return the ingest of this worker process; it is built again when the commands have changed."""
+    from headrace.driver.deployed import Deployments
+
     key = (directory, buckets, page)
     known = _kept.get(key)
     if known is None or known[0] != commands:
