@@ -1,5 +1,6 @@
 """A broker of Apache Kafka on this machine, for the tests of this folder; `tests/kafka/setup` fetches it."""
 
+import os
 import socket
 import subprocess
 import time
@@ -45,7 +46,14 @@ def broker(tmp_path_factory):
     port, control = free_ports(2)
     settings = directory / "server.properties"
     settings.write_text(SETTINGS.format(port=port, control=control, directory=directory))
-    command = [str(java.prepare() / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{JARS}/*"]
+    command = [
+        str(java.prepare() / "bin" / "java"),
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{JARS}/*",
+    ]
     with (directory / "output.txt").open("wb") as output:
         form = [
             *command,
@@ -69,8 +77,17 @@ def broker(tmp_path_factory):
             server.wait(60)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def quick_java():
+    """Let JVMs compile quickly rather than well, as in tests/spark."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "SPARK_SUBMIT_OPTS" not in os.environ:
+            patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark():
+def spark(quick_java):
     from headrace.hosts.spark.host import spark_session
 
     session = spark_session()

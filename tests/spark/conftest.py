@@ -1,7 +1,11 @@
 """Tests on Spark, in two groups that may run at the same time: one shares a Spark session, one kills processes of its own."""
 
+import os
+
 import pytest
 
+#: Tests run for seconds, too short for Java's optimizing compiler: without it a start takes about half the CPU time.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 #: Tests that start a deployment in another process in order to kill it; they mostly wait for its start.
 KILLING = ("test_crashes", "test_rule_crashes", "test_promises_on_spark", "test_killed_at_random_moments")
 
@@ -15,8 +19,17 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def quick_java():
+    """Let JVMs compile quickly rather than well."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "SPARK_SUBMIT_OPTS" not in os.environ:
+            patch.setenv("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark():
+def spark(quick_java):
     from headrace.hosts.spark.host import spark_session
 
     session = spark_session()
