@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_fsync() -> Iterator[None]:
-    """Let the tests of this process not wait for the disk: a killed process, unlike a power cut, loses nothing written."""
+    """Do not wait for the disk in the tests of this process: a killed process, unlike a power cut, loses nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield

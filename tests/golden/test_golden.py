@@ -56,7 +56,7 @@ def test_the_scripts_show_every_kind_of_query_error() -> None:
 
 
 def cursor_verbs() -> Verbs:
-    """Verbs for the scripts that read fields out of text messages: `script` and `scripts` add scripts, `read` takes a message.
+    """Verbs for scripts that read fields out of messages: `script` and `scripts` add scripts, `read` takes a message.
 
     The lines of a message begin with two blanks and a bar.
     """

@@ -41,7 +41,7 @@ class Topics:
         self.admin.create_partitions([self.module.NewPartitions(name, partitions)])[name].result()
 
     def send(self, name, rows):
-        """Write in short stretches of time: partitions are written side by side, and none may lag by more than the skew."""
+        """Write in short stretches of time, side by side, so that no partition lags by more than the skew."""
         for _, stretch in itertools.groupby(rows, key=lambda row: row[1] // 500):
             for segment, millisecond, value in stretch:
                 self.producer.produce(name, key=str(segment), value=value, timestamp=BEGIN_MS + millisecond)
@@ -88,7 +88,7 @@ def statements(address, topic, out, *sinks):
 
 
 def expected(seconds, left_out=()):
-    """What must come out of readings of so many seconds; segments but 3 are `left_out` in the windows that end at these seconds."""
+    """Return the results of this many seconds; segments but 3 are `left_out` in windows that end at these seconds."""
     rows = []
     for end in range(10, seconds + 1, 10):
         speed = sum(float(ms % 7) for ms in range((end - 10) * 1000, end * 1000, 100)) / 100
@@ -143,7 +143,8 @@ def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp
     ) as session:  # transactions leave gaps in the numbers of records, also at the end
         session.execute(f"""
             CREATE STREAM back (window_end TIMESTAMP, segment INT, n BIGINT) TIMESTAMP BY window_end
-              FROM KAFKA (bootstrap '{topics.address}', topic 'results', format 'json', key 'segment', record_time 'window_end');
+              FROM KAFKA (bootstrap '{topics.address}', topic 'results', format 'json', key 'segment',
+              record_time 'window_end');
             CREATE QUERY all_back AS SELECT * FROM back INTO MEMORY""")
         session.drain(60)
         rows = session.results("all_back")
@@ -189,7 +190,8 @@ def test_a_topic_that_is_not_there_is_a_fault_with_a_hint(topics, tmp_path):
 def test_a_broker_that_does_not_answer_is_a_fault_in_bounded_time(tmp_path):
     pytest.importorskip("confluent_kafka")
     with Session(tmp_path / "checkpoint", host="local") as session:
-        session.execute("""CREATE STREAM s (n INT) FROM KAFKA (bootstrap '127.0.0.1:1', topic 't', format 'json', timeout '500 ms');
+        session.execute("""CREATE STREAM s (n INT) FROM KAFKA (bootstrap '127.0.0.1:1', topic 't', format 'json',
+            timeout '500 ms');
             CREATE QUERY q AS SELECT n FROM s INTO MEMORY""")
         with pytest.raises(SourceFault, match=r"topic 't' at 127\.0\.0\.1:1") as caught:
             local_host(session).step()

@@ -1,4 +1,4 @@
-"""Whatever selects the next operator, wherever the graph is cut and whenever that changes, the results are the same tuples in timestamp order."""
+"""The results are the same tuples in timestamp order, whatever selects operators and wherever the graph is cut."""
 
 from __future__ import annotations
 

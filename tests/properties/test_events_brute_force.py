@@ -142,7 +142,7 @@ def conditions(draw: st.DrawFn, event: Event) -> tuple[Expr, ...]:
 
 
 def plain(event: Event) -> bool:
-    """Whether retention means here what the definition says: SEQUENCE, AND and what lies between a start and an end; the middle of A* aside."""
+    """Return whether retention is as defined: SEQUENCE, AND, and between a start and an end, except for A*."""
     inner = event.event if isinstance(event, Within) else event
     return isinstance(inner, Sequence | And | Not | Absent | Aperiodic | Periodic | PeriodicStar)
 

@@ -1,4 +1,4 @@
-"""What a detection need not take in if part of what it tells is not needed: all small inputs, all choices of what sources leave out."""
+"""What a detection need not take in if some results are not needed: all small inputs, all choices of the sources."""
 
 from __future__ import annotations
 

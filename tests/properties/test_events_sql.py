@@ -59,7 +59,8 @@ def test_an_event_in_buckets_is_what_the_oracle_says(text: str) -> None:
     assert as_multiset(Row(0, row) for row in results) == as_multiset(Row(0, row.values) for row in expected)
 
 
-#: A complex event that gets a name, one that uses the name, the same written out, and columns that tell its constituents.
+#: A complex event that gets a name, one that uses the name, the same written out, and columns that tell its
+#: constituents.
 NAMED = [
     (
         "a SEQUENCE b WITHIN 30 SECONDS WHERE a.k = b.k",
@@ -82,7 +83,8 @@ NAMED = [
     (
         "a SEQUENCE b WITHIN 30 SECONDS WHERE a.k = b.k",
         "NOT ({n}) [c AS x, c AS y] WITHIN 60 SECONDS WHERE {n}.k = x.k AND x.k = y.k",
-        "NOT (a SEQUENCE b WITHIN 30 SECONDS) [c AS x, c AS y] WITHIN 60 SECONDS WHERE a.k = b.k AND a.k = x.k AND x.k = y.k",
+        "NOT (a SEQUENCE b WITHIN 30 SECONDS) [c AS x, c AS y] WITHIN 60 SECONDS "
+        "WHERE a.k = b.k AND a.k = x.k AND x.k = y.k",
         "cv, cv_1",
     ),
 ]
@@ -91,7 +93,8 @@ NAMED = [
 @pytest.mark.parametrize("mode", [mode.value for mode in Mode])
 def test_a_named_event_within_another_is_what_it_is_written_out_and_what_the_oracle_says(mode: str) -> None:
     rng = random.Random(mode)
-    # one tuple an instant: where several occurrences of a named event end at once, their content says which is the first
+    # one tuple an instant: where several occurrences of a named event end at once, their content says which is the
+    # first
     instants = rng.sample(range(150), 90)
     rows = {
         name: [(at, rng.choice((0, 0, 1, None)), at) for at in instants[place::3]] for place, name in enumerate("abc")

@@ -1,6 +1,7 @@
-"""Heeding an assumption, for every operator and kind of pattern: all small inputs, all moments, all choices of what sources leave out.
+"""Heeding an assumption, for every operator and kind of pattern: all small inputs, moments and choices of sources.
 
-What our responses do must be right (Definitions 1 and 2 of the feedback paper); responses that look right and are not must be found out.
+What our responses do must be right (Definitions 1 and 2 of the feedback paper); responses that look right and are not
+must be detected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random queries that share what they can, feedback from any of them at any time, restarts: nothing needed is lost and nothing is added."""
+"""Random queries that share operators, feedback at any time, restarts: nothing needed is lost, nothing is added."""
 
 from __future__ import annotations
 

@@ -64,7 +64,10 @@ def row_of(stamp: int, carried: Row, old: Row, new: Row, pseudo: float) -> tuple
     )
 
 
-CALLS = "item, n, {w}DIFF(n{o}){by} AS d, {w}RDIFF(n PSEUDO {p}{o}){by} AS r, {w}SLOPE(n, unix_seconds(at) PSEUDO {p}{o}){by} AS s"
+CALLS = (
+    "item, n, {w}DIFF(n{o}){by} AS d, {w}RDIFF(n PSEUDO {p}{o}){by} AS r, "
+    "{w}SLOPE(n, unix_seconds(at) PSEUDO {p}{o}){by} AS s"
+)
 
 
 @settings(deadline=None, max_examples=20)

@@ -1,4 +1,4 @@
-"""PACE from SQL to operators, one tuple after the other: what the oracle says, and with a cut no less than is owed and nothing foreign."""
+"""PACE from SQL to operators gives what the oracle says; with a cut, no less than is owed and nothing foreign."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ for definition in STREAMS:
     CATALOG.add(definition)
 SCHEMAS = {stream.name: stream.schema for stream in STREAMS}
 PACED = {
-    "items": "SELECT at, item, n FROM bids UNION ALL SELECT at, item, n FROM moves WITH PACE ON MAX(bids.at, moves.at) 5 SECONDS CUT {cut}",
-    "filtered": "SELECT item, n + 1 AS m FROM bids WHERE n > 1 UNION ALL SELECT item, n FROM moves WITH PACE ON rowtime 3 SECONDS CUT {cut}",
+    "items": "SELECT at, item, n FROM bids UNION ALL SELECT at, item, n FROM moves "
+    "WITH PACE ON MAX(bids.at, moves.at) 5 SECONDS CUT {cut}",
+    "filtered": "SELECT item, n + 1 AS m FROM bids WHERE n > 1 UNION ALL SELECT item, n FROM moves "
+    "WITH PACE ON rowtime 3 SECONDS CUT {cut}",
     "split": """WITH low AS (SELECT item, n FROM bids WHERE n < 2), high AS (SELECT item, n FROM bids WHERE n >= 2)
                 SELECT n, item FROM low UNION high WITH PACE ON rowtime 4 SECONDS CUT {cut} WHERE n <> 1""",
 }

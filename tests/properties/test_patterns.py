@@ -1,4 +1,4 @@
-"""Patterns mean the same whether they are compared, intersected, written as an expression or matched against rows: checked value by value."""
+"""Patterns that are compared, intersected, written as an expression or matched against rows mean the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule does is what the oracle detects in its context and its condition lets through, however tuples are cut and wherever they go."""
+"""A rule acts on what the oracle detects in its context and its condition, however tuples are cut."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ EVENTS = (
 )
 CONTEXTS = (
     "UNRESTRICTED", "RECENT", "CHRONICLE", "CONTINUOUS", "CUMULATIVE", "PROXIMAL",
-    "RECENT (a BY k)", "RECENT (a BY k KEEP 2)", "UNRESTRICTED (a KEEP 3)", "CHRONICLE (a FOR 4 SECONDS)", "CONTINUOUS POINT",
+    "RECENT (a BY k)", "RECENT (a BY k KEEP 2)", "UNRESTRICTED (a KEEP 3)", "CHRONICLE (a FOR 4 SECONDS)",
+    "CONTINUOUS POINT",
 )  # fmt: skip
 #: As a rule says it, and in Python over the columns of the detection: those of a are k and v, those of b k_1 and v_1.
 CONDITIONS = (

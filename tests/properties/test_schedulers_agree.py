@@ -1,4 +1,4 @@
-"""Random queries under any scheduler and any budget, what can wait put off or not, all changed at any moment, with restarts: as the oracle says."""
+"""Random queries under any scheduler and budget, changed at any moment, with restarts: as the oracle says."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BUDGETS = st.none() | st.sampled_from([0, 30, 1000, 5000, 50_000])
 
 @dataclass(frozen=True)
 class Turn:
-    """What happens before a micro-batch: a budget, perhaps another scheduler (for all, or for one query), who is worth a turn, perhaps a restart."""
+    """What happens before a micro-batch: a budget, perhaps another scheduler, weights of queries, perhaps a restart."""
 
     budget: int | None
     scheduler: str | None
@@ -68,7 +68,7 @@ TURNS = st.lists(CHANGES, min_size=1, max_size=12)
 def run_session(
     texts: Sequence[str], histories: Mapping[str, Sequence[Row]], buckets: int, turns: Sequence[Turn], options: str = ""
 ) -> list[list[Row]]:
-    """Push tuples between micro-batches of little budget, then drain with the last budget; the results of each query."""
+    """Push tuples between micro-batches of little budget, then drain with the last budget; return all results."""
     found: list[list[Row]] = [[] for _ in texts]
     with Session(host="local", buckets=buckets) as session:
         deployment = session.deployment

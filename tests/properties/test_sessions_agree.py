@@ -79,7 +79,7 @@ def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets, s
 def run_live(
     text: str, histories: Mapping[str, Sequence[Row]], buckets: int, modes: Sequence[str], options: str = ""
 ) -> list[Row]:
-    """Push every tuple when the clock says its time, so that silent streams follow the clock; change how they tell it on the way."""
+    """Push every tuple at its time, so that silent streams follow the clock; change their bounds on the way."""
     arrivals: list[tuple[int, str, Row]] = []
     for stream in STREAMS:
         newest = -(2**62)

@@ -1,4 +1,4 @@
-"""Random queries in an engine: any strategy, mixture of them and set of breaks, changed between any two steps, gives what the oracle says."""
+"""Random queries in an engine: any strategies and breaks, changed between any two steps, agree with the oracle."""
 
 from __future__ import annotations
 

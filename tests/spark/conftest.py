@@ -1,4 +1,4 @@
-"""Tests on Spark, in two groups that may run at the same time: one shares a Spark session, one kills processes of its own."""
+"""Tests on Spark in two groups that may run at once: one shares a Spark session, one kills its own processes."""
 
 import os
 

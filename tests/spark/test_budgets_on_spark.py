@@ -1,4 +1,4 @@
-"""A budget that does not suffice, another scheduler and a restart in between: what waits is kept, and every result comes once."""
+"""Too small a budget, another scheduler and a restart: waiting tuples are kept, and every result comes once."""
 
 import datetime as dt
 import time

@@ -23,25 +23,33 @@ from headrace.testing.oracle.rows import rounded
 from headrace.testing.oracle.values import plain
 
 SCRIPT = """
-CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP BY at SKEW 1 SECOND FROM FILES (path '{data}/bids', format 'parquet');
-CREATE STREAM asks (at TIMESTAMP, auction INT, ask DOUBLE) TIMESTAMP BY at FROM FILES (path '{data}/asks', format 'parquet');
+CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP BY at SKEW 1 SECOND
+  FROM FILES (path '{data}/bids', format 'parquet');
+CREATE STREAM asks (at TIMESTAMP, auction INT, ask DOUBLE) TIMESTAMP BY at
+  FROM FILES (path '{data}/asks', format 'parquet');
 CREATE QUERY counts AS SELECT auction, count(*) AS n, sum(price) AS total, max(price) AS top, window_end
   FROM bids [RANGE 20 SECONDS SLIDE 5 SECONDS] GROUP BY auction INTO FILES (path '{out}/counts', format 'parquet');
-CREATE QUERY pairs AS SELECT b.auction, b.price, a.ask FROM bids [RANGE 4 SECONDS] AS b LEFT JOIN asks [RANGE 4 SECONDS] AS a
+CREATE QUERY pairs AS SELECT b.auction, b.price, a.ask FROM bids [RANGE 4 SECONDS] AS b
+  LEFT JOIN asks [RANGE 4 SECONDS] AS a
   ON b.auction = a.auction AND a.ask < b.price INTO FILES (path '{out}/pairs', format 'json');
-CREATE QUERY dear AS SELECT auction, price * 2 AS double_price FROM bids WHERE price > 90 INTO FILES (path '{out}/dear', format 'csv');
+CREATE QUERY dear AS SELECT auction, price * 2 AS double_price FROM bids WHERE price > 90
+  INTO FILES (path '{out}/dear', format 'csv');
 CREATE QUERY spells START '2026-01-01 00:00:10' STOP '2026-01-01 00:00:35' EVERY 1 MINUTE
   AS SELECT auction, count(*) AS n, max(price) AS top, window_end FROM bids [RANGE 20 SECONDS] GROUP BY auction
   INTO FILES (path '{out}/spells', format 'parquet');
-CREATE QUERY changes AS SELECT auction, OLD(price) AS before, RDIFF(price PSEUDO 0.01) OVER (PARTITION BY auction) AS change FROM bids
+CREATE QUERY changes AS SELECT auction, OLD(price) AS before, RDIFF(price PSEUDO 0.01) OVER (PARTITION BY auction) AS
+  change
+  FROM bids
   INTO FILES (path '{out}/changes', format 'parquet');
-CREATE QUERY repeats AS SELECT auction, OLD(price) AS before, price FROM bids [RANGE 2 SECONDS] GROUP BY auction HAVING RSUPPRESS(3)
+CREATE QUERY repeats AS SELECT auction, OLD(price) AS before, price FROM bids [RANGE 2 SECONDS] GROUP BY auction
+  HAVING RSUPPRESS(3)
   INTO FILES (path '{out}/repeats', format 'parquet');
 CREATE QUERY standing AS SELECT auction, ask, OLD(ask) AS began FROM asks [RANGE 30 SECONDS] GROUP BY auction
   HAVING TSUPPRESS(7 SECONDS, CASE WHEN ask > 80 THEN 'clean' WHEN ask > 60 THEN 'update' ELSE 'new' END)
   INTO FILES (path '{out}/standing', format 'parquet');
 CREATE QUERY early AS SELECT auction, price FROM bids LIMIT 700 INTO FILES (path '{out}/early', format 'parquet');
-CREATE QUERY busiest AS SELECT max(n) AS most, window_end FROM counts [RANGE 20 SECONDS] INTO FILES (path '{out}/busiest', format 'parquet');
+CREATE QUERY busiest AS SELECT max(n) AS most, window_end FROM counts [RANGE 20 SECONDS]
+  INTO FILES (path '{out}/busiest', format 'parquet');
 """
 
 

@@ -1,4 +1,4 @@
-"""Feedback from outside to a deployment on Spark, through the command log to buckets, ingest and source readers, and over a restart."""
+"""Feedback to a deployment on Spark: through the command log to buckets, ingest and sources, over a restart."""
 
 import datetime as dt
 from functools import partial
@@ -38,7 +38,8 @@ def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_pa
             CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at SKEW 10 SECONDS
               FROM FILES (path '{data}', format 'parquet');
             CREATE QUERY speeds AS SELECT segment, avg(speed) AS speed, count(*) AS n, window_end
-              FROM detectors [RANGE 10 SECONDS] WHERE speed < 200 GROUP BY segment INTO FILES (path '{tmp_path}/out', format 'parquet')""")
+              FROM detectors [RANGE 10 SECONDS] WHERE speed < 200 GROUP BY segment
+              INTO FILES (path '{tmp_path}/out', format 'parquet')""")
         for number in range(3):
             write(data, number)
         until(lambda: read(session) == 270)
@@ -77,7 +78,8 @@ def test_guards_of_hundreds_of_assumptions_do_not_add_up(spark, tmp_path):
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute("""
             CREATE STREAM detectors (at TIMESTAMP, segment INT) TIMESTAMP BY at FROM MEMORY;
-            CREATE QUERY counts AS SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS] GROUP BY segment INTO MEMORY""")
+            CREATE QUERY counts AS SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS]
+              GROUP BY segment INTO MEMORY""")
         most = 0
         for number in range(200):
             begin, end = (START + dt.timedelta(seconds=second) for second in (number * 10, number * 10 + 10))

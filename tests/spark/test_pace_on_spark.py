@@ -1,4 +1,4 @@
-"""PACE, IMPUTE and joins that speak, in one deployment on Spark; what comes is read step by step, so that the order of arrival is known."""
+"""PACE, IMPUTE and joins with feedback in one deployment on Spark; input comes step by step, in a known order."""
 
 import datetime as dt
 from pathlib import Path
@@ -22,9 +22,12 @@ def test_what_lags_is_left_out_and_not_looked_up(spark, tmp_path):
             CREATE STREAM probes (at TIMESTAMP, id INT) TIMESTAMP BY at FROM MEMORY;
             CREATE TABLE history (id INT, mean DOUBLE) FROM FILES (path '{ROOT}/examples/data/history.csv');
             SPLIT readings INTO clean WHEN speed IS NOT NULL, dirty ELSE;
-            CREATE VIEW imputed AS SELECT at, id, IMPUTE(speed USING 'python:archive:usual_speed' ON id) AS speed FROM dirty;
-            CREATE QUERY tidy AS SELECT * FROM clean UNION imputed WITH PACE ON MAX(clean.at, imputed.at) 1 MINUTE INTO MEMORY;
-            CREATE QUERY stored AS SELECT r.id, IMPUTE(speed USING history.mean ON r.id = history.id DEFAULT 0) AS speed FROM readings AS r
+            CREATE VIEW imputed AS SELECT at, id, IMPUTE(speed USING 'python:archive:usual_speed' ON id) AS speed
+              FROM dirty;
+            CREATE QUERY tidy AS SELECT * FROM clean UNION imputed WITH PACE ON MAX(clean.at, imputed.at) 1 MINUTE
+              INTO MEMORY;
+            CREATE QUERY stored AS SELECT r.id, IMPUTE(speed USING history.mean ON r.id = history.id DEFAULT 0) AS speed
+              FROM readings AS r
               INTO MEMORY;
             CREATE QUERY thrifty AS SELECT r.id, p.at AS at FROM readings [RANGE 10 SECONDS] AS r
               THRIFTY JOIN probes [RANGE 10 SECONDS] AS p ON r.id = p.id INTO MEMORY;
@@ -86,7 +89,8 @@ def test_what_a_pace_leaves_out_is_there_after_a_restart(spark, tmp_path):
         session.execute(f"""
             CREATE STREAM ahead (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;
             CREATE STREAM behind (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;
-            CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE INTO FILES (path '{tmp_path}/q', format 'parquet');
+            CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE
+              INTO FILES (path '{tmp_path}/q', format 'parquet');
             CREATE QUERY missed AS SELECT * FROM q.late INTO FILES (path '{tmp_path}/missed', format 'parquet')""")
         read(session, "ahead", 100, 300)
         read(session, "behind", 10, 20, 280)

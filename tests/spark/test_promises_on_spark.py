@@ -1,4 +1,4 @@
-"""What the controller does by itself on Spark: it sheds for a latency that cannot be kept, and lets what nobody waits for wait."""
+"""The controller on Spark sheds for a latency that cannot be kept, and lets unimportant queries wait."""
 
 import datetime as dt
 import os
@@ -31,9 +31,11 @@ WAIT = """
 CREATE QUERY quick WITH (force, latency '1 ms' MUST) AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k
   INTO FILES (path '{folder}/quick', format 'parquet');
 CREATE TABLE lower FROM FILES (path '{folder}/lower.parquet', format 'parquet');
-CREATE QUERY lazy WITH (force, latency '1 hour' DONT CARE) AS {lazy} INTO FILES (path '{folder}/lazy', format 'parquet');
+CREATE QUERY lazy WITH (force, latency '1 hour' DONT CARE) AS {lazy}
+  INTO FILES (path '{folder}/lazy', format 'parquet');
 """
-#: What a query that may wait counts, how much there is of it in a second, and whether it would be done before the shuffle if nothing else were there.
+#: What a query that may wait counts, how much there is of it in a second, and whether it would be done before the
+#: shuffle if nothing else were there.
 PAIRS = "SELECT a.k, count(*) AS n FROM t [NOW] AS a JOIN t [NOW] AS b ON a.k = b.k GROUP BY a.k", ROWS, False
 MATCHES = (
     "SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] JOIN lower ON p < k GROUP BY k",

@@ -1,4 +1,4 @@
-"""Killed at any moment while rules detect and act: each detection is in the files once, and a call that is made again carries the same key."""
+"""Killed while rules detect and act: each detection is in the files once, and a repeated call has the same key."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from headrace.testing.oracle.oracle import Row, answer
 from headrace.testing.oracle.values import plain
 
 SCRIPT = """
-CREATE STREAM ups (at TIMESTAMP, host INT, n INT) TIMESTAMP BY at SKEW 1 SECOND FROM FILES (path '{data}/ups', format 'parquet');
+CREATE STREAM ups (at TIMESTAMP, host INT, n INT) TIMESTAMP BY at SKEW 1 SECOND
+  FROM FILES (path '{data}/ups', format 'parquet');
 CREATE STREAM downs (at TIMESTAMP, host INT, n INT) TIMESTAMP BY at FROM FILES (path '{data}/downs', format 'parquet');
 CREATE EVENT outage AS downs SEQUENCE ups WITHIN 20 SECONDS WHERE downs.host = ups.host;
 CREATE EVENT alarm (host INT, n INT);
 CREATE RULE notify ON outage CONTEXT CHRONICLE WHEN downs.n < ups.n
-  DO INSERT INTO FILES (path '{out}/notify', format 'parquet'), CALL PYTHON 'rule_notes:note', RAISE EVENT alarm(host, downs.n);
+  DO INSERT INTO FILES (path '{out}/notify', format 'parquet'), CALL PYTHON 'rule_notes:note',
+    RAISE EVENT alarm(host, downs.n);
 CREATE QUERY alarms AS SELECT host, n FROM alarm INTO FILES (path '{out}/alarms', format 'parquet');
 """
 #: The same detections without a rule.

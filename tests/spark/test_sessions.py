@@ -1,4 +1,4 @@
-"""What a person does with a session on Spark: add and drop queries while others run, use every connector, make mistakes."""
+"""A session on Spark: queries come and go while others run, every connector is used, mistakes are made."""
 
 import datetime as dt
 import json
@@ -44,8 +44,8 @@ def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_wo
     count = "SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction"
     with Session(tmp_path, buckets=2) as session:
         session.execute(
-            BIDS
-            + f"CREATE QUERY steady AS {count} INTO MEMORY; CREATE QUERY short AS SELECT price FROM bids WHERE auction = 1 INTO MEMORY;"
+            BIDS + f"CREATE QUERY steady AS {count} INTO MEMORY; CREATE QUERY short AS SELECT price FROM bids "
+            "WHERE auction = 1 INTO MEMORY;"
         )
         session.push("bids", bids(0, 30))
         until(lambda: read(session) == 30)
@@ -73,8 +73,8 @@ def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_wo
 def test_switching_the_strategy_of_a_running_deployment_loses_no_rows(spark, tmp_path):
     with Session(tmp_path, buckets=2) as session:
         session.execute(
-            BIDS
-            + "CREATE QUERY counts AS SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction INTO MEMORY"
+            BIDS + "CREATE QUERY counts AS SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] "
+            "GROUP BY auction INTO MEMORY"
         )
         for number, (strategy, ets) in enumerate(
             (("bfs", "none"), ("rr", "periodic 100 ms"), ("dfs-3", "none"), ("dfs", "on demand"))
@@ -82,7 +82,8 @@ def test_switching_the_strategy_of_a_running_deployment_loses_no_rows(spark, tmp
             session.push("bids", bids(number * 15, 15))
             session.execute(f"ALTER SYSTEM SET strategy = '{strategy}'; ALTER QUERY counts SET strategy = '{strategy}'")
             session.execute(
-                f"ALTER SYSTEM SET ets = '{ets}'; ALTER QUERY counts SET breaks = '{'none' if number % 2 else 'everywhere'}'"
+                f"ALTER SYSTEM SET ets = '{ets}'; ALTER QUERY counts SET breaks = "
+                f"'{'none' if number % 2 else 'everywhere'}'"
             )
             until(partial(has_read, session, (number + 1) * 15))
         session.drain(60)
@@ -97,7 +98,8 @@ def test_a_window_over_a_silent_stream_comes_out_by_itself_and_then_nothing_runs
         session.execute("""
             CREATE STREAM fast (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
             CREATE STREAM slow (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 2 SECONDS FROM MEMORY;
-            CREATE QUERY counts AS SELECT count(*) AS n FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY""")
+            CREATE QUERY counts AS SELECT count(*) AS n FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND]
+              INTO MEMORY""")
         until(lambda: session.statistics().batch >= 0)  # from here on a micro-batch takes less than the skew
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         for stream in ("fast", "slow"):
@@ -114,7 +116,8 @@ def test_a_union_that_merges_tuple_by_tuple_asks_the_silent_input_and_keeps_orde
         session.execute("""
             CREATE STREAM fast (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
             CREATE STREAM slow (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 2 SECONDS FROM MEMORY;
-            CREATE QUERY merged WITH (ordered merge) AS SELECT at, k FROM fast UNION ALL SELECT at, k FROM slow WHERE k >= 0 INTO MEMORY""")
+            CREATE QUERY merged WITH (ordered merge) AS SELECT at, k FROM fast UNION ALL SELECT at, k FROM slow
+              WHERE k >= 0 INTO MEMORY""")
         until(lambda: session.statistics().batch >= 0)
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         session.push("slow", [{"at": now, "k": 0}])
@@ -135,11 +138,13 @@ def test_files_of_every_format_bad_records_and_late_tuples_reach_their_streams(s
     data = tmp_path / "data"
     data.mkdir()
     (data / "a.jsonl").write_text(
-        '{"at": "2026-01-01T00:00:01", "v": 1}\nnot json\n{"at": "2026-01-01T00:00:09", "v": 2}\n{"at": "2026-01-01T00:00:03", "v": 3}\n{"v": 4}\n'
+        '{"at": "2026-01-01T00:00:01", "v": 1}\nnot json\n{"at": "2026-01-01T00:00:09", "v": 2}\n'
+        '{"at": "2026-01-01T00:00:03", "v": 3}\n{"v": 4}\n'
     )
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(
-            f"""CREATE STREAM s (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 2 SECONDS FROM FILES (path '{data}', format 'json');
+            f"""CREATE STREAM s (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 2 SECONDS
+            FROM FILES (path '{data}', format 'json');
             CREATE QUERY good AS SELECT v FROM s INTO FILES (path '{tmp_path}/good', format 'csv');
             CREATE QUERY late AS SELECT v FROM s.late INTO MEMORY;
             CREATE QUERY bad AS SELECT record, reason FROM s.bad INTO MEMORY;"""
@@ -157,7 +162,8 @@ def test_any_spark_source_and_sink_can_be_named(spark, tmp_path):
     spark.range(100).selectExpr("id", "timestamp_seconds(id) AS at").write.parquet(str(tmp_path / "in"))
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(
-            f"""CREATE STREAM numbers (id BIGINT, at TIMESTAMP) TIMESTAMP BY at SKEW 1 HOUR FROM SPARK (format 'parquet', path '{tmp_path}/in');
+            f"""CREATE STREAM numbers (id BIGINT, at TIMESTAMP) TIMESTAMP BY at SKEW 1 HOUR
+            FROM SPARK (format 'parquet', path '{tmp_path}/in');
             CREATE QUERY sums AS SELECT sum(id) AS total, window_end FROM numbers [RANGE 10 SECONDS]
               INTO SPARK (format 'orc', path '{tmp_path}/out');"""
         )
@@ -181,7 +187,8 @@ def test_a_socket_is_read_and_its_lines_survive_in_the_spool(spark, tmp_path):
     with Session(tmp_path, buckets=2) as session:
         port = server.getsockname()[1]
         session.execute(
-            f"CREATE STREAM s (v INT) FROM SOCKET (host '127.0.0.1', port {port}); CREATE QUERY q AS SELECT v FROM s WHERE v % 10 = 0 INTO MEMORY"
+            f"CREATE STREAM s (v INT) FROM SOCKET (host '127.0.0.1', port {port}); "
+            "CREATE QUERY q AS SELECT v FROM s WHERE v % 10 = 0 INTO MEMORY"
         )
         until(lambda: read(session, "s") == 50)
         assert sorted(row["v"] for row in session.results("q")) == [0, 10, 20, 30, 40]
@@ -192,9 +199,9 @@ def test_a_socket_is_read_and_its_lines_survive_in_the_spool(spark, tmp_path):
 
 def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
     script = (
-        BIDS
-        + f"CREATE QUERY q AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] INTO FILES (path '{tmp_path}/out', format 'json');"
-        + f"CREATE QUERY first AS SELECT price FROM bids LIMIT 20 INTO FILES (path '{tmp_path}/first', format 'json');"
+        BIDS + "CREATE QUERY q AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] "
+        f"INTO FILES (path '{tmp_path}/out', format 'json');"
+        f"CREATE QUERY first AS SELECT price FROM bids LIMIT 20 INTO FILES (path '{tmp_path}/first', format 'json');"
     )
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(script)

@@ -1,4 +1,4 @@
-"""Shedding on Spark: switched on and off while it runs, over a restart and over kill -9, what is reported as lost is what is lost."""
+"""Shedding on Spark, switched while it runs, over a restart and over kill -9: the reported loss is the loss."""
 
 import datetime as dt
 import os
@@ -20,12 +20,14 @@ pytestmark = pytest.mark.spark
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 ROWS = 600
 SCRIPT = """
-CREATE STREAM t (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at SKEW 10 SECONDS FROM FILES (path '{folder}/data', format 'parquet');
+CREATE STREAM t (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at SKEW 10 SECONDS
+  FROM FILES (path '{folder}/data', format 'parquet');
 CREATE QUERY q WITH (error 0.5) AS SELECT at, k, v FROM t WHERE v >= 0 INTO FILES (path '{folder}/q', format 'parquet');
 CREATE QUERY windows WITH (error 0.5, shed SMALLEST v) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] GROUP BY k
   INTO FILES (path '{folder}/windows', format 'parquet');
 CREATE QUERY whole AS SELECT at FROM t INTO FILES (path '{folder}/whole', format 'parquet');
-CREATE QUERY told AS SELECT at, query, seen, dropped FROM headrace.shed INTO FILES (path '{folder}/told', format 'parquet');
+CREATE QUERY told AS SELECT at, query, seen, dropped FROM headrace.shed
+  INTO FILES (path '{folder}/told', format 'parquet');
 """
 
 

@@ -101,7 +101,10 @@ def test_a_query_cannot_come_to_read_itself() -> None:
 
 
 def test_references_see_unions_windows_and_sub_queries_but_not_names_of_with() -> None:
-    text = "WITH x AS (SELECT * FROM a) SELECT f(y) FROM x, (SELECT * FROM b [WHILE g(z) > 1]) [NOW] AS c, d [NOW] UNION e.late [NOW]"
+    text = (
+        "WITH x AS (SELECT * FROM a) SELECT f(y) FROM x, (SELECT * FROM b [WHILE g(z) > 1]) [NOW] AS c, d [NOW] "
+        "UNION e.late [NOW]"
+    )
     found = references(text)
     assert found.relations == {"a", "b", "d", "e.late"}
     assert found.functions == {"f", "g"}

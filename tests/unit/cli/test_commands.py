@@ -164,7 +164,10 @@ def test_an_unknown_benchmark_says_which_there_are() -> None:
 def test_a_benchmark_is_loaded_by_path_and_shown_as_a_table(tmp_path: Path) -> None:
     file = tmp_path / "benches" / "tiny.py"
     file.parent.mkdir()
-    row = "{'case': 'join', 'ours': 2.5, 'peers': {'plain': 1.0}, 'unit': 'M/s', 'ratio': 2.5, 'target': 2, 'verdict': 'met'}"
+    row = (
+        "{'case': 'join', 'ours': 2.5, 'peers': {'plain': 1.0}, 'unit': 'M/s', 'ratio': 2.5, "
+        "'target': 2, 'verdict': 'met'}"
+    )
     file.write_text(f"def main(quick):\n    return {{'title': 'tiny', 'rows': [{row}]}}\n")
     table = bench.table(bench.load(file).main(quick=True))
     assert [column.header for column in table.columns] == [
@@ -244,8 +247,10 @@ def test_a_file_runs_once_on_the_local_host(tmp_path: Path) -> None:
     (tmp_path / "bids.csv").write_text("at,item\n2026-01-01 00:00:01,1\n2026-01-01 00:00:12,1\n")
     file = tmp_path / "queries.sql"
     file.write_text(
-        f"CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM FILES (path '{tmp_path / 'bids.csv'}', format 'csv');\n"
-        f"CREATE QUERY n AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] INTO FILES (path '{tmp_path / 'out'}', format 'csv');\n"
+        "CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at "
+        f"FROM FILES (path '{tmp_path / 'bids.csv'}', format 'csv');\n"
+        "CREATE QUERY n AS SELECT count(*) AS n FROM bids [RANGE 10 SECONDS] "
+        f"INTO FILES (path '{tmp_path / 'out'}', format 'csv');\n"
     )
     code, output = invoke("run", str(file), "--once", "--host", "local", "--checkpoint", str(tmp_path / "state"))
     assert code == 0, output

@@ -64,7 +64,10 @@ def test_the_overhead_of_a_micro_batch_counts(plan) -> None:
 
 
 def test_selectivities_and_groups_can_be_stated(plan, tmp_path: Path) -> None:
-    query = "CREATE QUERY n AS SELECT item, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY item INTO MEMORY;"
+    query = (
+        "CREATE QUERY n AS SELECT item, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY item "
+        "INTO MEMORY;"
+    )
     out = tmp_path / "plan.json"
     code, output = plan(
         STREAMS + query, "--rate", "bids=2000/s", "--selectivity", "filter=0.3", "--groups", "7", "--json", str(out)

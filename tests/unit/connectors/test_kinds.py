@@ -101,7 +101,8 @@ def test_wrong_sinks_are_refused_with_what_to_do(connector: Connector, fault: ty
 
 TEXTS = {
     "csv": "id,at,day,price,name,flag\n1,2026-01-01T00:00:00Z,2026-01-01,1.5,a,true\n2,,,,b,false\n",
-    "json": '{"id":1,"at":"2026-01-01 00:00:00","day":"2026-01-01","price":1.5,"name":"a","flag":true}\n{"id":2,"name":"b","flag":false}\n',
+    "json": '{"id":1,"at":"2026-01-01 00:00:00","day":"2026-01-01","price":1.5,"name":"a","flag":true}\n'
+    '{"id":2,"name":"b","flag":false}\n',
 }
 
 

@@ -17,7 +17,8 @@ from headrace.testing.simulation.micro_batches import Machine, SimulatedDeployme
 
 SCRIPT = """
     CREATE STREAM bids (at TIMESTAMP, auction BIGINT, price DOUBLE) TIMESTAMP BY at FROM MEMORY;
-    CREATE QUERY dear {promise} AS SELECT auction, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10 GROUP BY auction INTO MEMORY;
+    CREATE QUERY dear {promise} AS SELECT auction, count(*) AS n FROM bids [RANGE 1 SECOND] WHERE price > 10
+      GROUP BY auction INTO MEMORY;
 """
 MUST = "WITH (force, latency '2 s' MUST, error 0.35)"
 FIXED, SERVICE, CORES = Machine().fixed, Machine().service, Machine().cores
@@ -79,7 +80,10 @@ def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp
 def test_queries_that_differ_in_strictness_get_a_budget_and_the_quick_one_comes_first(
     tmp_path: Path, scheduler: str | None
 ) -> None:
-    lazy = "CREATE QUERY lazy AS SELECT auction, max(price) AS most FROM bids [RANGE 1 MINUTE] GROUP BY auction INTO MEMORY;"
+    lazy = (
+        "CREATE QUERY lazy AS SELECT auction, max(price) AS most FROM bids [RANGE 1 MINUTE] GROUP BY auction "
+        "INTO MEMORY;"
+    )
     with Session(tmp_path, host="local") as session:
         session.execute(SCRIPT.format(promise="WITH (force, latency '1 s' MUST)") + lazy)
     deployments = Deployments(tmp_path)

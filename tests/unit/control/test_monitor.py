@@ -54,7 +54,7 @@ def test_rates_follow_at_once_and_what_is_usual_later() -> None:
 
 
 def test_a_forecast_of_what_happens_now_is_what_happens_now() -> None:
-    """The fixed part and the work of a second say together how long a micro-batch takes, whatever a busy second is thought to cost."""
+    """The fixed part and the work of a second tell how long a micro-batch takes, whatever a busy second costs."""
     deployment = Deployment()
     for _ in range(40):
         seen = deployment.batch(3000)

@@ -1,4 +1,4 @@
-"""Two queries of one stream, one that must be quick and one that nobody cares about, with less work done at a time than comes."""
+"""Two queries of one stream, an urgent one and an unimportant one, with less work done at a time than arrives."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from headrace.operators.specs import Filter, OrderedJoin, OrderedUnion, Output, 
 from headrace.testing.clock import VirtualClock
 from headrace.testing.simulation.engine import Arrival, Costs, Simulation, Trace
 
-#: How bounds reach a blocked operator: not at all, as punctuation taken in turn, as punctuation absorbed at the head, by register.
+#: How bounds reach a blocked operator: not at all, as punctuation taken in turn, as punctuation absorbed at the head,
+#: by register.
 Mode = Literal["none", "literal", "absorb", "registers"]
 
 
@@ -84,7 +85,7 @@ class Cycles:
         skews: dict[str, int | None] | None = None,
         **more: Any,
     ) -> Engine:
-        """An engine whose sources are stamped by its clock, unless `skews` says otherwise; the clock is `engine.ets`'s."""
+        """An engine whose sources are stamped by its clock (`engine.ets`'s) unless `skews` says otherwise."""
         self.clock = VirtualClock()
         if skews is None:
             skews = {vertex.id: None for vertex in graph if not vertex.inputs}

@@ -20,7 +20,7 @@ CREATE STREAM stamped (k INT) FROM MEMORY;
 
 
 class Watched:
-    """A local deployment whose clock goes on in steps of 50 ms, as a trigger would look; notes when micro-batches ran."""
+    """A local deployment whose clock advances in steps of 50 ms, as a trigger looks; notes when micro-batches ran."""
 
     def __init__(self, script):
         self.clock = VirtualClock(BEGIN)
@@ -59,7 +59,8 @@ def test_a_window_closes_in_the_micro_batch_in_which_the_clock_reaches_its_end_a
 
 def test_a_deployment_in_which_nothing_waits_runs_no_micro_batch():
     watched = Watched(
-        "CREATE QUERY copy AS SELECT k FROM fast INTO MEMORY; CREATE QUERY pairs AS SELECT f.k FROM fast [RANGE 1 HOUR] f "
+        "CREATE QUERY copy AS SELECT k FROM fast INTO MEMORY; "
+        "CREATE QUERY pairs AS SELECT f.k FROM fast [RANGE 1 HOUR] f "
         "JOIN slow [RANGE 1 HOUR] s ON f.k = s.k INTO MEMORY"
     )
     watched.punctual()
@@ -70,7 +71,8 @@ def test_a_deployment_in_which_nothing_waits_runs_no_micro_batch():
 
 def test_a_lonely_tuple_of_an_outer_join_comes_out_when_its_time_is_over():
     watched = Watched("""
-        CREATE QUERY pairs AS SELECT f.k, s.k AS other FROM fast [RANGE 2 SECONDS] f LEFT JOIN slow [RANGE 2 SECONDS] s ON f.k = s.k INTO MEMORY""")
+        CREATE QUERY pairs AS SELECT f.k, s.k AS other FROM fast [RANGE 2 SECONDS] f
+          LEFT JOIN slow [RANGE 2 SECONDS] s ON f.k = s.k INTO MEMORY""")
     watched.punctual()
     watched.push("fast", 0.2, k=7)
     watched.until(60)
@@ -109,7 +111,8 @@ def test_bounds_that_were_asked_for_are_counted():
 @pytest.mark.parametrize(("mode", "batches"), [("on demand", 1), ("periodic 500 ms", 120), ("none", 0)])
 def test_modes_differ_in_when_and_not_in_what(mode, batches):
     watched = Watched(
-        "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY"
+        "CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] "
+        "UNION slow [RANGE 1 SECOND] INTO MEMORY"
     )
     watched.session.execute(f"ALTER SYSTEM SET ets = '{mode}'")
     watched.punctual()

@@ -1,4 +1,4 @@
-"""Feedback from outside to a running deployment: what is dropped where, what is not even read, and what the results are."""
+"""Feedback from outside to a running deployment: what is dropped where, what is not read, and the results."""
 
 import datetime as dt
 
@@ -77,7 +77,10 @@ def test_the_guards_of_the_ingest_save_the_work_of_the_aggregate(session):
 
 def test_what_is_said_of_several_stretches_of_old_time_all_holds(session):
     for start in (0, 10, 20):
-        times = f"window_end > TIMESTAMP '2026-01-01 00:00:{start:02d}' AND window_end <= TIMESTAMP '2026-01-01 00:00:{start + 10}'"
+        times = (
+            f"window_end > TIMESTAMP '2026-01-01 00:00:{start:02d}' "
+            f"AND window_end <= TIMESTAMP '2026-01-01 00:00:{start + 10}'"
+        )
         session.execute(f"ASSUME speeds WHERE segment <> {start // 10} AND {times}")
     push(session, range(45))
     assert {second: ended(session, second) for second in (10, 20, 30, 40)} == {
@@ -117,12 +120,18 @@ def test_so_many_assumptions_are_in_force_at_once_and_no_more(session):
 
 
 BY_MINUTE = """
-    CREATE VIEW minutes AS SELECT date_trunc('minute', at) + INTERVAL '1' MINUTE AS until, segment, speed FROM detectors;
-    CREATE QUERY tumbling AS SELECT until, segment, count(*) AS n, window_end FROM minutes [RANGE 10 SECONDS] GROUP BY until, segment INTO MEMORY;
-    CREATE QUERY hopping AS SELECT until, count(*) AS n, window_end FROM minutes [RANGE 20 SECONDS SLIDE 10 SECONDS] GROUP BY until INTO MEMORY;
-    CREATE QUERY sessions AS SELECT until, count(*) AS n, window_end FROM minutes [SESSION 5 SECONDS] GROUP BY until INTO MEMORY;
-    CREATE QUERY sliding AS SELECT until, count(*) AS n, window_end FROM minutes [RANGE 30 SECONDS SLIDE TUPLE] GROUP BY until INTO MEMORY;
-    CREATE QUERY counted AS SELECT until, sum(speed) AS n, window_end FROM minutes [PARTITION BY until ROWS 3] GROUP BY until INTO MEMORY;
+    CREATE VIEW minutes AS SELECT date_trunc('minute', at) + INTERVAL '1' MINUTE AS until, segment, speed
+      FROM detectors;
+    CREATE QUERY tumbling AS SELECT until, segment, count(*) AS n, window_end FROM minutes [RANGE 10 SECONDS]
+      GROUP BY until, segment INTO MEMORY;
+    CREATE QUERY hopping AS SELECT until, count(*) AS n, window_end FROM minutes [RANGE 20 SECONDS SLIDE 10 SECONDS]
+      GROUP BY until INTO MEMORY;
+    CREATE QUERY sessions AS SELECT until, count(*) AS n, window_end FROM minutes [SESSION 5 SECONDS] GROUP BY until
+      INTO MEMORY;
+    CREATE QUERY sliding AS SELECT until, count(*) AS n, window_end FROM minutes [RANGE 30 SECONDS SLIDE TUPLE]
+      GROUP BY until INTO MEMORY;
+    CREATE QUERY counted AS SELECT until, sum(speed) AS n, window_end FROM minutes [PARTITION BY until ROWS 3]
+      GROUP BY until INTO MEMORY;
     CREATE QUERY pairs AS SELECT a.until AS until, b.until AS other, a.segment AS n FROM minutes [RANGE 5 SECONDS] AS a
       LEFT JOIN minutes [RANGE 5 SECONDS] AS b ON a.segment = b.segment INTO MEMORY;
     CREATE QUERY plain AS SELECT until, segment AS n FROM minutes INTO MEMORY"""
@@ -273,7 +282,8 @@ DEMANDED = {
     "an aggregate": "SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS] GROUP BY segment",
     "an ordered aggregate": """SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS]
         GROUP BY segment ORDER BY rowtime""",
-    "overlapping windows": """SELECT segment, sum(speed) AS n, window_end FROM detectors [RANGE 10 SECONDS SLIDE 5 SECONDS]
+    "overlapping windows": """SELECT segment, sum(speed) AS n, window_end
+        FROM detectors [RANGE 10 SECONDS SLIDE 5 SECONDS]
         GROUP BY segment""",
     "sessions": "SELECT segment, count(*) AS n FROM detectors [SESSION 5 SECONDS] GROUP BY segment",
     "an inner aggregate": """SELECT segment, sum(n) AS n FROM (SELECT segment, count(*) AS n, window_end

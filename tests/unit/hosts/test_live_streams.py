@@ -1,4 +1,4 @@
-"""A stream that follows the clock does not hold others up when it is silent, and loses nothing that comes within its skew."""
+"""A silent stream that follows the clock does not hold others up, and loses nothing that comes within its skew."""
 
 import datetime as dt
 
@@ -11,7 +11,8 @@ from headrace.testing.watching import local_host
 SCRIPT = """
 CREATE STREAM fast (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
 CREATE STREAM slow (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 3 SECONDS FROM MEMORY;
-CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] INTO MEMORY;
+CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND]
+  INTO MEMORY;
 CREATE QUERY late AS SELECT v FROM slow.late INTO MEMORY;
 """
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -22,7 +23,7 @@ def micros(seconds):
 
 
 def run(until, slow, *, step=0.1):
-    """Five fast tuples a second, punctual; slow ones given as (arrival, timestamp). Returns when each window came out, and the session."""
+    """Feed five fast tuples a second, slow ones as (arrival, timestamp); return when windows came, and the session."""
     clock = VirtualClock(micros(0))
     session = Session(host="local")
     assert isinstance(session.deployment, LocalDeployment)

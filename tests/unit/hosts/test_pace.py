@@ -57,7 +57,8 @@ def test_late_tuples_are_counted_and_what_was_told_is_dropped_and_counted_too(se
 
 def test_what_a_pace_leaves_out_can_be_queried(session):
     session.execute("""
-        CREATE QUERY q AS SELECT at, k FROM ahead UNION ALL SELECT at, k FROM behind WITH PACE ON rowtime 1 MINUTE INTO MEMORY;
+        CREATE QUERY q AS SELECT at, k FROM ahead UNION ALL SELECT at, k FROM behind WITH PACE ON rowtime 1 MINUTE
+          INTO MEMORY;
         CREATE QUERY missed AS SELECT * FROM q.late INTO MEMORY;
         CREATE QUERY counts AS SELECT count(*) AS n, window_end FROM q.late [RANGE 1 MINUTE] INTO MEMORY""")
     push(session, "ahead", (100, 1))
@@ -91,7 +92,8 @@ def test_late_tuples_of_a_query_are_those_of_its_own_pace(session):
 def test_work_that_takes_long_is_not_begun_so_late(session):
     """The cut is never nearer to the tolerance than two services."""
     session.execute(
-        "CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE CUT 1 SERVICE 15 SECONDS INTO MEMORY"
+        "CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 1 MINUTE CUT 1 SERVICE 15 SECONDS "
+        "INTO MEMORY"
     )
     push(session, "ahead", (100, 1))
     push(session, "behind", (10, 2))
@@ -104,7 +106,8 @@ def test_work_that_takes_long_is_not_begun_so_late(session):
 
 def test_what_reads_a_paced_query_shares_it_and_stays_in_its_bucket(session):
     session.execute("""CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON rowtime 10 SECONDS INTO MEMORY;
-                       CREATE QUERY counts AS SELECT k, count(*) AS n FROM q [RANGE 10 SECONDS] GROUP BY k INTO MEMORY""")
+                       CREATE QUERY counts AS SELECT k, count(*) AS n FROM q [RANGE 10 SECONDS] GROUP BY k
+                         INTO MEMORY""")
     push(session, "ahead", (1, 1), (2, 1), (3, 2))
     push(session, "behind", (4, 2), (5, 2))
     push(session, "ahead", (31, 3))
@@ -138,7 +141,8 @@ def test_an_impatient_join_of_one_bucket_reads_partners_first(forgetful):
             session.execute(f"""
                 CREATE STREAM ahead (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;
                 CREATE STREAM behind (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY;
-                CREATE QUERY q AS SELECT b.k AS k FROM ahead [RANGE 10 SECONDS] AS a {manner} JOIN behind [RANGE 10 SECONDS] AS b ON a.k = b.k
+                CREATE QUERY q AS SELECT b.k AS k FROM ahead [RANGE 10 SECONDS] AS a {manner}
+                  JOIN behind [RANGE 10 SECONDS] AS b ON a.k = b.k
                 INTO MEMORY""")
             push(session, "ahead", (1, 4))
             push(session, "behind", (1, 1), (2, 1), (3, 4))
@@ -174,8 +178,10 @@ def test_what_will_be_too_late_is_not_imputed(asked):
         session.execute("""
             CREATE STREAM readings (at TIMESTAMP, k INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;
             SPLIT readings INTO whole WHEN speed IS NOT NULL, broken ELSE;
-            CREATE VIEW mended AS SELECT at, k, IMPUTE(speed USING 'python:paced_archive:usual' ON k) AS speed FROM broken;
-            CREATE QUERY tidy AS SELECT * FROM whole UNION mended WITH PACE ON MAX(whole.at, mended.at) 1 MINUTE INTO MEMORY""")
+            CREATE VIEW mended AS SELECT at, k, IMPUTE(speed USING 'python:paced_archive:usual' ON k) AS speed
+              FROM broken;
+            CREATE QUERY tidy AS SELECT * FROM whole UNION mended WITH PACE ON MAX(whole.at, mended.at) 1 MINUTE
+              INTO MEMORY""")
 
         def read(*rows):
             session.push(
@@ -203,7 +209,8 @@ def test_an_impute_without_a_pace_runs_where_streams_are_read(asked):
     with Session(host="local", buckets=2) as session:
         session.execute("""
             CREATE STREAM readings (at TIMESTAMP, k INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;
-            CREATE QUERY q AS SELECT k, IMPUTE(speed USING 'python:paced_archive:usual' ON k) AS speed FROM readings INTO MEMORY""")
+            CREATE QUERY q AS SELECT k, IMPUTE(speed USING 'python:paced_archive:usual' ON k) AS speed FROM readings
+              INTO MEMORY""")
         shown = session.execute("EXPLAIN q")[0].text
         assert shown.index("  impute ") < shown.index("buckets (keyed")
         session.push("readings", [{"at": EPOCH, "k": 1, "speed": None}, {"at": EPOCH, "k": 2, "speed": 1.0}])
@@ -214,7 +221,8 @@ def test_an_impute_without_a_pace_runs_where_streams_are_read(asked):
 
 def test_what_a_pace_tells_goes_through_the_imputation_to_where_streams_are_read(session, asked):
     session.execute("""CREATE QUERY q AS SELECT at, k FROM ahead UNION ALL
-                       SELECT at, CAST(IMPUTE(nullif(k * 1.0, k) USING 'python:paced_archive:usual' ON k) AS INT) AS k FROM behind
+                       SELECT at, CAST(IMPUTE(nullif(k * 1.0, k) USING 'python:paced_archive:usual' ON k) AS INT) AS k
+                         FROM behind
                        WITH PACE ON MAX(ahead.at, behind.at) 1 MINUTE INTO MEMORY""")
     push(session, "ahead", (100, 1))
     push(session, "behind", (10, 2))

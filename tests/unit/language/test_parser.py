@@ -99,7 +99,8 @@ def test_an_aggregate_names_a_python_class() -> None:
 
 def test_a_query_has_options_a_select_and_sinks() -> None:
     query = only(
-        "CREATE QUERY q WITH (latency '500 ms' MUST, memory '64 MB' BEST EFFORT, throughput '1/s' DONT CARE, error 0.15, shed RANDOM, ordered)\n"
+        "CREATE QUERY q WITH (latency '500 ms' MUST, memory '64 MB' BEST EFFORT, throughput '1/s' DONT CARE, "
+        "error 0.15, shed RANDOM, ordered)\n"
         "AS SELECT a FROM s INTO FILES (path 'out', format 'csv'), console"
     )
     assert isinstance(query, CreateQuery)
@@ -261,8 +262,10 @@ def test_deep_nesting_is_refused_not_crashed_on() -> None:
 
 
 VOCABULARY = """
-    SELECT FROM WHERE GROUP BY s t a b ( ) [ ] , . * + = < AND NOT IN LIKE IS NULL CASE WHEN END count RANGE ROWS 5 SECONDS SLIDE TUPLE PARTITION
-    NOW WHILE LANDMARK 'x' AS JOIN LEFT ON UNION ALL DISTINCT CAST INT INTERVAL CREATE STREAM TABLE QUERY WITH ; DROP SHOW EXPLAIN INTO OVER ::
+    SELECT FROM WHERE GROUP BY s t a b ( ) [ ] , . * + = < AND NOT IN LIKE IS NULL CASE
+      WHEN END count RANGE ROWS 5 SECONDS SLIDE TUPLE PARTITION
+    NOW WHILE LANDMARK 'x' AS JOIN LEFT ON UNION ALL DISTINCT CAST INT INTERVAL
+      CREATE STREAM TABLE QUERY WITH ; DROP SHOW EXPLAIN INTO OVER ::
     -- /* ' " ` @ # $ ? { } => LATERAL VALUES trim( extract( position(
 """
 
@@ -288,7 +291,8 @@ def test_split_makes_a_view_of_each_branch():
         ("cheap", "SELECT * FROM bids.late WHERE price < 5"),
         (
             "rest",
-            "SELECT * FROM bids.late WHERE NOT coalesce(price > 10 OR item IN (1, 2), FALSE) AND NOT coalesce(price < 5, FALSE)",
+            "SELECT * FROM bids.late WHERE NOT coalesce(price > 10 OR item IN (1, 2), FALSE) "
+            "AND NOT coalesce(price < 5, FALSE)",
         ),
     ]
     assert [text[view.name.span.start : view.name.span.end] for view in split.views] == ['"the dear"', "cheap", "rest"]

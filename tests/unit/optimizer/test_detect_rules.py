@@ -1,4 +1,4 @@
-"""What rules move through the detection of an event: the same detections, fewer and narrower tuples sent to where they meet."""
+"""What rules move through the detection of an event: the same detections from fewer and narrower tuples."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ def test_a_mask_stays_where_another_part_needs_the_same_tuples(session, historie
     assert better == plan
     both = bound(
         session,
-        "a AS one SEQUENCE a AS two WITHIN 20 SECONDS WHERE one.k = two.k AND one.av = 1 AND two.av > 1 CONTEXT CHRONICLE",
+        "a AS one SEQUENCE a AS two WITHIN 20 SECONDS WHERE one.k = two.k AND one.av = 1 "
+        "AND two.av > 1 CONTEXT CHRONICLE",
     )
     better = push_down_filters(both)
     assert all(isinstance(part, Filter) for part in detection(better).parts)

@@ -68,7 +68,8 @@ def test_vector_2_4_an_alarm_fires_on_an_idle_stream_after_five_minutes_and_a_pa
 
         session.execute("CREATE STREAM alarms (at TIMESTAMP, id INT, action STRING) TIMESTAMP BY at FROM MEMORY")
         session.execute(
-            "CREATE QUERY q AS SELECT id FROM alarms [RANGE 9 MINUTES] GROUP BY id HAVING TSUPPRESS(5 MINUTES) INTO MEMORY"
+            "CREATE QUERY q AS SELECT id FROM alarms [RANGE 9 MINUTES] GROUP BY id HAVING TSUPPRESS(5 MINUTES) "
+            "INTO MEMORY"
         )
         work(0)
         for number in (1, 2):

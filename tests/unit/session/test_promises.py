@@ -17,8 +17,10 @@ from headrace.session import Listing, Message, Session
 FILE = """
 CREATE STREAM bids (at TIMESTAMP, item INT, price DOUBLE, who STRING) TIMESTAMP BY at FROM MEMORY;
 CREATE STREAM asks (at TIMESTAMP, item INT, price DOUBLE) TIMESTAMP BY at FROM MEMORY;
-CREATE QUERY dear WITH (latency '500 ms' MUST, error 0.1, shed SMALLEST price) AS SELECT item, price FROM bids WHERE price > 10 INTO MEMORY;
-CREATE QUERY deals AS SELECT b.item, b.price FROM bids [RANGE 10 SECONDS] AS b JOIN asks [RANGE 5 SECONDS] AS a ON a.item = b.item INTO MEMORY;
+CREATE QUERY dear WITH (latency '500 ms' MUST, error 0.1, shed SMALLEST price) AS SELECT item, price FROM bids
+  WHERE price > 10 INTO MEMORY;
+CREATE QUERY deals AS SELECT b.item, b.price FROM bids [RANGE 10 SECONDS] AS b
+  JOIN asks [RANGE 5 SECONDS] AS a ON a.item = b.item INTO MEMORY;
 """
 
 
@@ -175,8 +177,8 @@ def test_explain_capacity_takes_a_select_as_if_it_ran() -> None:
 def test_explain_capacity_finds_queries_whatever_the_case_and_views_as_well() -> None:
     with Session(host="local") as session:
         session.execute(
-            FILE
-            + "CREATE VIEW cheap AS SELECT item FROM bids WHERE price < 3; CREATE QUERY query AS SELECT who FROM bids INTO MEMORY;"
+            FILE + "CREATE VIEW cheap AS SELECT item FROM bids WHERE price < 3; "
+            "CREATE QUERY query AS SELECT who FROM bids INTO MEMORY;"
         )
         assert "dear: latency at most 500 ms MUST" in told(session, "EXPLAIN CAPACITY DEAR")
         assert "cheap" in told(session, "EXPLAIN CAPACITY cheap")

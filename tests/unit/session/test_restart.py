@@ -72,7 +72,8 @@ def test_queries_of_a_new_session_read_what_was_defined_before() -> None:
         session.execute(FILE)
     with open_session() as session:
         session.execute(
-            "CREATE QUERY late_reader AS SELECT name, price FROM named WHERE name = 'pen' UNION ALL SELECT '?', price FROM \"cheap ones\" INTO MEMORY"
+            "CREATE QUERY late_reader AS SELECT name, price FROM named WHERE name = 'pen' UNION ALL "
+            "SELECT '?', price FROM \"cheap ones\" INTO MEMORY"
         )
         session.push(
             "bids",
@@ -126,7 +127,8 @@ def test_what_was_dropped_or_replaced_stays_so() -> None:
     with open_session() as session:
         session.execute(FILE)
         session.execute(
-            "DROP QUERY many; DROP VIEW dear; DROP STREAM notes; CREATE OR REPLACE VIEW named AS SELECT item, 'x' AS name, price FROM bids"
+            "DROP QUERY many; DROP VIEW dear; DROP STREAM notes; "
+            "CREATE OR REPLACE VIEW named AS SELECT item, 'x' AS name, price FROM bids"
         )
         definitions = list(session.catalog)
     with open_session() as session:
@@ -143,8 +145,8 @@ def test_a_session_opens_from_elsewhere_and_after_its_files_went(
 ) -> None:
     with open_session() as session:
         session.execute(
-            FILE
-            + "CREATE TABLE guessed FROM FILES (path 'items.csv'); CREATE STREAM read (item INT) FROM FILES (path 'items.csv')"
+            FILE + "CREATE TABLE guessed FROM FILES (path 'items.csv'); "
+            "CREATE STREAM read (item INT) FROM FILES (path 'items.csv')"
         )
         definitions = list(session.catalog)
     (tmp_path / "items.csv").unlink()

@@ -96,7 +96,8 @@ def test_enhanced_mode_car_4_does_not_evict_car_1(session: Session) -> None:
 
 def test_the_condition_is_tested_on_what_the_context_has_chosen(session: Session) -> None:
     session.execute("""
-        CREATE RULE chosen ON accident CONTEXT RECENT WHEN immobile.segment = slowing.segment AND accident.carId < 9 DO INSERT INTO MEMORY;
+        CREATE RULE chosen ON accident CONTEXT RECENT WHEN immobile.segment = slowing.segment AND accident.carId < 9
+          DO INSERT INTO MEMORY;
     """)
     session.push("immobile", [row(1, 1, segment=7), row(2, 2, segment=8)])
     session.push("slowing", [row(3, 3, segment=7), row(4, 4, segment=8)])
@@ -111,7 +112,8 @@ def test_masks_give_the_detections_of_rule_conditions_in_unrestricted_mode_and_f
         CREATE EVENT unmasked AS immobile SEQUENCE slowing WITHIN 10 MINUTES CONTEXT UNRESTRICTED;
         CREATE RULE by_mask ON masked DO INSERT INTO MEMORY;
         CREATE RULE by_condition ON accident CONTEXT UNRESTRICTED WHEN {condition} DO INSERT INTO MEMORY;
-        CREATE QUERY behind AS SELECT * FROM unmasked WHERE segment = segment_1 AND carId > 2 AND carId_1 <> 5 INTO MEMORY;
+        CREATE QUERY behind AS SELECT * FROM unmasked WHERE segment = segment_1 AND carId > 2 AND carId_1 <> 5
+          INTO MEMORY;
         CREATE QUERY all_pairs AS SELECT * FROM unmasked INTO MEMORY;
     """)
     session.push("immobile", [row(at, at, segment=at % 3) for at in range(12)])
@@ -301,7 +303,8 @@ def test_rules_are_disabled_enabled_replaced_and_dropped_while_they_run(session:
     deployment = session.deployment
     assert isinstance(deployment, LocalDeployment)
     session.execute(
-        "CREATE RULE seen ON accident DO INSERT INTO MEMORY; CREATE QUERY all_cars AS SELECT * FROM accident INTO MEMORY"
+        "CREATE RULE seen ON accident DO INSERT INTO MEMORY; "
+        "CREATE QUERY all_cars AS SELECT * FROM accident INTO MEMORY"
     )
 
     def happen(at: int) -> None:
@@ -335,7 +338,10 @@ def test_rules_are_disabled_enabled_replaced_and_dropped_while_they_run(session:
 
 
 def test_a_rule_survives_the_session_that_created_it_and_stays_as_it_was_switched(tmp_path: Path) -> None:
-    rule = "CREATE RULE seen ON accident CONTEXT CHRONICLE PRIORITY 2 DEFERRED WHEN immobile.carId > 0 DO INSERT INTO MEMORY"
+    rule = (
+        "CREATE RULE seen ON accident CONTEXT CHRONICLE PRIORITY 2 DEFERRED WHEN immobile.carId > 0 DO INSERT "
+        "INTO MEMORY"
+    )
     with Session(tmp_path, host="local") as session:
         session.execute(STREAMS + rule + "; DISABLE RULE seen")
     with Session(tmp_path, host="local") as session:
@@ -377,7 +383,8 @@ def test_what_a_rule_needs_cannot_be_dropped(session: Session) -> None:
     with pytest.raises(NameFault, match="'q' cannot be dropped: it is used by turn"):
         session.execute("DROP QUERY q")
     session.execute(
-        "DROP RULE turn; DROP QUERY q; DROP RULE seen; DROP EVENT alarm; DROP SINK kept; DROP RULE IF EXISTS seen; DROP EVENT accident"
+        "DROP RULE turn; DROP QUERY q; DROP RULE seen; DROP EVENT alarm; DROP SINK kept; DROP RULE IF EXISTS seen; "
+        "DROP EVENT accident"
     )
     assert session.catalog.names() == ["immobile", "slowing"]
 
@@ -496,7 +503,8 @@ def test_hours_strike_although_no_stream_says_anything(tmp_path: Path) -> None:
 def test_a_clock_can_begin_in_the_past() -> None:
     with Session(host="local", limit=7) as session:
         session.execute("""
-            CREATE STREAM ticks (at TIMESTAMP) TIMESTAMP BY at FROM CLOCK (at '2026-01-* 06:*/20:00', start '2026-01-30');
+            CREATE STREAM ticks (at TIMESTAMP) TIMESTAMP BY at
+              FROM CLOCK (at '2026-01-* 06:*/20:00', start '2026-01-30');
             CREATE QUERY q AS SELECT at FROM ticks INTO MEMORY;
         """)
         session.drain(60)
@@ -561,9 +569,11 @@ def test_what_is_kept_stays_bounded_where_the_context_bounds_it(context: str, mo
 
 def test_a_rule_is_read_with_all_its_clauses() -> None:
     (rule,) = parse("""
-        CREATE OR REPLACE RULE IF NOT EXISTS r WITH (timeout '2 s', tries 5) ON e CONTEXT RECENT POINT (a BY (x, y) KEEP 2 FOR 5 MINUTES)
+        CREATE OR REPLACE RULE IF NOT EXISTS r WITH (timeout '2 s', tries 5) ON e
+        CONTEXT RECENT POINT (a BY (x, y) KEEP 2 FOR 5 MINUTES)
         PRIORITY 4 DEFERRED WHEN a.x > 3 AND b.y IN (1, 2)
-        DO INSERT INTO FILES (path 'out'), CALL PYTHON 'm.n:f' (a.x, b.y + 1), CALL f, CALL webhook('http://h/p'), START QUERY q, RAISE EVENT z()
+        DO INSERT INTO FILES (path 'out'), CALL PYTHON 'm.n:f' (a.x, b.y + 1), CALL f, CALL webhook('http://h/p'),
+          START QUERY q, RAISE EVENT z()
     """)
     assert isinstance(rule, CreateRule)
     assert (rule.name.text, rule.event.text, rule.priority, rule.deferred, rule.options) == (

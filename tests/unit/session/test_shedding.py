@@ -113,7 +113,8 @@ def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(t
             session.deployment.forgetful, session.deployment.clock = forgetful, VirtualClock()
             session.execute(STREAM)
             session.execute(
-                """CREATE QUERY q WITH (error 0.6, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
+                """CREATE QUERY q WITH (error 0.6, shed OUTLIER v 500) AS SELECT x.at, x.k, x.v
+                FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y
                 WHERE x.k = y.k AND x.at = y.at INTO MEMORY; ALTER QUERY q SET shedding = 0.3"""
             )
             for start in range(0, 800, 20):
@@ -126,14 +127,16 @@ def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(t
 
 def test_a_share_above_the_error_is_refused(session: Session) -> None:
     session.execute(
-        "CREATE QUERY q WITH (error 0.1) AS SELECT k FROM t INTO MEMORY; CREATE QUERY strict AS SELECT v FROM t INTO MEMORY"
+        "CREATE QUERY q WITH (error 0.1) AS SELECT k FROM t INTO MEMORY; "
+        "CREATE QUERY strict AS SELECT v FROM t INTO MEMORY"
     )
     with pytest.raises(QueryError, match=r"declares an error of 0.1, not 0.2"):
         session.execute("ALTER QUERY q SET shedding = 0.2")
     with pytest.raises(QueryError, match="declares no error"):
         session.execute("ALTER QUERY strict SET shedding = 0.2")
     session.execute(
-        "CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"
+        "CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y "
+        "WHERE x.k = y.k INTO MEMORY"
     )
     with pytest.raises(
         QueryError, match=r"declares an error of 0.19, not 0.278, the result of a share of 0.15 of each of 2 inputs"
@@ -150,7 +153,8 @@ def test_a_plan_of_what_runs_leads_to_shedders_that_keep_what_queries_bear(sessi
     session.execute(
         """CREATE QUERY some WITH (error 0.3) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
         CREATE QUERY none AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
-        CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k INTO MEMORY"""
+        CREATE QUERY pairs WITH (error 0.19) AS SELECT x.k FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k
+          INTO MEMORY"""
     )
     running = session._running()
     facts = Stated(
@@ -195,7 +199,8 @@ def test_what_was_shed_can_be_queried_like_a_stream(session: Session) -> None:
     session.execute(
         """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t WHERE v >= 0 INTO MEMORY;
         CREATE QUERY told AS SELECT query, arc, kind, share, seen, dropped, error FROM headrace.shed INTO MEMORY;
-        CREATE QUERY sums AS SELECT query, sum(dropped) AS dropped FROM headrace.shed [RANGE 3650 DAYS] GROUP BY query INTO MEMORY"""
+        CREATE QUERY sums AS SELECT query, sum(dropped) AS dropped FROM headrace.shed [RANGE 3650 DAYS] GROUP BY query
+          INTO MEMORY"""
     )
     feed(session, 0)
     session.execute("ALTER QUERY q SET shedding = 0.25")
@@ -215,7 +220,8 @@ def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(
     """As after a crash between its delivery and its commit."""
     session.execute(
         """CREATE QUERY q WITH (error 0.5) AS SELECT k, v FROM t INTO MEMORY;
-        CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO MEMORY; ALTER QUERY q SET shedding = 0.25"""
+        CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO MEMORY;
+          ALTER QUERY q SET shedding = 0.25"""
     )
     deliver = session.deployment.delivery.deliver
 
@@ -234,8 +240,10 @@ def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(
 
 def test_a_query_is_shed_by_a_column_that_it_does_not_read_itself(session: Session) -> None:
     session.execute(
-        """CREATE QUERY q WITH (error 0.5, shed SMALLEST V) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY;
-        CREATE QUERY plain AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY; ALTER QUERY q SET shedding = 0.5"""
+        """CREATE QUERY q WITH (error 0.5, shed SMALLEST V) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR]
+        WHERE k > 0 GROUP BY k INTO MEMORY;
+        CREATE QUERY plain AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY;
+          ALTER QUERY q SET shedding = 0.5"""
     )
     feed(session, 0, 1000)
     session.drain()
@@ -248,7 +256,8 @@ def test_a_query_is_shed_by_a_column_that_it_does_not_read_itself(session: Sessi
 EVERYWHERE = {
     "a merging union": "WITH (ordered merge) AS SELECT at, k FROM t UNION ALL SELECT at, k FROM u",
     "a join by rows": "AS SELECT x.k, x.at FROM t [ROWS 5] AS x, u [ROWS 5] AS y WHERE x.k = y.k",
-    "a join of joins": "AS SELECT x.at FROM t [RANGE 1 SECOND] AS x, u [RANGE 1 SECOND] AS y, t [NOW] AS z WHERE x.k = y.k AND y.k = z.k",
+    "a join of joins": "AS SELECT x.at FROM t [RANGE 1 SECOND] AS x, u [RANGE 1 SECOND] AS y, t [NOW] AS z "
+    "WHERE x.k = y.k AND y.k = z.k",
     "a sequence": "AS SELECT a.at, b.k FROM t [RANGE 1 SECOND] AS a JOIN u AS b ON a.k = b.k FOLLOWING RECENT",
     "an aggregate by other keys": """AS SELECT n, count(*) AS c
         FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) [RANGE 2 SECONDS] GROUP BY n""",
@@ -257,7 +266,7 @@ EVERYWHERE = {
 
 @pytest.mark.parametrize("share", [1e-15, 1.0], ids=["nothing", "everything"])
 def test_shedders_on_every_arc_hold_nobody_up(session: Session, share: float) -> None:
-    """With hardly anything dropped the results are those without, and with everything dropped the deployment still comes to its end."""
+    """The results are the same if hardly anything is dropped; if everything is, the deployment still ends."""
     session.execute("CREATE STREAM u (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECONDS FROM MEMORY")
     for number, query in enumerate(EVERYWHERE.values()):
         session.execute(f"CREATE QUERY q{number} {query} INTO MEMORY")

@@ -128,7 +128,8 @@ def test_what_is_on_its_way_between_buckets_comes_out_too(desk: Desk) -> None:
 
 def test_a_query_whose_exchange_is_shared_is_not_stopped_alone(desk: Desk) -> None:
     desk.do(
-        f"{BIDS} CREATE QUERY q AS {TWO_STAGES}; CREATE QUERY p AS {TWO_STAGES}; CREATE QUERY r START ON bids.late AS {TWO_STAGES}"
+        f"{BIDS} CREATE QUERY q AS {TWO_STAGES}; CREATE QUERY p AS {TWO_STAGES}; "
+        f"CREATE QUERY r START ON bids.late AS {TWO_STAGES}"
     )
     with pytest.raises(NotSupported, match="shares operators"):
         desk.do("STOP QUERY q")
@@ -141,7 +142,8 @@ def test_a_query_whose_exchange_is_shared_is_not_stopped_alone(desk: Desk) -> No
 def test_a_query_is_on_at_night_by_the_time_of_its_tuples(desk: Desk) -> None:
     desk.clock.advance(20 * HOUR)
     desk.do(
-        f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] GROUP BY item INTO MEMORY"
+        f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] "
+        "GROUP BY item INTO MEMORY"
     )
     hours = [21.9, 22.0, 23.5, 29.9, 30.0, 30.1, 45.0, 46.5, 50.0]
     for number, hour in enumerate(hours):
@@ -156,7 +158,8 @@ def test_a_query_is_on_at_night_by_the_time_of_its_tuples(desk: Desk) -> None:
 def test_a_query_stops_in_its_time_although_nothing_comes(desk: Desk) -> None:
     desk.clock.advance(22 * HOUR)
     desk.do(
-        f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] GROUP BY item INTO MEMORY"
+        f"{BIDS} CREATE QUERY q START '22:00' STOP '06:00' AS SELECT item, sum(n) AS s FROM bids [RANGE 12 HOURS] "
+        "GROUP BY item INTO MEMORY"
     )
     desk.pass_to(NIGHT + 24 * HOUR + SECOND)
     desk.bid((24 * 3600 + 1, "a", 1))
@@ -188,7 +191,8 @@ def test_a_query_with_dates_is_on_once_or_every_so_often(desk: Desk) -> None:
 
 def test_an_event_starts_a_query_and_another_stops_it(desk: Desk) -> None:
     desk.do(
-        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE EVENT low AS SELECT item FROM bids WHERE n < 0;"
+        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; "
+        "CREATE EVENT low AS SELECT item FROM bids WHERE n < 0;"
         f"CREATE QUERY q START ON high STOP ON low AS {SUMS}"
     )
     for second, n in enumerate((1, 500, 2, 600, 4, -1, 8, 700, 16)):
@@ -200,7 +204,8 @@ def test_an_event_starts_a_query_and_another_stops_it(desk: Desk) -> None:
 
 def test_what_a_switch_watches_is_not_dropped(desk: Desk) -> None:
     desk.do(
-        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE QUERY q START ON high STOP '06:00' AS {SUMS}"
+        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; "
+        f"CREATE QUERY q START ON high STOP '06:00' AS {SUMS}"
     )
     with pytest.raises(NameFault, match="'high' cannot be dropped: it is used by q"):
         desk.do("DROP EVENT high")
@@ -211,7 +216,10 @@ def test_what_a_switch_watches_is_not_dropped(desk: Desk) -> None:
 
 
 def test_a_file_that_is_run_again_does_not_turn_its_queries_on(desk: Desk) -> None:
-    text = f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE QUERY q START ON high AS {SUMS}; CREATE QUERY p AS {SUMS}"
+    text = (
+        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; "
+        f"CREATE QUERY q START ON high AS {SUMS}; CREATE QUERY p AS {SUMS}"
+    )
     desk.do(text)
     desk.do("STOP QUERY p")
     desk.do(text)
@@ -264,7 +272,7 @@ def test_old_tuples_are_read_by_the_dates_of_a_schedule_also_while_draining(desk
 
 
 def repeat_every_micro_batch(deployment: LocalDeployment) -> None:
-    """Let each micro-batch be lost after its delivery and run again from its offset, as after a crash: commands that it sent are there already."""
+    """Lose each micro-batch after its delivery and run it again, as after a crash: its commands are there already."""
     once = deployment.step
 
     def step() -> bool:
@@ -292,7 +300,8 @@ def test_a_crash_in_any_micro_batch_changes_nothing_of_stints(desk: Desk, repeat
     if repeated:
         repeat_every_micro_batch(desk.deployment)
     desk.do(
-        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; CREATE EVENT low AS SELECT item FROM bids WHERE n < 0;"
+        f"{BIDS} CREATE EVENT high AS SELECT item FROM bids WHERE n > 100; "
+        "CREATE EVENT low AS SELECT item FROM bids WHERE n < 0;"
         f"CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS};"
         f"CREATE QUERY q START ON high STOP ON low AS {SUMS};"
         f"CREATE QUERY plain AS {SUMS}; CREATE QUERY stages AS {TWO_STAGES}"

@@ -1,4 +1,4 @@
-"""State that does not fit into the manifest: written once, mapped from files, restored from the store when the files are gone."""
+"""State that does not fit into the manifest: written once, mapped from files, restored if the files are gone."""
 
 import datetime as dt
 import shutil
@@ -16,8 +16,10 @@ START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 SCRIPT = """
 CREATE STREAM a (at TIMESTAMP, k INT, v STRING) TIMESTAMP BY at FROM MEMORY;
 CREATE STREAM b (at TIMESTAMP, k INT, w STRING) TIMESTAMP BY at FROM MEMORY;
-CREATE QUERY pairs AS SELECT a.k, a.v, b.w FROM a [RANGE 1 MINUTE] FULL JOIN b [RANGE 1 MINUTE] ON a.k = b.k INTO MEMORY;
-CREATE QUERY counts AS SELECT k, count(*) AS n, last(v) AS v FROM a [RANGE 30 SECONDS SLIDE 10 SECONDS] GROUP BY k INTO MEMORY;
+CREATE QUERY pairs AS SELECT a.k, a.v, b.w FROM a [RANGE 1 MINUTE] FULL JOIN b [RANGE 1 MINUTE] ON a.k = b.k
+  INTO MEMORY;
+CREATE QUERY counts AS SELECT k, count(*) AS n, last(v) AS v FROM a [RANGE 30 SECONDS SLIDE 10 SECONDS] GROUP BY k
+  INTO MEMORY;
 """
 
 

@@ -11,7 +11,8 @@ import pytest
 SRC = Path(__file__).resolve().parents[3] / "src"
 JOIN = "SELECT a.k, a.v, b.v AS w FROM a [UNBOUNDED] JOIN b [UNBOUNDED] ON a.k = b.k"
 COUNT = "SELECT k, count(*) AS n, sum(v) AS v FROM a [RANGE 1 HOUR] GROUP BY k"
-#: Drives one bucket, restored in every micro-batch, from files; prints state and own memory as it goes, and sums over the results.
+#: Drives one bucket, restored in every micro-batch, from files; prints state and own memory as it goes, and sums over
+#: the results.
 DRIVER = """
 import gc, json, sys, tempfile
 from pathlib import Path
@@ -72,15 +73,18 @@ with tempfile.TemporaryDirectory() as folder:
         for name, source in sources.items() if not ended else ():
             columns = {"k": chance.integers(0, 3_000_000, 50_000), "v": chance.integers(0, 1000, 50_000)}
             keep(name, pl.DataFrame(columns))
-            frame = pl.DataFrame(columns).with_columns(pl.lit(None, pl.Datetime("us", "UTC")).alias("at"), pl.lit("a text of some length").alias("t"))
-            for page in frame.with_columns(pl.int_range(ts, ts + 50_000).alias("__ts"), pl.int_range(50_000).alias("__seq")).iter_slices(8192):
+            frame = pl.DataFrame(columns).with_columns(pl.lit(None, pl.Datetime("us", "UTC")).alias("at"),
+              pl.lit("a text of some length").alias("t"))
+            for page in frame.with_columns(pl.int_range(ts, ts + 50_000).alias("__ts"),
+              pl.int_range(50_000).alias("__seq")).iter_slices(8192):
                 ingest.push(source, Page(page))
         ingest.run()
         ts += 50_000
         pages = ingest.take_results()
         given = ((route.id, page) for route in placement.routes() for page in pages.get(route.spec.origin, ()))
         rows = [Row(0, Kind.PAGE, name, i, 0, page.encode()) for i, (name, page) in enumerate(given)]
-        control = Control(time=ts, bounds=dict.fromkeys(sources, 2**62 if ended else ts), commands=[encode_command(add)] if not batch else [])
+        control = Control(time=ts, bounds=dict.fromkeys(sources, 2**62 if ended else ts),
+          commands=[encode_command(add)] if not batch else [])
         bucket = Bucket.restore(0, store, ChunkCache(cache))
         out = bucket.run([*rows, Row(0, Kind.CONTROL, "", 0, 0, encode(control))], batch, store)
         for row in out:

@@ -100,7 +100,8 @@ def report(size: Size, trial: Trial) -> Outcome:
         "at m = 0 nothing is bypassed: if unions take punctuation at no cost, the rest is due to more selections, "
         "1 us each",
         "graph and costs of the paper are unknown, so its 14 % cannot be verified; several settings are near it",
-        f"latency with registers: {', '.join(f'{1e6 * sampled.mean:.0f} us at m = {m}' for m, sampled in registers.items())}",
+        "latency with registers: "
+        f"{', '.join(f'{1e6 * sampled.mean:.0f} us at m = {m}' for m, sampled in registers.items())}",
     )
     return Outcome(findings, tuple(_panel(who, ratios) for who in payers), notes)
 

@@ -192,12 +192,12 @@ def test_a_report_says_what_holds_and_what_would_make_the_rest_hold() -> None:
     text = format_report(shown)
     assert "latency at most 300 ms MUST: BROKEN" in text
     assert (
-        f"a processor {lines['latency'].speed:.3g} times as fast or shedding {lines['latency'].shed:.1%} of its streams (within"
-        in text
+        f"a processor {lines['latency'].speed:.3g} times as fast or shedding {lines['latency'].shed:.1%} of its "
+        "streams (within" in text
     )
     assert (
-        "throughput at least 600/s BEST EFFORT: BROKEN, 500/s is predicted; neither a faster processor nor shedding would help"
-        in text
+        "throughput at least 600/s BEST EFFORT: BROKEN, 500/s is predicted; neither a faster processor nor shedding "
+        "would help" in text
     )
     assert "* assumed, not measured" in text
     assert report(found, {"q0": promised}, speed=lines["latency"].speed * 1.01).kept

@@ -82,7 +82,7 @@ def chains(draw: st.DrawFn) -> tuple[dict[str, PathOperator], tuple[str, ...]]:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[tuple[QueryPath, ...], dict[str, PathOperator]]:
-    """Paths of one stream that share beginnings; labels are prefixes, so that equal beginnings are the same operators."""
+    """Paths of one stream that share beginnings; labels are prefixes, so equal beginnings are the same operators."""
     rate = draw(st.floats(10, 5000))
     ways = draw(st.lists(st.text("xy", min_size=1, max_size=4), min_size=1, max_size=5, unique=True))
     paths = []

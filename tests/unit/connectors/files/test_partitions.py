@@ -152,7 +152,8 @@ def test_feedback_leaves_whole_files_unread(tmp_path):
         session.execute(f"""
             CREATE STREAM detectors (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at SKEW 1 MINUTE
               FROM FILES (path '{tmp_path / "data"}', format 'parquet');
-            CREATE QUERY speeds AS SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS] GROUP BY segment INTO MEMORY;
+            CREATE QUERY speeds AS SELECT segment, count(*) AS n, window_end FROM detectors [RANGE 10 SECONDS]
+              GROUP BY segment INTO MEMORY;
             ASSUME speeds WHERE segment <> 3 AND window_end <= TIMESTAMP '2026-01-02 00:00:00'""")
         session.drain()
         assert [(row["segment"], row["n"]) for row in session.results("speeds")] == [(3, 10)] * 4

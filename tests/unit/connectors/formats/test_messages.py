@@ -176,8 +176,10 @@ def test_messages_are_read_from_sql_and_bad_ones_can_be_queried(tmp_path: Path) 
     (tmp_path / "in.txt").write_bytes(b"a 1\x03lonely\x03b 2 3\x03")
     with Session(host="local", buckets=2) as session:
         session.execute(
-            f"CREATE STREAM s (word STRING, n INT) FROM FILES (path '{tmp_path / 'in.txt'}', format 'python:{MODULE}:words', terminator '\\003');"
-            "CREATE QUERY good AS SELECT word, n FROM s INTO MEMORY; CREATE QUERY bad AS SELECT reason FROM s.bad INTO MEMORY;"
+            f"CREATE STREAM s (word STRING, n INT) FROM FILES (path '{tmp_path / 'in.txt'}', "
+            f"format 'python:{MODULE}:words', terminator '\\003');"
+            "CREATE QUERY good AS SELECT word, n FROM s INTO MEMORY; "
+            "CREATE QUERY bad AS SELECT reason FROM s.bad INTO MEMORY;"
         )
         session.drain(timeout=30)
         assert sorted((row["word"], row["n"]) for row in session.results("good")) == [("a", 1), ("b", 2), ("b", 3)]

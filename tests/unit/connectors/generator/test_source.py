@@ -199,7 +199,8 @@ def test_bursts_are_bursts() -> None:
 def test_self_similar_traffic_stays_bursty_over_long_times_where_poisson_smooths_out() -> None:
     smooth, rough = Poisson(1000, 1), SelfSimilar(1000, 1, 64, SECOND // 10, SECOND // 10)
     assert rough.duty == pytest.approx(0.368, abs=0.001)
-    # Flows that are ON add var/mean of at most rate / flows * (1 - duty) / duty * bin = 26.8 per second of bin: 3.7 at 0.1 s, more in wider bins.
+    # Flows that are ON add var/mean of at most rate / flows * (1 - duty) / duty * bin = 26.8 per second of bin: 3.7 at
+    # 0.1 s, more in wider bins.
     flat, rising = (
         [seen.var() / seen.mean() for seen in (counts(p, 200, bins) for bins in (10, 1))] for p in (smooth, rough)
     )

@@ -331,7 +331,8 @@ SECOND = 1_000_000
 def test_an_assumption_about_a_stretch_of_time_holds_only_for_records_that_lie_within(
     low: int | None, high: int | None, is_left_out: bool
 ) -> None:
-    # 1, 3, 7, 8 and 9 are in partition 3; half of its 100 records were read before, up to 9.9 s, and the others are up to 19.9 s
+    # 1, 3, 7, 8 and 9 are in partition 3; half of its 100 records were read before, up to 9.9 s, and the others are up
+    # to 19.9 s
     topic = keyed(200)
     source = make(topic, key="segment", record_time="at", skew=1_700_000)
     start, end = {"from": [0] * 4, "at": [20, 10, 20, 50]}, {"from": [0] * 4, "at": [40, 20, 40, 100]}

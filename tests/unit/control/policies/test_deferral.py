@@ -1,4 +1,4 @@
-"""Work without state that may wait is put off: it runs in the buckets, under their budget, and what it has to do is kept there."""
+"""Stateless work that may wait is deferred: it runs in the buckets, under their budget, and is kept there."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 SCRIPT = """
     CREATE STREAM bids (at TIMESTAMP, item INT, price INT) TIMESTAMP BY at FROM MEMORY;
     CREATE TABLE shops FROM FILES (path '{folder}/shops.parquet', format 'parquet');
-    CREATE QUERY quick WITH (force, latency '500 ms' MUST) AS SELECT item, count(*) AS n FROM bids [RANGE 1 SECOND] GROUP BY item INTO MEMORY;
+    CREATE QUERY quick WITH (force, latency '500 ms' MUST) AS SELECT item, count(*) AS n FROM bids [RANGE 1 SECOND]
+      GROUP BY item INTO MEMORY;
 """
 LAZY = "CREATE QUERY lazy WITH (force, latency '1 minute' DONT CARE) AS {select} INTO MEMORY"
-NEAR = "SELECT bids.item AS i, count(*) AS n FROM bids [RANGE 1 SECOND] JOIN shops ON bids.item = shops.item WHERE price > cost GROUP BY bids.item"
+NEAR = (
+    "SELECT bids.item AS i, count(*) AS n FROM bids [RANGE 1 SECOND] JOIN shops ON bids.item = shops.item "
+    "WHERE price > cost GROUP BY bids.item"
+)
 
 
 @pytest.fixture
@@ -68,7 +72,8 @@ def test_tuples_go_where_those_behind_look_for_them(folder):
     "select",
     [
         "SELECT count(*) AS n FROM bids [RANGE 1 SECOND] JOIN shops ON bids.item = shops.item",  # all in one bucket
-        "SELECT cost, count(*) AS n FROM bids [RANGE 1 SECOND] JOIN shops ON bids.item = shops.item GROUP BY cost",  # by what is not there yet
+        "SELECT cost, count(*) AS n FROM bids [RANGE 1 SECOND] JOIN shops ON bids.item = shops.item "
+        "GROUP BY cost",  # by what is not there yet
     ],
 )
 def test_what_could_not_go_on_in_its_bucket_is_not_put_off(folder, select):

@@ -1,4 +1,4 @@
-"""Feedback in a running engine: guards and what they save, when they go, forks, and the rules by which they live with promises."""
+"""Feedback in a running engine: guards, what they save, when they end, forks, and rules for promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A work budget in sessions on the local host: what is left waits, is seen, goes on first come or as schedulers say, and survives a restart."""
+"""A work budget on the local host: the rest waits, is visible, continues in the scheduler's order, and is saved."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def per_batch(forgetful: bool, scheduler: str) -> list[tuple[int, list[Any]]]:
     with session:
         for number in range(3):
             session.execute(
-                f"CREATE QUERY q{number} WITH (priority {number + 1}) AS {COUNTS.replace('1 SECONDS', f'{number + 1} SECONDS')}"
+                f"CREATE QUERY q{number} WITH (priority {number + 1}) AS "
+                f"{COUNTS.replace('1 SECONDS', f'{number + 1} SECONDS')}"
             )
 
             def take(batch: int, pages: Sequence[Page], number: int = number) -> None:
@@ -156,7 +157,8 @@ def test_a_budget_is_for_what_nobody_cares_for_and_holds_up_nothing_that_must_be
     session, deployment = local(page=10)
     with session:
         session.execute(f"""
-            CREATE QUERY lazy WITH (latency '1 s' DONT CARE) AS {SESSIONS.replace("1 SECONDS", "2 SECONDS")} INTO MEMORY;
+            CREATE QUERY lazy WITH (latency '1 s' DONT CARE) AS {SESSIONS.replace("1 SECONDS", "2 SECONDS")}
+              INTO MEMORY;
             CREATE QUERY urgent WITH (latency '100 ms' MUST) AS {SESSIONS} INTO MEMORY;
             {schedulers}""")
         vertices = {query.query: {vertex.id for vertex in query.graph} for query in session._running().queries}
@@ -184,7 +186,8 @@ def test_the_inputs_of_a_join_keep_pace_and_its_pairs_do_not_wait() -> None:
     session, deployment = local()
     with session:
         session.execute("""
-            CREATE QUERY pairs AS SELECT a.item, count(*) AS n FROM bids [NOW] AS a JOIN bids [NOW] AS b ON a.item = b.item GROUP BY a.item
+            CREATE QUERY pairs AS SELECT a.item, count(*) AS n FROM bids [NOW] AS a
+              JOIN bids [NOW] AS b ON a.item = b.item GROUP BY a.item
               INTO MEMORY""")
         guide(session.directory, 100_000, {})  # some tens of tuples
         session.push("bids", rows(1000))

@@ -1,4 +1,4 @@
-"""Every scheduler keeps the contract; eligibility, turns, weights and deadlines one by one; and what the strategies are good for, on random plans."""
+"""The contract of every scheduler; eligibility, turns, weights, deadlines; what strategies gain on random plans."""
 
 import math
 
@@ -110,7 +110,7 @@ def test_earliest_deadline_keeps_promises_that_path_capacity_breaks() -> None:
 
 
 def random_plan(seed: int) -> tuple[Part, list[TupleArrival]]:
-    """Paths with quick and selective leaves, for a while at twice the rate that they can bear, then at once and at a quarter of it."""
+    """Paths with quick and selective leaves, for a while at twice the rate that they can take, then at a quarter."""
     rng = np.random.default_rng(seed)
     paths = [[f"{path}.{place}" for place in range(int(rng.integers(4, 7)))] for path in range(6)]
     costs = {}

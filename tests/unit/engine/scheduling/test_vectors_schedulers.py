@@ -130,7 +130,7 @@ def test_threshold_switches_at_two_levels() -> None:
 
 @pytest.mark.parametrize(("name", "at_a", "at_b"), [("path-capacity", 0, 5), ("edf", 5, 2)])
 def test_3_1_2_two_operator_burst(name: str, at_a: int, at_b: int) -> None:
-    """One tuple a second to each for 5 s; what waits at the end of the burst depends on who is first: the quick one, or the one with a promise."""
+    """One tuple a second to each for 5 s; what waits then depends on who is first: the quick or the promised one."""
     part = part_of(
         [*line("A"), *line("B")], {"A": cost(1, 1.0, 2, 1), "B": cost(0.5, 1.0, 2, 1)}, {"B": Stakes(1.0, 1)}
     )

@@ -37,7 +37,8 @@ def test_every_minute_has_one_visible_segment_and_all_have_their_turn() -> None:
         assert sorted(set(shown)) == list(range(9))
         assert shown == sorted(shown)
     assert assume(4, 2) == (
-        "ASSUME speeds WHERE segment <> 2 AND window_end > TIMESTAMP '2026-01-01 00:04:00' AND window_end <= TIMESTAMP '2026-01-01 00:06:00'"
+        "ASSUME speeds WHERE segment <> 2 AND window_end > TIMESTAMP '2026-01-01 00:04:00' "
+        "AND window_end <= TIMESTAMP '2026-01-01 00:06:00'"
     )
 
 

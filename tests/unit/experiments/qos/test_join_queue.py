@@ -27,7 +27,7 @@ def test_the_wait_is_that_of_the_formula() -> None:
 
 
 def test_the_engine_waits_as_long() -> None:
-    """A busy operator of the engine on virtual time is the same queue: the tuples wait as many microseconds, one by one."""
+    """A busy operator of the engine on virtual time is the same queue: tuple by tuple, the waits are equal."""
     chance = np.random.default_rng(1)
     gaps = np.round(chance.exponential(0.01, 300) * SECOND)
     came = np.cumsum(gaps)

@@ -343,7 +343,7 @@ def test_keep_and_age_are_windows_over_what_waits() -> None:
 
 
 def test_conditions_are_tested_while_pairing() -> None:
-    """The example of two slow cars, of which one is in another segment and the other in another lane (here: the parity of the car)."""
+    """The example of two slow cars, one in another segment and one in another lane (here: the parity of the car)."""
     same = equals("a.segment", "b.segment")
     other = Call("<>", (Column("a.car", Type.BIGINT), Column("b.car", Type.BIGINT)), Type.BOOLEAN)
     history = "a1@1000/1/104 b2@1003/2/109 b5@1004/5/104"

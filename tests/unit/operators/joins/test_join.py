@@ -244,7 +244,7 @@ def test_sides_without_columns_join() -> None:
     assert rows_of(operator.on_punctuation(1, Punctuation(END))) == [(None, 20)]
 
 
-# against a nested loop over whole histories ------------------------------------------------------------------------------
+# against a nested loop over whole histories ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,8 @@ def scripts(draw: st.DrawFn) -> Script:
     own = [draw(st.booleans()) for _ in range(2)]  # whether the input carries its own expiry
     extents = [None if own[i] else Extent(spans[i]) for i in range(2)]
     spec = Join(
-        draw(st.sampled_from(["inner", "left", "right", "full"])), LEFT, RIGHT, RIGHT_NAMES, KEYS[draw(st.sampled_from(sorted(KEYS)))],
+        draw(st.sampled_from(["inner", "left", "right", "full"])), LEFT, RIGHT, RIGHT_NAMES,
+        KEYS[draw(st.sampled_from(sorted(KEYS)))],
         draw(st.sampled_from([None, RESIDUAL])), extents[0], extents[1], draw(st.booleans()),
     )  # fmt: skip
     number = st.sampled_from([None, 0, 1, 2, 3])

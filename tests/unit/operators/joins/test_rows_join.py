@@ -151,7 +151,7 @@ def test_spec_survives_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(spec), type=RowsJoin) == spec
 
 
-# against tuple-at-a-time over whole histories ----------------------------------------------------------------------------
+# against tuple-at-a-time over whole histories -------------------------------------------------------------------------
 
 Tuple = tuple[int, int, tuple[Any, ...]]  # ts, own expiry, values
 

@@ -291,7 +291,7 @@ def test_rows_have_equal_numbers_iff_they_are_equal() -> None:
     assert len({first, third, fifth}) == 3
 
 
-# against the definition over whole histories -----------------------------------------------------------------------------
+# against the definition over whole histories --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

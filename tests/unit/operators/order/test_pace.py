@@ -116,7 +116,7 @@ def test_only_what_is_past_is_passed_on() -> None:
 def timely(
     share: float | None, count: int = 24, period: int = 10, rho: float = 2, tolerance: int = 3, service: float = 0
 ) -> tuple[int, int, int]:
-    """Alternating clean and dirty tuples, the dirty ones imputed one by one; how many of these came in time, late, and were not worked on."""
+    """Impute every second tuple one by one; return how many of these were in time, late, and skipped."""
     filled = Project((("k", Call("coalesce", (K, Literal(0, Type.INT)), Type.INT)),))
     pace = Pace(2, tolerance * period, 0.5 if share is None else share, round(service * period))
     graph = Graph((

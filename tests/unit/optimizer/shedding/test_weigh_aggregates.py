@@ -18,11 +18,14 @@ from headrace.testing.clock import VirtualClock
 START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 SECONDS, PER_SECOND = 60, 40
 SELECTS = {
-    "all functions": """SELECT k, count(*) AS n, count(v) AS c, sum(v) AS s, sum(k) AS t, avg(v) AS a, avg(k) AS b, min(v) AS lo, stddev(v) AS d,
-        count(DISTINCT v) AS u, count_if(v > 3) AS i, sum(v) FILTER (WHERE k = 1) AS f, shed_error() AS e FROM t [RANGE 2 SECONDS] GROUP BY k""",
+    "all functions": """SELECT k, count(*) AS n, count(v) AS c, sum(v) AS s, sum(k) AS t, avg(v) AS a, avg(k) AS b,
+        min(v) AS lo, stddev(v) AS d,
+        count(DISTINCT v) AS u, count_if(v > 3) AS i, sum(v) FILTER (WHERE k = 1) AS f, shed_error() AS e
+          FROM t [RANGE 2 SECONDS] GROUP BY k""",
     "a sliding window": "SELECT k, count(*) AS n, avg(v) AS a FROM t [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k",
     "a landmark": "SELECT count(*) AS n, sum(v) AS s FROM t [LANDMARK FROM '2024-01-01 00:00:00' SLIDE 10 SECONDS]",
-    "a join": "SELECT count(*) AS n, sum(p) AS s FROM (SELECT x.v AS p FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y WHERE x.k = y.k) [RANGE 5 SECONDS]",
+    "a join": "SELECT count(*) AS n, sum(p) AS s FROM (SELECT x.v AS p FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y "
+    "WHERE x.k = y.k) [RANGE 5 SECONDS]",
     "a union": """SELECT k, count(*) AS n FROM (SELECT k FROM t WHERE v > 2 UNION ALL
         SELECT k FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k)) [RANGE 2 SECONDS] GROUP BY k""",
     "a having": "SELECT k, sum(v) AS s FROM t [RANGE 2 SECONDS] WHERE v > 1 GROUP BY k HAVING count(*) > 3",
@@ -30,7 +33,8 @@ SELECTS = {
         FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) [RANGE 4 SECONDS]""",
     "distinct": "SELECT count(*) AS n FROM (SELECT DISTINCT k, v FROM t [RANGE 1 SECOND]) [RANGE 5 SECONDS]",
     "rows": "SELECT count(*) AS n, sum(v) AS s FROM t [ROWS 50]",
-    "an outer join": "SELECT count(*) AS n FROM (SELECT x.v FROM t [RANGE 1 SECOND] AS x LEFT JOIN t [NOW] AS y ON x.k = y.k) [RANGE 5 SECONDS]",
+    "an outer join": "SELECT count(*) AS n FROM (SELECT x.v FROM t [RANGE 1 SECOND] AS x "
+    "LEFT JOIN t [NOW] AS y ON x.k = y.k) [RANGE 5 SECONDS]",
 }
 
 
@@ -64,7 +68,8 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
 def test_without_shedding_weights_change_no_result(session: Session) -> None:
     for number, select in enumerate(SELECTS.values()):
         session.execute(
-            f"CREATE QUERY w{number} WITH (error 0.5) AS {select} INTO MEMORY; CREATE QUERY p{number} AS {select} INTO MEMORY"
+            f"CREATE QUERY w{number} WITH (error 0.5) AS {select} INTO MEMORY; "
+            f"CREATE QUERY p{number} AS {select} INTO MEMORY"
         )
     feed(session)
     session.drain()

@@ -241,7 +241,8 @@ def test_a_grouped_select_is_rewritten_over_keys_and_aggregates() -> None:
     assert explain(node).splitlines() == [
         "Project key AS k, key * 2 AS expr, sum / count AS mean, count_distinct AS ids, window_start",
         "  Filter count > 3 AND sum / count < 2.0",
-        "    Aggregate sum(speed) AS sum, count(*) AS count, count_distinct(id) AS count_distinct OVER [RANGE 1 min] GROUP BY seg + 1 AS key",
+        "    Aggregate sum(speed) AS sum, count(*) AS count, count_distinct(id) AS count_distinct OVER [RANGE 1 min] "
+        "GROUP BY seg + 1 AS key",
         "      Filter id > 1",
         "        Scan s (id, seg, at, speed, day, name)",
     ]
@@ -294,7 +295,8 @@ def test_a_key_may_be_called_window_end_if_the_input_has_it() -> None:
 
 def test_joins_take_keys_residual_and_extents_from_the_text() -> None:
     node = join(
-        "SELECT * FROM s [RANGE 1 MINUTE] AS a JOIN p [NOW] AS b ON a.seg = b.seg AND a.speed < b.speed WHERE b.car = a.id AND a.id > 3"
+        "SELECT * FROM s [RANGE 1 MINUTE] AS a JOIN p [NOW] AS b ON a.seg = b.seg AND a.speed < b.speed "
+        "WHERE b.car = a.id AND a.id > 3"
     )
     assert node.keys == (
         (Cast(Column("seg", Type.INT), Type.BIGINT), Column("seg", Type.BIGINT)),
@@ -307,7 +309,8 @@ def test_joins_take_keys_residual_and_extents_from_the_text() -> None:
 
 def test_a_chain_of_joins_is_left_deep_and_only_its_leaves_have_extents() -> None:
     node = join(
-        "SELECT a.id FROM s [UNBOUNDED] a, p [ROWS 5] b, s [PARTITION BY seg ROWS 2] c WHERE a.seg = b.seg AND c.id = b.car"
+        "SELECT a.id FROM s [UNBOUNDED] a, p [ROWS 5] b, s [PARTITION BY seg ROWS 2] c "
+        "WHERE a.seg = b.seg AND c.id = b.car"
     )
     assert isinstance(node.left, Join)
     assert (node.left_extent, node.right_extent) == (None, Extent(rows=2, by=(Column("seg", Type.INT),)))
@@ -363,7 +366,8 @@ def test_a_stored_table_may_be_looked_up_before_or_after_a_sequence() -> None:
     assert isinstance(after.input, SequenceJoin)
     before = below(
         plan(
-            "SELECT a.id FROM s [NOW] a JOIN t ON t.seg = a.seg JOIN p b ON t.lane = b.car FOLLOWING CHRONICLE INCLUSIVE"
+            "SELECT a.id FROM s [NOW] a JOIN t ON t.seg = a.seg "
+            "JOIN p b ON t.lane = b.car FOLLOWING CHRONICLE INCLUSIVE"
         )
     )
     assert isinstance(before, SequenceJoin)
@@ -455,7 +459,8 @@ def test_unions_are_flat_and_of_one_type() -> None:
 
 def test_with_and_sub_queries_are_inlined() -> None:
     node = plan(
-        "WITH a AS (SELECT id, seg FROM s), b(x) AS (SELECT id + 1 FROM a) SELECT y.z FROM (SELECT x FROM b WHERE x > 1) AS y(z)"
+        "WITH a AS (SELECT id, seg FROM s), b(x) AS (SELECT id + 1 FROM a) SELECT y.z FROM (SELECT x FROM b "
+        "WHERE x > 1) AS y(z)"
     )
     assert node.schema == Schema.of(z=Type.BIGINT)
     assert explain(node).splitlines()[-1].strip().startswith("Scan s")
@@ -527,8 +532,10 @@ def test_a_window_may_follow_the_alias() -> None:
 
 PARTS = st.sampled_from(
     [
-        "id", "speed", "s.seg", "count(*)", "sum(speed)", "name || 'x'", "CASE WHEN id > 1 THEN 2 ELSE speed END", "CAST(id AS STRING)", "at - '1 s'",
-        "window_end", "rowtime", "*", "DISTINCT id", "max(name)", "id + speed", "-id", "nosuch", "abs(name)", "now()", "first(at)",
+        "id", "speed", "s.seg", "count(*)", "sum(speed)", "name || 'x'", "CASE WHEN id > 1 THEN 2 ELSE speed END",
+        "CAST(id AS STRING)", "at - '1 s'",
+        "window_end", "rowtime", "*", "DISTINCT id", "max(name)", "id + speed", "-id", "nosuch", "abs(name)", "now()",
+        "first(at)",
     ]
 )  # fmt: skip
 ITEMS = st.sampled_from(

@@ -59,7 +59,7 @@ def results(plan, history, *names: str):
     return [(row.ts, *(row.values[name] for name in names)) for row in answer(plan, {"s": history})]
 
 
-# windows ----------------------------------------------------------------------------------------------------------------
+# windows --------------------------------------------------------------------------------------------------------------
 
 
 def test_tumbling_window_is_half_open_and_stamped_with_its_end():
@@ -170,7 +170,7 @@ def test_null_is_a_group_of_its_own():
     ]
 
 
-# aggregates -------------------------------------------------------------------------------------------------------------
+# aggregates -----------------------------------------------------------------------------------------------------------
 
 
 class Product:
@@ -238,7 +238,7 @@ def test_first_of_a_union_breaks_ties_by_its_value():
     assert results(plan, rows((5, "b", 1), (5, "a", 7)), "f") == [(10, 1)]
 
 
-# other nodes ------------------------------------------------------------------------------------------------------------
+# other nodes ----------------------------------------------------------------------------------------------------------
 
 
 def test_filter_keeps_only_what_is_true():
@@ -283,7 +283,7 @@ def test_table_join(kind, expected):
     assert [(row.ts, row.values["name"]) for row in found] == expected
 
 
-# joins ------------------------------------------------------------------------------------------------------------------
+# joins ----------------------------------------------------------------------------------------------------------------
 
 TAG = Schema.of(x=S)
 
@@ -417,7 +417,7 @@ def lit_instant(value: int) -> Literal:
     return Literal(value, T)
 
 
-# late tuples, values, functions -----------------------------------------------------------------------------------------
+# late tuples, values, functions ---------------------------------------------------------------------------------------
 
 
 def test_late_is_more_than_the_skew_behind_the_newest_before():
@@ -534,7 +534,7 @@ def test_expression(expr, expected):
     assert (value, type(value)) == (expected, type(expected))
 
 
-# an independent judge ---------------------------------------------------------------------------------------------------
+# an independent judge -------------------------------------------------------------------------------------------------
 
 JUDGED = rows(*((i * 7 % 50, "abc"[i % 3] if i % 5 else None, i % 4 if i % 3 else None) for i in range(40)))
 
@@ -548,7 +548,8 @@ def test_time_windows_agree_with_duckdb(size, slide):
         db.executemany("insert into s values (?, ?, ?)", [(row.ts, row.values["k"], row.values["v"]) for row in JUDGED])
         names = ("k", "n", "sum", "avg", "min", "max", "stddev", "count_distinct", "window_start", "window_end")
         judged = db.execute(
-            "select k, count(*), sum(v)::bigint, avg(v), min(v), max(v), stddev_samp(v), count(distinct v), w * $slide, w * $slide + $size "
+            "select k, count(*), sum(v)::bigint, avg(v), min(v), max(v), stddev_samp(v), count(distinct v), "
+            "w * $slide, w * $slide + $size "
             "from s, range(-20, 60) as g(w) where ts >= w * $slide and ts < w * $slide + $size group by k, w",
             {"slide": slide, "size": size},
         ).fetchall()

@@ -44,7 +44,7 @@ def arrivals(seed: int = 1, count: int = 60) -> dict[str, np.ndarray]:
 
 
 def by_engine(scheduler: str, processor: Processor) -> list[tuple[int, int]]:
-    """The same tuples with the same fates in the engine, each a page of its own: when results come, and when their tuples came."""
+    """Run the same tuples in the engine, each a page of its own; return when results and their tuples came."""
     vertices, outputs, costs, coming = [], [], {}, []
     for lane in processor._lanes:
         name, depth = lane.stream, len(lane.stations)
