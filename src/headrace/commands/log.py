@@ -1,7 +1,7 @@
 """The durable log of commands: numbered files, each with the commands that take effect together.
 
-The number of commands is part of the source's offset, so a restart replays them at the same place. A file has the number
-of its first command; a micro-batch sees all commands of a file or none.
+The number of commands is part of the source's offset, so a restart replays them at the same place. A file has the
+number of its first command; a micro-batch sees all commands of a file or none.
 """
 
 from __future__ import annotations

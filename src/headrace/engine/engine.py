@@ -301,7 +301,7 @@ class Engine:
         remembered = self.remembered()
         guards = [copy(guard) for guard in remembered.guards]  # guards count what they drop
         twin.resume(Remembered(ends=remembered.ends, owed=remembered.owed, guards=guards))
-        for source in (one.id for one in twin.graph if not one.inputs):
+        for source in (scan.id for scan in twin.graph if not scan.inputs):
             twin.push(source, Punctuation(END))
         twin.run()
         pages = [Page(page.rows.filter(matches(pattern, page.rows))) for page in twin.take_results().get(vertex, ())]

@@ -119,7 +119,8 @@ def test_a_full_limit_holds_up_nothing_beside_it(buckets: int) -> None:
         session.execute(
             STREAMS
             + f"""CREATE QUERY counts AS SELECT item % 2 AS item, count(*) AS n, window_end
-                  FROM ({first} UNION ALL SELECT item FROM asks) [RANGE 10 SECONDS] AS x GROUP BY item % 2 INTO MEMORY"""
+                  FROM ({first} UNION ALL SELECT item FROM asks) [RANGE 10 SECONDS] AS x GROUP BY item % 2
+                  INTO MEMORY"""
         )
         for start in range(0, 60, 5):
             clock.advance(2 * SECOND)

@@ -9,8 +9,8 @@ and Thompson). Before and after:
                                                Scan t (k, __weight)
 
 Weights pass through operators that treat each tuple by itself, and are multiplied where tuples are paired. Some results
-depend on the number of tuples in a way that weights cannot correct (ROWS, sessions, outer joins, DISTINCT, LIMIT, events):
-these stay as they are. So do min, max and other aggregates that are not sums.
+depend on the number of tuples in a way that weights cannot correct (ROWS, sessions, outer joins, DISTINCT, LIMIT,
+events): these stay as they are. So do min, max and other aggregates that are not sums.
 """
 
 from __future__ import annotations
