@@ -1,7 +1,7 @@
 """Names of users as names of files, and paths as users write them: one function each.
 
-A name in SQL may hold any character (`"../x"`, `"a/b"`). As part of a path it must stay one component, differ from every
-other name, and fit the file system.
+A name in SQL may hold any character (`"../x"`, `"a/b"`). As part of a path it must stay one component, differ from
+every other name, and fit the file system.
 """
 
 from __future__ import annotations
