@@ -1,4 +1,4 @@
-"""What Spark's JVM is started from: the installed Spark without its archive of Python sources, and an archive of classes.
+"""What Spark's JVM is started from: the installed Spark without its Python sources, and an archive of classes.
 
 Both shorten a start. Spark puts `python/lib/pyspark.zip` first on the path of its Python processes, and each of them
 would compile the sources in it again; the installed package has them compiled. Most of the time of a new JVM goes into
