@@ -57,6 +57,7 @@ SHAPES = {
     "distincts": queries.distincts(),
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
+    "limits": queries.limits(),
     "table_joins": queries.table_joins(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
