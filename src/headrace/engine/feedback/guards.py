@@ -117,7 +117,7 @@ class Guards:
             count = int(dropped.sum())
             if count:
                 guard.saved += count
-                rows = rows.filter(~dropped)
+                rows = rows.clear() if count == rows.height else rows.filter(~dropped)
         return page if rows is page.rows else Page(rows)
 
     def let_in(self, arc: Arc, element: Element, *, tells_time: bool) -> tuple[Element, int]:

@@ -56,6 +56,7 @@ class Pattern(Struct, frozen=True):
 #: The timestamp as an attribute.
 STAMP = Column(TS, Type.BIGINT)
 ALL_TUPLES = Pattern()
+_TRUE = pl.Series([True])
 
 
 def pattern(*terms: tuple[Column, Match]) -> Pattern:
@@ -73,7 +74,7 @@ def pattern(*terms: tuple[Column, Match]) -> Pattern:
 def matches(condition: Pattern, rows: pl.DataFrame) -> pl.Series:
     """Return which rows match, never NULL."""
     if not condition.terms:
-        return pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True)
+        return _TRUE.new_from_index(0, rows.height)
     return rows.select(_compiled(condition).alias("matches")).to_series()
 
 
