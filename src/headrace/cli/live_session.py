@@ -41,7 +41,7 @@ class AnnouncingSession(Session):
             return
         self._announced = True
         began = time.monotonic()
-        with show_progress("starting Spark"):
+        with ended_by_interrupt("stopped while Spark was starting"), show_progress("starting Spark"):
             super().start()
         err.print(f"[dim]Spark started in {time.monotonic() - began:.0f} s[/]")
 
@@ -70,6 +70,29 @@ def show_progress(title: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def ended_by_interrupt(message: str) -> Iterator[None]:
+    """End the process at Ctrl-C with a message: an exception in the middle of PySpark's start would only fail there.
+
+    The JVM ends with this process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        err.print(f"\n{message}")
+        err.show_cursor(True)  # a progress line hides it
+        os._exit(FORCED)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def beside(file: Path) -> None:
     """Make Python code in the folder of a script importable, here and in Spark's workers."""
     folder = str(file.resolve().parent)
@@ -86,7 +109,7 @@ def is_running(session: Session) -> bool:
 def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
     """Set the event at the first Ctrl-C, so that the micro-batch can finish; end the process at the second.
 
-    PySpark's own handler would cancel the running micro-batch, so this must be entered after Spark has started.
+    Enter it after Spark has started: until then there is no micro-batch to finish.
     """
     stop = threading.Event()
 

@@ -6,8 +6,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +53,8 @@ def spark_session(cores: int | None = None) -> SparkSession:
     for name, value in {**settings(cores), **_quick_start()}.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        with _own_interrupts():
+            return builder.getOrCreate()
     except Exception as error:
         raise HostFault(
             f"Spark does not start: {error}", hint="Headrace needs Java 17 or later; set JAVA_HOME"
@@ -66,6 +70,15 @@ def _quick_start() -> dict[str, str]:
         return {}
     options = class_options(Path(os.environ["SPARK_HOME"]), folder, os.environ)
     return {"spark.driver.extraJavaOptions": options} if options else {}
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the handler of Ctrl-C: PySpark's own would talk to the JVM in the middle of another call, and fail."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 class SparkDeployment:

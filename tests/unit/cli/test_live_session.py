@@ -1,0 +1,48 @@
+"""What the command line shows while Spark starts, and what Ctrl-C does meanwhile."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from headrace.cli.live_session import FORCED, AnnouncingSession, ended_by_interrupt
+
+STREAM = "CREATE STREAM bids (item INT, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY"
+QUERY = "CREATE QUERY all_bids AS SELECT item FROM bids INTO MEMORY"
+INTERRUPTED = """
+import os, signal
+from headrace.cli.live_session import ended_by_interrupt
+
+with ended_by_interrupt("stopped while Spark was starting"):
+    os.kill(os.getpid(), signal.{name})
+    print("went on")
+"""
+
+
+def test_the_first_query_says_that_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    with AnnouncingSession(host="local") as session:
+        session.execute(STREAM)
+        assert capsys.readouterr().err == ""
+        session.execute(QUERY)
+        session.start()
+        first = capsys.readouterr().err
+        session.start()
+    assert first.startswith("starting Spark ...\nSpark started in ")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_while_spark_starts_ends_the_process_with_a_message(name: str) -> None:
+    script = INTERRUPTED.format(name=name)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (FORCED, "")
+    assert done.stderr == "\nstopped while Spark was starting\n"
+
+
+def test_an_interrupt_after_the_start_is_handled_as_before() -> None:
+    with ended_by_interrupt("stopped"):
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
