@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import typer
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from headrace import __version__
+from headrace.cli.completion import Names, StatementCompleter
 from headrace.cli.help import examples
 from headrace.cli.live_session import Host, is_running, open_session
 from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
 from headrace.cli.split_statements import is_blank, take
 from headrace.errors import HeadraceError
-from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
-from headrace.session import Session
+from headrace.session import Listing, Session
 
 EXAMPLES = examples(
     ("a prompt; \\help lists the commands", "sql"),
@@ -31,36 +29,61 @@ EXAMPLES = examples(
     ("run piped statements, finish all windows, stop", "sql < examples/files.sql"),
     ("a prompt that starts at once, for small inputs", "sql --host local"),
 )
-HELP = """Statements end with a semicolon and may span lines.
-
-  Define    CREATE STREAM | TABLE | VIEW | AGGREGATE | EVENT | RULE | SINK ...
-            SPLIT stream INTO name WHEN ..., name ELSE
-  Query     CREATE QUERY name AS SELECT ... INTO ...      a query that runs until it is dropped
-            SELECT ..., WITH ... SELECT ...               the same without a name; results go to the terminal
-  Inspect   SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES | STATISTICS | FEEDBACK | SHEDDING | DECISIONS
-            DESCRIBE name
-            EXPLAIN [ANALYZE | CAPACITY] query
-  Change    START QUERY name, STOP QUERY name
-            ALTER QUERY name SET ..., ALTER SYSTEM SET ...
-            ENABLE RULE name, DISABLE RULE name
-            DROP QUERY | STREAM | TABLE | VIEW | EVENT | AGGREGATE | RULE | SINK name
-  Feedback  ASSUME query WHERE ...                        these results are not needed
-            DESIRE query WHERE ..., DEMAND query WHERE ...  these are needed first, or now
-
-  \\run      continue the queries of the checkpoint
-  \\stats    print rates and times
-  \\help     print this text (also \\h, \\?)
-  \\q        leave (also quit, exit, Ctrl-D)"""
-#: What ends a prompt, with or without a semicolon.
+#: What can be typed, in groups: the forms, then an example that could follow the examples before it.
+GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
+    "Define": (
+        ("CREATE STREAM | TABLE", "CREATE STREAM bids (item INT, price DOUBLE) FROM GENERATOR (rate 10);"),
+        ("CREATE VIEW", "CREATE VIEW high AS SELECT item, price FROM bids WHERE price > 10;"),
+        ("SPLIT", "SPLIT bids INTO cheap WHEN price < 10, rest ELSE;"),
+        ("CREATE AGGREGATE", "CREATE AGGREGATE middle(DOUBLE) RETURNS DOUBLE FROM PYTHON 'module:Class';"),
+        ("CREATE EVENT", "CREATE EVENT jump AS cheap SEQUENCE high WITHIN 10 SECONDS;"),
+        ("CREATE RULE | SINK", "CREATE RULE watch ON jump DO INSERT INTO CONSOLE;"),
+    ),
+    "Query": (
+        ("SELECT, WITH ... SELECT", "SELECT item, count(*) AS n FROM bids [RANGE 5 SECONDS] GROUP BY item;"),
+        ("CREATE QUERY", "CREATE QUERY best AS SELECT max(price) AS p FROM bids [RANGE 5 SECONDS];"),
+    ),
+    "Inspect": (
+        ("SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES", "SHOW QUERIES;"),
+        ("SHOW STATISTICS | FEEDBACK | SHEDDING | DECISIONS", "SHOW STATISTICS;"),
+        ("DESCRIBE", "DESCRIBE bids;"),
+        ("EXPLAIN [ANALYZE | CAPACITY | JSON]", "EXPLAIN SELECT item FROM bids;"),
+    ),
+    "Feedback": (
+        ("ASSUME (not needed)", "ASSUME best WHERE p < 10 FOR 2 MINUTES;"),
+        ("DESIRE (first) | DEMAND (now)", "DESIRE best WHERE p > 100 FOR 2 MINUTES;"),
+    ),
+    "Change": (
+        ("ALTER SYSTEM | QUERY", "ALTER QUERY best SET (latency '2 s');"),
+        ("START | STOP QUERY", "STOP QUERY best;"),
+        ("ENABLE | DISABLE RULE", "DISABLE RULE watch;"),
+        ("DROP QUERY | VIEW | EVENT | RULE | SINK | STREAM | TABLE | AGGREGATE", "DROP QUERY best;"),
+    ),
+    "Prompt": (
+        ("\\run", "continue the queries of the checkpoint"),
+        ("\\stats", "rates and times"),
+        ("\\help (also help, \\h, \\?)", "this text"),
+        ("\\q (also quit, exit, Ctrl-D)", "leave"),
+    ),
+}  # fmt: skip
 LEAVE = ("quit", "exit", "\\q", "\\quit", "\\exit")
-KEYWORDS = """
-    CREATE STREAM TABLE QUERY VIEW AGGREGATE EVENT RULE SINK SPLIT SELECT FROM WHERE GROUP BY HAVING AS JOIN LEFT
-    RIGHT FULL ON UNION ALL DISTINCT LIMIT INTO WITH TIMESTAMP SKEW INTERNAL LATENT RANGE ROWS SLIDE TUPLE SESSION
-    LANDMARK NOW UNBOUNDED WHILE PARTITION AND OR NOT IN IS NULL BETWEEN LIKE CASE WHEN THEN ELSE END SHOW STREAMS
-    TABLES QUERIES EVENTS RULES AGGREGATES STATISTICS FEEDBACK SHEDDING DECISIONS DESCRIBE DROP EXPLAIN ANALYZE
-    CAPACITY JSON START STOP ALTER SYSTEM SET ENABLE DISABLE ASSUME DESIRE DEMAND FILES KAFKA GENERATOR CONSOLE
-    MEMORY SECONDS MINUTES HOURS INT BIGINT DOUBLE STRING BOOLEAN DATE window_start window_end
-"""
+ASK = ("help", "?", "\\help", "\\h", "\\?")
+
+
+def help_text() -> str:
+    """Return the help at the prompt: every statement and command, in groups, with an example each."""
+    lines = ["Statements end with a semicolon and may span lines. Tab completes words."]
+    for group, entries in GROUPS.items():
+        lines += ["", group]
+        for form, example in entries:
+            if len(form) > _FORM_WIDTH:
+                lines.append(f"  {form}")
+                form = ""
+            lines.append(f"  {form:<{_FORM_WIDTH}}  {example}")
+    return "\n".join(lines)
+
+
+_FORM_WIDTH = 31
 
 
 def sql(
@@ -94,13 +117,12 @@ class Shell:
         self._continues = continues  # the checkpoint had queries before
         self._steps = steps  # the local host works only while something waits for it
         self._meter = Meter()
-        self._names: set[str] = set()
         self._failed: HeadraceError | None = None
 
     def converse(self) -> None:
         """Prompt until the user leaves."""
         out.print(f"[bold]Headrace {__version__}[/]: end statements with ; and type \\help for help, \\q to leave")
-        prompt = _prompt(self._words)
+        prompt = _prompt(self._names)
         with patch_stdout(raw=True):
             while True:
                 try:
@@ -154,8 +176,8 @@ class Shell:
             case "\\stats":
                 self._meter.look(self._session.statistics())
                 out.print(self._meter.table())
-            case "\\help" | "\\h" | "\\?":
-                out.print(HELP, markup=False)
+            case command if command in ASK:
+                out.print(help_text(), markup=False)
             case other:
                 err.print(f"no command {other}; \\help lists all commands", markup=False)
         return True
@@ -174,21 +196,31 @@ class Shell:
                 complain(error, statement)
                 self._failed = error
                 return
-            if statement.upper().startswith("CREATE"):
-                self._names.update(re.findall(r"[A-Za-z_][A-Za-z_0-9]*", statement))
 
-    def _words(self) -> list[str]:
-        functions = [name for name in (*FUNCTIONS, *AGGREGATES) if name.isidentifier()]
-        return sorted({*KEYWORDS.split(), *functions, *self._names})
+    def _names(self) -> Names:
+        """Return the names that exist now, for completion."""
+        of = {what: self._first_column(f"SHOW {what}") for what in ("STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES")}
+        queries = tuple(dict.fromkeys((*of["QUERIES"], *of["EVENTS"])))
+        return Names(of["STREAMS"], of["TABLES"], queries, of["RULES"], self._columns)
+
+    def _first_column(self, statement: str) -> tuple[str, ...]:
+        try:
+            outcomes = self._session.execute(statement)
+        except HeadraceError:  # the deployment has failed, which the next statement says
+            return ()
+        return tuple(str(row[0]) for outcome in outcomes if isinstance(outcome, Listing) for row in outcome.rows)
+
+    def _columns(self, name: str) -> tuple[str, ...]:
+        return self._first_column(f"DESCRIBE {name}")
 
 
 def is_command(text: str) -> bool:
-    """Return whether a line is for the prompt itself: it begins with a backslash, or leaves."""
+    """Return whether a line is for the prompt itself: it begins with a backslash, leaves, or asks for help."""
     line = text.strip()
-    return line.startswith("\\") or line.rstrip("; ").lower() in LEAVE
+    return line.startswith("\\") or line.rstrip("; ").lower() in (*LEAVE, *ASK)
 
 
-def _prompt(words: Callable[[], list[str]]) -> PromptSession[str]:
+def _prompt(names: Callable[[], Names]) -> PromptSession[str]:
     keys = KeyBindings()
     prompt: PromptSession[str]
 
@@ -209,7 +241,7 @@ def _prompt(words: Callable[[], list[str]]) -> PromptSession[str]:
     history.parent.mkdir(parents=True, exist_ok=True)
     prompt = PromptSession(
         history=FileHistory(str(history)),
-        completer=WordCompleter(words, ignore_case=True),
+        completer=StatementCompleter(names),
         complete_while_typing=False,
         multiline=True,
         key_bindings=keys,

@@ -23,14 +23,14 @@ from headrace.language.syntax import rules, statements
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import Statement
 
-_STATEMENTS = (
+STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
     "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
 )  # fmt: skip
-_SHOWN: tuple[statements.Shown, ...] = (
+SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
 )  # fmt: skip
-_DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = (
+DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = (
     "QUERY",
     "STREAM",
     "TABLE",
@@ -118,7 +118,7 @@ def _read(reader: Reader, offset: int) -> Statement:
         case other:
             reader.fail(
                 "expected a statement",
-                hint=did_you_mean(other, _STATEMENTS, elsewhere=other_systems.STATEMENTS, otherwise=_HINT),
+                hint=did_you_mean(other, STATEMENTS, elsewhere=other_systems.STATEMENTS, otherwise=_HINT),
             )
 
 
@@ -240,7 +240,7 @@ def _tell(reader: Reader, offset: int) -> statements.Tell:
 
 def _drop(reader: Reader, offset: int) -> statements.Drop:
     reader.expect("DROP")
-    for kind in _DROPPED:
+    for kind in DROPPED:
         # a view or an event is a query without sinks
         if reader.accept(kind) or (kind == "QUERY" and (reader.accept("VIEW") or reader.accept("EVENT"))):
             if_exists = reader.accept("IF", "EXISTS")
@@ -250,10 +250,10 @@ def _drop(reader: Reader, offset: int) -> statements.Drop:
 
 def _show(reader: Reader, offset: int) -> statements.Show:
     reader.expect("SHOW")
-    for what in _SHOWN:
+    for what in SHOWN:
         if reader.accept(what):
             return statements.Show(reader.text, offset, what)
-    reader.fail(f"expected {', '.join(_SHOWN[:-1])} or {_SHOWN[-1]}", hint=did_you_mean(reader.word(), _SHOWN))
+    reader.fail(f"expected {', '.join(SHOWN[:-1])} or {SHOWN[-1]}", hint=did_you_mean(reader.word(), SHOWN))
 
 
 def _explain(reader: Reader, offset: int) -> statements.Explain:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from headrace.cli import bench, shell
+from headrace.cli import bench, completion, shell
 from headrace.cli import test as checks
 from headrace.cli.demo import demo
 from headrace.cli.help import examples
@@ -15,6 +15,7 @@ from headrace.cli.main import app
 from headrace.language import parser
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateQuery, CreateStream
+from headrace.session import Session
 
 STREAM = "CREATE STREAM bids (item INT, price DOUBLE, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY;\n"
 QUERY = "CREATE QUERY dear AS SELECT item, price FROM bids WHERE price > 10 INTO MEMORY;\n"
@@ -127,11 +128,27 @@ def test_a_query_may_read_a_stream_named_like_the_end() -> None:
     assert not shell.is_command("exit_code")
 
 
-def test_help_at_the_prompt_lists_every_statement() -> None:
-    words = set(re.findall(r"[A-Z]{2,}", shell.HELP))
-    listed = {*parser._STATEMENTS, *parser._SHOWN, *parser._DROPPED}
-    assert listed - words == set()
-    assert listed - set(shell.KEYWORDS.split()) == set()
+@pytest.mark.parametrize("word", ["help", "HELP;", "?", "\\help", "\\h", "\\?"])
+def test_help_is_asked_for_with_or_without_a_backslash(word: str) -> None:
+    code, output = invoke("sql", "--host", "local", stdin=f"{word}\n")
+    assert code == 0, output
+    assert "Statements end with a semicolon" in output
+
+
+def test_help_at_the_prompt_lists_every_statement_and_command() -> None:
+    text = shell.help_text()
+    listed = {*parser.STATEMENTS, *parser.SHOWN, *parser.DROPPED}
+    assert listed - set(re.findall(r"[A-Z]{2,}", text)) == set()
+    assert [command for command in completion.COMMANDS if f"{command} " not in text] == []
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_the_examples_in_the_help_at_the_prompt_run_one_after_the_other() -> None:
+    with Session(host="local") as session:
+        for group, entries in shell.GROUPS.items():
+            for _, example in entries:
+                if group != "Prompt":
+                    session.execute(example)
 
 
 def test_examples_in_help_name_files_that_exist() -> None:
@@ -222,6 +239,11 @@ def test_the_map_shows_the_newest_window_of_each_segment() -> None:
     )
     picture.take_speeds(2, [{"segment": 2, "speed": 20.0, "n": 1, "window_end": 20}])
     assert "1:50 2:20" in picture.line()
+
+
+def test_the_demo_says_how_long_it_takes() -> None:
+    assert "until Ctrl-C" in demo.schedule(None)
+    assert demo.schedule(20).endswith("then the traffic map runs for 20 s.")
 
 
 def test_the_demo_ends_only_after_results_were_shown() -> None:

@@ -13,7 +13,7 @@ from headrace.cli.test import checkout
 ROOT = checkout()
 #: Decisions are left out: they speak of the code as it was.
 GUIDES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "decisions" not in page.parts)
-PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "GLOSSARY.md", ROOT / "CONTRIBUTING.md", *GUIDES]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "GLOSSARY.md", ROOT / "CONTRIBUTING.md", *GUIDES]
 FOLDERS = {module.name for module in pkgutil.iter_modules(headrace.__path__)}
 
 

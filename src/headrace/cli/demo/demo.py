@@ -47,6 +47,7 @@ def demo(
     """Watch a traffic speed map: two generated streams, filters, a union, windows and a window join on Spark."""
     picture = SpeedMap(Viewport() if viewport else None)
     with faults(picture.statements):
+        err.print(f"[dim]{schedule(seconds)}[/]")
         if plain or not out.is_terminal:
             _lines(picture, seconds)
         else:
@@ -56,6 +57,15 @@ def demo(
 def statements(name: str = "speed_map.sql") -> str:
     """Return the demo's SQL."""
     return files("headrace.cli.demo").joinpath(name).read_text()
+
+
+def schedule(seconds: float | None) -> str:
+    """Return how long the demo takes."""
+    until = "until Ctrl-C (--seconds 30 ends it by itself)" if seconds is None else f"for {seconds:g} s"
+    return (
+        f"Spark starts (about 20 s; a minute on a busy machine), the first window ends (about 10 s), "
+        f"then the traffic map runs {until}."
+    )
 
 
 class SpeedMap:
