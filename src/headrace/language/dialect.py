@@ -291,6 +291,12 @@ def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> lis
         if isinstance(error, QueryError):
             raise
         span = error.span if isinstance(error, PlacedError) else span_of(tokens_[0])
+        misspelled = other_systems.find_misspelled(tokens_, span.start)
+        if misspelled is not None:
+            word, keyword = misspelled
+            raise SyntaxFault(
+                f"unexpected {word.text!r}", span=span_of(word), hint=f"did you mean {keyword!r}?"
+            ) from error
         token = next((token for token in tokens_ if token.start == span.start), None)
         raise SyntaxFault(_plain(str(error), token), span=span) from error
 

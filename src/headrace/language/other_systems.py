@@ -10,6 +10,8 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from headrace.language.names import near
+
 _AS_AN_EVENT = "write the pattern as an event: CREATE EVENT e AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.id = b.id"
 _NO_CHANGES = "rows are not changed by statements; the source of a stream or table brings them"
 _NO_EMIT = "leave EMIT out: the result of a window comes when the window is complete, every other result at once"
@@ -20,10 +22,21 @@ _SEQUENCE = "write a SEQUENCE b for 'a, then b'"
 _WHERE = "conditions stand at the end: a SEQUENCE b WITHIN 10 MINUTES WHERE a.speed > 30"
 _TUMBLING = "write the window after the stream: FROM stream [RANGE 5 MINUTES]"
 _HOPPING = "write the window after the stream: FROM stream [RANGE 5 MINUTES SLIDE 1 MINUTE]"
+_SLIDING_TUPLE = "write the window after the stream: FROM stream [RANGE 5 MINUTES SLIDE TUPLE]"
+_ROWS = "write the window after the stream: FROM stream [ROWS 100]"
 _SESSION = "write the window after the stream: FROM stream [SESSION 30 SECONDS]"
 _WINDOW_ENDS = "write the window after the stream, FROM stream [RANGE 5 MINUTES], and select window_start or window_end"
 _PREVIOUS = "DIFF(x) OVER (PARTITION BY id) compares a tuple with the one before it"
-_RANK = "ranks are not supported yet; max(x) or min(x) over a window such as [RANGE 1 MINUTE] gives the first one"
+_RANK = "for the top rows of a window, join its counts with themselves: docs/recipes.md, Top N per window"
+_ONE_CATALOG = "leave it out: all names are in one catalog"
+_BEST_ROW = "join the window with its maximum: docs/recipes.md, Top N per window, with <= 1"
+_JSON_COLUMNS = "a source reads the fields of JSON records as columns with format 'json'"
+_AS_QUERY = "write CREATE QUERY name AS SELECT ..., or CREATE VIEW name AS SELECT ... to only name it"
+_SOURCE = "write FROM KIND (options), such as FROM FILES (path 'data', format 'parquet')"
+_OUTPUT_RATE = "say it in the window: [RANGE 1 MINUTE SLIDE 5 SECONDS] gives a result every 5 seconds"
+_ALL_RESULTS = "leave it out: a query gives each result once, when it is final"
+_NOT_NEEDED = "leave it out: nothing has to be maintained by hand"
+_PYTHON_PATH = "functions are Python code: put the module on PYTHONPATH, or beside the script that headrace run reads"
 
 #: By the first word of a statement.
 STATEMENTS = {
@@ -42,6 +55,32 @@ STATEMENTS = {
     "CANCEL": "write DROP QUERY name, or STOP QUERY name to start it again later",
     "TERMINATE": "write DROP QUERY name, or STOP QUERY name to start it again later",
     "LIST": "write SHOW QUERIES, SHOW STREAMS, ...",
+    "DISPLAY": "write SHOW QUERIES, SHOW STREAMS, ...",
+    "EXECUTE": "leave EXECUTE STATEMENT SET out: the queries of a script run together and share equal parts",
+    "END": _NO_TRANSACTION,
+    "ROLLBACK": _NO_TRANSACTION,
+    "ADD": _PYTHON_PATH,
+    "GRANT": "there are no users and roles; whoever can read the checkpoint and the script can do everything",
+    "REVOKE": "there are no users and roles; whoever can read the checkpoint and the script can do everything",
+    "COPY": "write CREATE STREAM name (column TYPE, ...) FROM FILES (path 'data', format 'csv')",
+    "LOAD": "write CREATE STREAM name (column TYPE, ...) FROM FILES (path 'data', format 'csv')",
+    "ANALYZE": "write EXPLAIN ANALYZE query; nothing has to be analyzed beforehand",
+    "VACUUM": _NOT_NEEDED,
+    "OPTIMIZE": _NOT_NEEDED,
+    "REFRESH": "leave it out: a query gives results as its streams deliver",
+    "CACHE": "leave it out: equal parts of queries run once",
+    "LISTEN": "write CREATE RULE name ON event DO CALL ..., or in Python session.subscribe(query, function)",
+    "PRINT": "write SELECT * FROM stream, with CREATE STREAM ... FROM KAFKA (...) before it",
+    "DEFINE": "variables are not supported; write the value",
+    "DECLARE": "variables are not supported; write the value",
+    "RUN": "in a terminal: headrace run script.sql",
+    "SOURCE": "in a terminal: headrace run script.sql",
+    "ON": "write CREATE RULE name ON event DO action",
+    "EVERY": "write CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES",
+    "PATTERN": "write CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES",
+    "VALUES": "push rows from Python with session.push(stream, rows), or read them FROM FILES (path 'data')",
+    "TABLE": "write SELECT * FROM name",
+    "HELP": "at the prompt, \\help lists all statements",
 }
 
 #: By the word after CREATE.
@@ -53,13 +92,81 @@ CREATED = {
     "TRIGGER": "write CREATE RULE name ON event DO action",
     "TEMPORARY": "leave TEMPORARY out",
     "TEMP": "leave TEMP out",
-    "DATABASE": "leave it out: all names are in one catalog",
-    "SCHEMA": "leave it out: all names are in one catalog",
+    "DATABASE": _ONE_CATALOG,
+    "CATALOG": _ONE_CATALOG,
+    "SCHEMA": "write CREATE STREAM name (column TYPE, ...) FROM KIND (options); all names are in one catalog",
+    "STREAMING": _AS_QUERY,
+    "DYNAMIC": _AS_QUERY,
+    "LIVE": _AS_QUERY,
+    "EXTERNAL": "leave EXTERNAL out",
+    "CONTEXT": "a window with GROUP BY id divides tuples by id; the CONTEXT of an event chooses what is paired",
+    "WINDOW": "write the window where the stream is read: FROM stream [RANGE 5 MINUTES]",
+    "VARIABLE": "variables are not supported; write the value, or read it from a table with JOIN",
+    "EXPRESSION": "write CREATE VIEW name AS SELECT ..., and read the view",
+    "DATAFLOW": "write CREATE STREAM ... FROM KIND (options) and CREATE QUERY ... INTO KIND (options)",
+    "MODEL": "call a model from a user-defined aggregate or a rule: DO CALL PYTHON 'module:function'",
+    "TYPE": "columns have simple types; write them in CREATE STREAM name (column TYPE, ...)",
+    "PROCEDURE": "write CREATE RULE name ON event DO CALL PYTHON 'module:function'",
+    "USER": "there are no users and roles; whoever can read the checkpoint and the script can do everything",
     "INDEX": "leave it out: Headrace keeps the state of joins and groups by key by itself",
 }
 
-#: By the word after the columns of CREATE STREAM.
+#: By the word after SHOW.
+SHOWN = {
+    "DATABASES": _ONE_CATALOG,
+    "CATALOGS": _ONE_CATALOG,
+    "SCHEMAS": _ONE_CATALOG,
+    "JOBS": "write SHOW QUERIES",
+    "QUERY": "write SHOW QUERIES",
+    "VIEWS": "write SHOW QUERIES, which also lists views",
+    "MATERIALIZED": "write SHOW QUERIES",
+    "SOURCES": "write SHOW STREAMS",
+    "TOPICS": "write SHOW STREAMS, which lists each stream with its source",
+    "CONNECTORS": "write SHOW STREAMS, which lists each stream with its source",
+    "FUNCTIONS": "write SHOW AGGREGATES for your own; docs/reference/functions.md lists the functions",
+    "COLUMNS": "write DESCRIBE name",
+    "CREATE": "write DESCRIBE name",
+    "PROCESSLIST": "write SHOW QUERIES, or SHOW STATISTICS for what each operator does",
+    "ALL": "docs/reference/settings.md lists the settings",
+    "PROPERTIES": "docs/reference/settings.md lists the settings",
+    "VARIABLES": "docs/reference/settings.md lists the settings",
+}
+
+#: By the word after DESCRIBE or EXPLAIN, if something follows it.
+DESCRIBED = {
+    "EXTENDED": "leave EXTENDED out",
+    "FORMATTED": "leave FORMATTED out",
+    "TABLE": "leave TABLE out",
+    "STREAM": "leave STREAM out",
+    "QUERY": "leave QUERY out",
+    "PLAN": "leave PLAN FOR out",
+    "VERBOSE": "leave VERBOSE out; EXPLAIN ANALYZE shows what was measured",
+    "COST": "write EXPLAIN CAPACITY for the predicted load",
+}
+
+#: By the word after the type of a column.
+COLUMN_CLAUSES = {
+    "PRIMARY KEY": "leave it out: a stream or table has no key; GROUP BY, JOIN and DISTINCT name theirs",
+    "PRIMARY": "leave it out: a stream or table has no key; GROUP BY, JOIN and DISTINCT name theirs",
+    "KEY": "leave it out: a stream or table has no key; GROUP BY, JOIN and DISTINCT name theirs",
+    "NOT": "leave it out: every column may be NULL; a record that cannot be read is in <stream>.bad",
+    "NULL": "leave it out: every column may be NULL",
+    "DEFAULT": "leave it out: write coalesce(column, value) where the column is read",
+    "METADATA": "leave METADATA out; docs/reference/connectors.md has the options for a record's time and key",
+    "COMMENT": "leave COMMENT out, or write -- comment",
+    "GENERATED": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...",
+    "AS": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...",
+    "REFERENCES": "leave it out: a join names both columns",
+    "UNIQUE": "leave it out: SELECT DISTINCT over a window removes duplicates",
+}
+
+#: By the word after the columns of CREATE STREAM or CREATE TABLE.
 STREAM_CLAUSES = {
+    "AS": _AS_QUERY,
+    "USING": _SOURCE,
+    "STORED": _SOURCE,
+    "LOCATION": _SOURCE,
+    "PARTITIONED": "leave it out: Headrace spreads tuples over buckets by the keys that queries need",
     "WATERMARK": "write TIMESTAMP BY column SKEW 5 SECONDS: tuples may come up to 5 seconds out of order",
     "WITH": "write FROM KIND (options), such as FROM KAFKA (bootstrap 'host:9092', topic 'bids', format 'json')",
 }
@@ -80,6 +187,10 @@ TYPES = {
     "HUGEINT": "write BIGINT, which holds 64 bits",
     "UBIGINT": "write BIGINT, which holds 64 bits and a sign",
     "DATETIME": "write TIMESTAMP",
+    "SERIAL": "write INT or BIGINT; numbers are not generated",
+    "BIGSERIAL": "write BIGINT; numbers are not generated",
+    "MONEY": "write BIGINT for cents, or DOUBLE",
+    "MULTISET": _NO_NESTING,
 }
 
 #: By the name of a function.
@@ -118,11 +229,42 @@ FUNCTIONS = {
     "explode": _NO_NESTING,
     "unnest": _NO_NESTING,
     "flatten": _NO_NESTING,
-    "json_value": "a source reads the fields of JSON records as columns with format 'json'",
-    "json_extract": "a source reads the fields of JSON records as columns with format 'json'",
-    "get_json_object": "a source reads the fields of JSON records as columns with format 'json'",
+    "json_value": _JSON_COLUMNS,
+    "json_extract": _JSON_COLUMNS,
+    "get_json_object": _JSON_COLUMNS,
     "date_format": "write year(t), month(t), hour(t), ... or CAST(t AS STRING)",
     "to_char": "write year(t), month(t), hour(t), ... or CAST(t AS STRING)",
+    "timestamptostring": "write year(t), month(t), hour(t), ... or CAST(t AS STRING)",
+    "stringtotimestamp": "write CAST(x AS TIMESTAMP)",
+    "split": _NO_NESTING,
+    "from_json": _JSON_COLUMNS,
+    "to_json": "a sink writes JSON records with format 'json'",
+    "extractjsonfield": _JSON_COLUMNS,
+    "json_query": _JSON_COLUMNS,
+    "jsonb_extract_path": _JSON_COLUMNS,
+    "max_by": _BEST_ROW,
+    "min_by": _BEST_ROW,
+    "arg_max": _BEST_ROW,
+    "arg_min": _BEST_ROW,
+    "topk": _RANK,
+    "topkdistinct": _RANK,
+    "percent_rank": _RANK,
+    "latest_by_offset": "write last(x)",
+    "earliest_by_offset": "write first(x)",
+    "last_value": "write last(x)",
+    "first_value": "write first(x)",
+    "lastever": "write last(x)",
+    "firstever": "write first(x)",
+    "prev": _PREVIOUS,
+    "prior": _PREVIOUS,
+    "histogram": "write count(*) with GROUP BY x",
+    "generate_series": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
+    "sequence": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
+    "uuid": "values are not generated in queries: results must be the same after a restart",
+    "gen_random_uuid": "values are not generated in queries: results must be the same after a restart",
+    "window": _TUMBLING,
+    "cumulate": "write [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE] after the stream",
+    "mask": "write 'xxx' in its place, or substring(x, 1, 2) || 'xxx'",
 }
 
 #: By the first word between the brackets of a window.
@@ -150,9 +292,16 @@ EVENTS = {
     "IF": _WHERE,
     "WHEN": _WHERE,
     "FILTER": _WHERE,
+    "EVERY": "write a SEQUENCE b; CONTEXT says whether each a is used, as EVERY does: CONTEXT CONTINUOUS",
+    "FOLLOWEDBY": _SEQUENCE,
+    "NOTFOLLOWEDBY": "write NOT (b) [a, '1 minute']: a, and no b within a minute",
+    "KLEENE": "write APERIODIC (a, b, c), or TIMES (3, b) for a number of them",
 }
 
-#: By two tokens that follow each other in a SELECT, # being a number; looked up only if the SELECT cannot be parsed.
+#: Stands for any number in a phrase.
+NUMBER = "0"
+
+#: By two tokens that follow each other in a SELECT; looked up only if the SELECT cannot be parsed.
 PHRASES = {
     ("MATCH_RECOGNIZE", "("): _AS_AN_EVENT,
     ("EMIT", "CHANGES"): _NO_EMIT,
@@ -170,8 +319,34 @@ PHRASES = {
     ("LATERAL", "("): "write a JOIN with ON",
     ("LATERAL", "TABLE"): "write a JOIN with ON",
     ("FOR", "SYSTEM_TIME"): "leave FOR SYSTEM_TIME out: JOIN table ON ... looks up each tuple when it comes",
-    ("TOP", "#"): "write LIMIT 10 at the end of the query",
-    ("WITHIN", "#"): "give both streams a window: FROM a [RANGE 5 MINUTES] JOIN b [RANGE 5 MINUTES] ON a.id = b.id",
+    ("TOP", NUMBER): "write LIMIT 10 at the end of the query",
+    ("HOPPING", "("): _HOPPING,
+    ("CUMULATE", "("): "write [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE] after the stream",
+    ("PIVOT", "("): "write an aggregate for each column: sum(x) FILTER (WHERE kind = 'a') AS a",
+    ("UNPIVOT", "("): "write a UNION ALL of one SELECT for each column",
+    ("ISTREAM", "*"): _ALL_RESULTS,
+    ("RSTREAM", "*"): "tuples that leave a window are not reported; leave RSTREAM out",
+    ("IRSTREAM", "*"): "tuples that leave a window are not reported; leave IRSTREAM out",
+    ("OUTPUT", "EVERY"): _OUTPUT_RATE,
+    ("OUTPUT", "LAST"): _OUTPUT_RATE,
+    ("OUTPUT", "FIRST"): _OUTPUT_RATE,
+    ("OUTPUT", "ALL"): _OUTPUT_RATE,
+    ("OUTPUT", "SNAPSHOT"): _OUTPUT_RATE,
+    ("PATTERN", "["): _AS_AN_EVENT,
+    ("TIMER", ":"): "write the time after the event: a SEQUENCE b WITHIN 10 SECONDS",
+    ("~", ""): "write regexp_like(x, 'pattern')",
+    ("WIN", ":"): _TUMBLING,
+    ("STD", ":"): "write SELECT DISTINCT, or last(x) with GROUP BY",
+    ("#", "TIME"): _SLIDING_TUPLE,
+    ("#", "TIME_BATCH"): _TUMBLING,
+    ("#", "EXT_TIMED"): _SLIDING_TUPLE,
+    ("#", "LENGTH"): _ROWS,
+    ("#", "LENGTH_BATCH"): _ROWS,
+    ("#", "KEEPALL"): "write [UNBOUNDED] after the stream",
+    ("#", "LASTEVENT"): "write [NOW] after the stream",
+    ("#", "UNIQUE"): "write last(x) with GROUP BY",
+    ("#", "GROUPWIN"): "write GROUP BY",
+    ("WITHIN", NUMBER): "give both streams a window: FROM a [RANGE 5 MINUTES] JOIN b [RANGE 5 MINUTES] ON a.id = b.id",
 }
 
 #: By the name of a clause of SELECT that can be parsed but not run.
@@ -191,4 +366,15 @@ def find_phrase(tokens: Sequence[Token]) -> tuple[Token, str] | None:
     return None
 
 
-_WORDS = {TokenType.STRING: "", TokenType.NUMBER: "#"}
+def find_misspelled(tokens: Sequence[Token], stop: int) -> tuple[Token, str] | None:
+    """Return a word that is nearly a keyword of SELECT, and that keyword: where parsing stopped, or just before."""
+    for token in [token for token in tokens if token.start <= stop][:-3:-1]:
+        keyword = near(token.text, CLAUSE_WORDS) if token.token_type == TokenType.VAR else None
+        if keyword is not None:
+            return token, keyword
+    return None
+
+
+#: The keywords of SELECT that a misspelled word is compared with.
+CLAUSE_WORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "ORDER", "DISTINCT", "BETWEEN", "INTO")
+_WORDS = {TokenType.STRING: "", TokenType.NUMBER: NUMBER}

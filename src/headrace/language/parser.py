@@ -112,6 +112,7 @@ def _read(reader: Reader, offset: int) -> Statement:
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":
             reader.position += 1
+            _refuse_detail(reader)
             return statements.Describe(reader.text, offset, reader.dotted())
         case "EXPLAIN":
             return _explain(reader, offset)
@@ -245,7 +246,10 @@ def _drop(reader: Reader, offset: int) -> statements.Drop:
         if reader.accept(kind) or (kind == "QUERY" and (reader.accept("VIEW") or reader.accept("EVENT"))):
             if_exists = reader.accept("IF", "EXISTS")
             return statements.Drop(reader.text, offset, kind, reader.name(), if_exists)
-    reader.fail("expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE or AGGREGATE")
+    reader.fail(
+        "expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE or AGGREGATE",
+        hint=did_you_mean(reader.word(), (*DROPPED, "VIEW", "EVENT")),
+    )
 
 
 def _show(reader: Reader, offset: int) -> statements.Show:
@@ -253,11 +257,22 @@ def _show(reader: Reader, offset: int) -> statements.Show:
     for what in SHOWN:
         if reader.accept(what):
             return statements.Show(reader.text, offset, what)
-    reader.fail(f"expected {', '.join(SHOWN[:-1])} or {SHOWN[-1]}", hint=did_you_mean(reader.word(), SHOWN))
+    reader.fail(
+        f"expected {', '.join(SHOWN[:-1])} or {SHOWN[-1]}",
+        hint=did_you_mean(reader.word(), SHOWN, elsewhere=other_systems.SHOWN),
+    )
+
+
+def _refuse_detail(reader: Reader) -> None:
+    """Refuse a word of another system between DESCRIBE or EXPLAIN and what it is about."""
+    hint = other_systems.DESCRIBED.get(reader.word())
+    if hint is not None and reader.word(1) not in ("", "."):
+        reader.fail("expected a name", hint=hint)
 
 
 def _explain(reader: Reader, offset: int) -> statements.Explain:
     reader.expect("EXPLAIN")
+    _refuse_detail(reader)
     analyze = reader.accept("ANALYZE")
     capacity = (
         not analyze

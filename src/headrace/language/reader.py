@@ -122,12 +122,12 @@ class Reader:
         return int(token.text)
 
     def type(self) -> Type:
-        """Read a type name such as BIGINT or VARCHAR(20); the length has no effect."""
+        """Read a type name such as BIGINT, VARCHAR(20) or TIMESTAMP(3); the length has no effect."""
         name = self.name("a type")
         type_ = TYPE_NAMES.get(" ".join(name.text.upper().split()))
         if type_ is None:
             raise no_type(name.text, name.span)
-        if type_ is Type.STRING and self.accept("("):
+        if type_ in (Type.STRING, Type.TIMESTAMP, Type.BINARY) and self.accept("("):
             self.integer("a length")
             self.expect(")")
         return type_

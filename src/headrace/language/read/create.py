@@ -13,6 +13,7 @@ from headrace.model.python_target import PythonTarget
 from headrace.model.schema import HIDDEN, Field, Schema
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
+_TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
     "[TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL | TIMESTAMP LATENT] FROM KIND (options)"
@@ -40,7 +41,7 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
             return _stream(reader, offset, name, or_replace, if_not_exists)
         case "TABLE":
             columns = read_columns(reader) if reader.word() == "(" else None
-            reader.expect("FROM", hint="CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)")
+            reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _TABLE))
             return CreateTable(reader.text, offset, name, columns, read_connector(reader), or_replace, if_not_exists)
         case _:
             return _aggregate(reader, offset, name, or_replace, if_not_exists)
@@ -135,4 +136,7 @@ def read_columns(reader: Reader) -> Schema:
         fields.append(Field(name.text, reader.type()))
         if reader.accept(")"):
             return Schema(tuple(fields))
-        reader.expect(",", hint="columns are separated by commas: (id INT, speed DOUBLE)")
+        hint = other_systems.COLUMN_CLAUSES.get(
+            reader.word(), "columns are separated by commas: (id INT, speed DOUBLE)"
+        )
+        reader.expect(",", hint=hint)

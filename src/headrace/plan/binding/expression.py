@@ -365,4 +365,8 @@ def _refuse(node: exp.Expr) -> NoReturn:
         raise NotSupported(
             "LIKE with ESCAPE is not supported", span=span, hint=r"write \% and \_ for the characters themselves"
         )
+    for function in (node.this, node.parent):  # of string_agg(x ORDER BY y), the ORDER BY is not what is wrong
+        if isinstance(function, exp.Anonymous) and function.name.lower() in other_systems.FUNCTIONS:
+            hint = other_systems.FUNCTIONS[function.name.lower()]
+            raise NotSupported(f"function {function.name!r} is not supported", span=place(function), hint=hint)
     raise NotSupported(f"{node.key.replace('_', ' ').upper()} is not supported", span=span)
