@@ -6,7 +6,7 @@ the written name is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace as changed
@@ -218,6 +218,20 @@ class Catalog:
                 pending += references(relation.text).relations
             pending += [rule.event.lower() for rule in self.rules() if key in map(str.lower, rule.raises)]
         return reached
+
+    def queries_in(self, relations: Iterable[str]) -> list[str]:
+        """Return the queries, other than views, of which a SELECT over these relations consists."""
+        queries: dict[str, str] = {}
+        pending, reached = [name.lower() for name in relations], set[str]()
+        while pending:
+            key = pending.pop()
+            relation = self._relations.get(key)
+            if key not in reached and isinstance(relation, Query):
+                pending += references(relation.text).relations
+                if not relation.is_view:
+                    queries[key] = relation.name
+            reached.add(key)
+        return list(queries.values())
 
     def callers(self, name: str) -> list[str]:
         """Return the queries that call this aggregate."""

@@ -6,15 +6,17 @@ in every bucket, and a restart replays them at the same place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.catalog.definitions import Connector, Stream
 from headrace.commands.settings import Setting
 from headrace.graph.graph import Arc, Graph, VertexId
+from headrace.graph.incarnations import incarnate
 from headrace.graph.place import Deferral
 from headrace.model.action import Reaction
 from headrace.model.patterns.feedback import Feedback
@@ -57,6 +59,7 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     reaction: Reaction | None = None  # of a rule: its results are detections
     activation: Activation = Activation()
     stint: Stint | None = None  # the stint that is on; None: on since it was created
+    incarnation: int = 0  # differs for each creation of a query; its vertices with state have it in their names
 
     @property
     def number(self) -> int:
@@ -67,6 +70,17 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     def output(self) -> VertexId:
         """Return the vertex that its results reach."""
         return self.graph.vertices[-1].id
+
+
+def incarnated(command: AddQuery, number: int, before: Iterable[AddQuery] = ()) -> AddQuery:
+    """Return the command that creates an incarnation of a query, which takes over state of those `before`."""
+    start_on, stop_on = (
+        None if graph is None else incarnate(graph, number)
+        for graph in (command.activation.start_on, command.activation.stop_on)
+    )
+    activation = replace(command.activation, start_on=start_on, stop_on=stop_on)
+    graph = incarnate(command.graph, number, [query.graph for query in before])
+    return replace(command, graph=graph, activation=activation, incarnation=number)
 
 
 class DropQuery(Struct, frozen=True, tag="drop_query"):

@@ -195,7 +195,9 @@ class Running(Struct, frozen=True):
 
 
 def _add(state: Running, new: AddQuery) -> Running:
-    """Add a query in place of any of its name; it is off if something else is to start it."""
+    """Add a query in place of any of its name, and of what was said to it; it is off if something else starts it."""
+    if any(old.query == new.query and old.incarnation != new.incarnation for old in state.known):
+        state = replace(state, feedback=_without(state.feedback, new.query))
     queries, ending, stopped = (_without(part, new.query) for part in (state.queries, state.ending, state.stopped))
     if new.stint is None and not new.activation.is_manual:
         return replace(state, queries=queries, ending=ending, stopped=(*stopped, new))
@@ -206,7 +208,7 @@ def _start(state: Running, stint: Stint) -> Running:
     """Turn a query on, if it is off and has not had this stint."""
     for query in state.stopped:
         if query.query == stint.query and query.number < stint.number:
-            begun = replace(query, graph=for_stint(query.graph, stint), stint=stint)
+            begun = replace(query, graph=for_stint(query.graph, stint, query.incarnation), stint=stint)
             return replace(state, queries=(*state.queries, begun), stopped=_without(state.stopped, stint.query))
     return state
 
@@ -249,7 +251,7 @@ def closing(query: AddQuery) -> AddQuery:
     if query.stint is not None:
         return query
     stint = Stint(query.query, 1)
-    graph = query.graph if has_exchange(query.graph) else for_stint(query.graph, stint)
+    graph = query.graph if has_exchange(query.graph) else for_stint(query.graph, stint, query.incarnation)
     return replace(query, graph=graph, stint=stint)
 
 
@@ -259,7 +261,7 @@ def _apart(query: AddQuery, ending: tuple[AddQuery, ...]) -> AddQuery:
     if query.stint is not None or not any(vertex.id in taken for vertex in query.graph):
         return query
     stint = Stint(query.query, 1)
-    return replace(query, graph=for_stint(query.graph, stint), stint=stint)
+    return replace(query, graph=for_stint(query.graph, stint, query.incarnation), stint=stint)
 
 
 def _with(sent: tuple[SendFeedback, ...], new: SendFeedback) -> tuple[SendFeedback, ...]:

@@ -99,6 +99,10 @@ class Spool:
             read = [file for file in read if file != last]
         files.remove(*map(self.path, read), durable=False)  # a file that comes back lies before the offset
 
+    def clear(self) -> None:
+        """Delete all files."""
+        files.remove(*map(self.path, self._all()), durable=False)
+
     def path(self, file: Spooled) -> Path:
         return self.directory / file.name
 

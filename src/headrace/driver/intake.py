@@ -14,6 +14,7 @@ from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
 from headrace.commands.command import encode_command
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.connector import PacedSource, SkippingSource, Source
+from headrace.connectors.spool import exchange_spool
 from headrace.driver.deployed import Deployed, Deployments
 from headrace.driver.offset import ExchangeAt, Offset, StreamAt
 from headrace.driver.pause import is_paused
@@ -37,6 +38,7 @@ class Intake:
         self.parallel = parallel
         self.limit = limit
         self.deployments = Deployments(directory)
+        self._exchanges: set[str] = set()  # those of the last micro-batch that was committed, by origin
 
     def latest(self, start: Offset, now: int) -> Offset:
         """Return the offset up to which to read; `start` itself if there is nothing to do or the deployment stops."""
@@ -82,6 +84,9 @@ class Intake:
         for origin, exchange in end.exchanges.items():
             if exchange_stream(origin) in sources:
                 sources[exchange_stream(origin)].forget(exchange.at)
+        for origin in self._exchanges - end.exchanges.keys():  # their queries were dropped
+            exchange_spool(origin, self.directory).clear()
+        self._exchanges = set(end.exchanges)
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> StreamAt:
         before = start.streams.get(name) or StreamAt(fresh=time)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from headrace.commands.running import Running
+from headrace.commands.running_graph import whole_of
 from headrace.commands.shedders_in_force import readers_of, shedders_in
 from headrace.engine.statistics import (
     GuardStatistics,
@@ -17,6 +18,7 @@ from headrace.engine.statistics import (
     VertexCounts,
 )
 from headrace.graph.graph import Arc
+from headrace.graph.incarnations import incarnation_of
 from headrace.model.time import MILLISECOND
 from headrace.worker.wire import GuardSeen, Report
 
@@ -30,6 +32,7 @@ class Totals:
     def __init__(self) -> None:
         self.statistics = Statistics()
         self._vertices: dict[str, VertexCounts] = {}
+        self._commands = 0  # those in force when vertices were last forgotten
         self._streams: dict[str, StreamCounts] = {}
         self._bucket_guards: dict[int, list[GuardSeen]] = {}  # with counts so far, by bucket
 
@@ -46,6 +49,7 @@ class Totals:
         """Add the reports of a micro-batch, and the number of results by query; it was `delivered` at that time."""
         before = self.statistics
         self._count_vertices(reports)
+        self._forget_vertices(running)
         self._count_streams(reports)
         queries = _with_results(before.queries, results)
         shed = _add_shed(before.shed, reports, running)
@@ -61,6 +65,16 @@ class Totals:
             purged=before.purged + sum(report.purged for report in reports),
             shed=shed,
         )
+
+    def _forget_vertices(self, running: Running) -> None:
+        """Forget the vertices of queries that were dropped or replaced."""
+        if self._commands == running.commands:
+            return
+        self._commands = running.commands
+        alive = {incarnation_of(vertex.id) for vertex in whole_of(running)}
+        gone = [name for name in self._vertices if incarnation_of(name) not in (None, *alive)]
+        for name in gone:
+            del self._vertices[name]
 
     def _count_vertices(self, reports: Sequence[Report]) -> None:
         for counts in self._vertices.values():

@@ -5,19 +5,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
+from headrace.graph.incarnations import incarnate
 from headrace.graph.place import place
 from headrace.model.stint import Stint
 from headrace.model.streams import is_exchange_stream
 from headrace.operators.specs import Receive, Scan
 
 
-def for_stint(graph: Graph, stint: Stint) -> Graph:
+def for_stint(graph: Graph, stint: Stint, incarnation: int) -> Graph:
     """Return the graph of a stint: its scans take only tuples of it, and all ids follow from theirs."""
     made: dict[VertexId, Vertex] = {}
     for old in graph:
         spec = replace(old.spec, stint=stint) if isinstance(old.spec, Scan) else old.spec
         made[old.id] = vertex(spec, [made[origin] for origin in old.inputs])
-    return Graph(tuple(made.values()))
+    return incarnate(Graph(tuple(made.values())), incarnation)
 
 
 def has_exchange(graph: Graph) -> bool:

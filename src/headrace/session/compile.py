@@ -6,6 +6,7 @@ reader it is a scan of a stream whose name no user can write, until that plan is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,10 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Rule, Stream, Table
 from headrace.commands.command import AddQuery
 from headrace.connectors import check_sink, read_table
-from headrace.engine.statistics import Statistics, VertexStatistics
+from headrace.engine.statistics import VertexStatistics
 from headrace.errors import NameFault
 from headrace.graph.explain import explain_graph
-from headrace.graph.graph import Graph
+from headrace.graph.graph import Graph, VertexId
 from headrace.graph.lower import lower, streams_of, tables_of
 from headrace.language.parser import parse
 from headrace.language.read.options import result_order
@@ -163,12 +164,14 @@ def event_warnings(definition: Stream | Table | Query, catalog: Catalog) -> tupl
     return warnings_of(plan_query(definition, catalog)) if isinstance(definition, Query) and is_event else ()
 
 
-def explain(plan: Node, form: str, catalog: Catalog, statistics: Statistics | None = None) -> str:
-    """Return plan and graph as text or JSON; with `statistics`, the counters of each operator."""
+def explain(
+    plan: Node, form: str, catalog: Catalog, counters: Mapping[VertexId, VertexStatistics] | None = None
+) -> str:
+    """Return plan and graph as text or JSON; with `counters`, those of each operator, by what it computes."""
     graph = graph_of(plan, "query", catalog)
     if form == "json":
         return msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode()
-    notes = {} if statistics is None else {name: _counters(counts) for name, counts in statistics.vertices.items()}
+    notes = {name: _counters(counts) for name, counts in (counters or {}).items()}
     warnings = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
     return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{warnings}"
 

@@ -13,6 +13,7 @@ from headrace.commands.command import AddQuery
 from headrace.control.observation import Observation, VertexCost
 from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.graph.graph import merge
+from headrace.graph.incarnations import meaning_of
 from headrace.model.time import SECOND
 
 
@@ -25,7 +26,7 @@ def measured(statistics: Statistics, latest: Observation | None, streams: Iterab
     }
     return replace(
         _facts(streams, latest.usual.rates),
-        vertices=vertices,
+        vertices={meaning_of(name): facts for name, facts in vertices.items()} | vertices,
         reading=latest.usual.reading or None,
         elsewhere=latest.usual.fixed,
     )

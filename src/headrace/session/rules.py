@@ -58,7 +58,7 @@ def create_rule(
         transaction.outcomes.append(lambda: Message(f"rule {name} created{warnings}"))
     command = _command(rule, bound, catalog)
     admit(command)
-    transaction.run(command)
+    transaction.run(command, [rule.event])
 
 
 def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:
@@ -69,7 +69,9 @@ def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:
     catalog.replace(changed)
     transaction.entries.append(Entry(statement.text, changed))
     if rule.name in transaction.running:  # else it is only read from the journal
-        transaction.run(_command(changed, plan_rule(rule_statement(rule), catalog), catalog))
+        transaction.run(
+            _command(changed, plan_rule(rule_statement(rule), catalog), catalog), [rule.event], goes_on=True
+        )
     transaction.outcomes.append(lambda: Message(f"rule {rule.name} {'enabled' if statement.on else 'disabled'}"))
 
 

@@ -240,7 +240,7 @@ class Session:
 
     def _prepare(self, text: str, statements: Sequence[Statement]) -> Transaction:
         """Check the statements of a text in order, without effect."""
-        transaction = Transaction(copy.deepcopy(self.catalog), self._running())
+        transaction = Transaction(copy.deepcopy(self.catalog), self._running(), self.deployment.delivery.bounds)
         for statement in statements:
             with _pointing_into(text, statement):
                 self._statements.prepare(statement, transaction)

@@ -12,11 +12,14 @@ from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
 from headrace.catalog.definitions import Connector, Query
+from headrace.catalog.references import references
 from headrace.commands.command import AddQuery, SendFeedback
 from headrace.driver.deployed import Deployments
 from headrace.engine.clock import SystemClock
-from headrace.engine.statistics import Statistics
+from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.errors import HostFault, NameFault, Span
+from headrace.graph.graph import VertexId
+from headrace.graph.incarnations import meaning_of
 from headrace.hosts.host import Deployment
 from headrace.language.read.options import result_order
 from headrace.language.syntax import rules, statements, stints
@@ -128,7 +131,7 @@ class Statements:
         check_promises(query.qos, command.streams, statement.option_spans)
         if transaction.define(query, statement, f"query {query.name}"):
             self._admit(command, statement, transaction)
-            transaction.start(command)
+            transaction.start(command, references(query.text).relations)
 
     def _select(self, statement: statements.Select, transaction: Transaction) -> None:
         """Run a SELECT without a name; the same text is the same query."""
@@ -136,7 +139,8 @@ class Statements:
         name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
         sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
         query = Query(name, statement.select_text, plan.schema, sinks)
-        transaction.start(command_for(query, plan, transaction.catalog))
+        command = command_for(query, plan, transaction.catalog)
+        transaction.start(command, references(query.text).relations)
 
     def _create_rule(self, statement: rules.CreateRule, transaction: Transaction) -> None:
         functions = self._deployment.delivery.reactions.functions
@@ -175,9 +179,17 @@ class Statements:
 
     def _explain(self, statement: statements.Explain, transaction: Transaction) -> None:
         plan = plan_target(statement.target, statement.text, transaction.catalog)
-        counted = self._statistics if statement.analyze else None
-        shown = explain(plan, statement.form, transaction.catalog, counted)
+        counters = self._counters(statement, transaction) if statement.analyze else None
+        shown = explain(plan, statement.form, transaction.catalog, counters)
         transaction.outcomes.append(lambda: Message(shown))
+
+    def _counters(self, statement: statements.Explain, transaction: Transaction) -> dict[VertexId, VertexStatistics]:
+        """Return the counters of operators by what they compute: those of the target if it runs, else of any query."""
+        name = statement.target.text if isinstance(statement.target, Name) else ""
+        running = transaction.running.get(name)
+        own = None if running is None else {vertex.id for vertex in running.graph}
+        counted = self._statistics.vertices.items()
+        return {meaning_of(vertex): counts for vertex, counts in counted if own is None or vertex in own}
 
     def _explain_capacity(self, statement: statements.Explain, transaction: Transaction) -> None:
         """Forecast a query beside all that run; one that does not run is treated as if it did."""

@@ -48,7 +48,7 @@ def with_activation(command: AddQuery, clause: StintClause, catalog: Catalog, no
         return added
     begin, end = first
     stint = Stint(command.query, 1, begin, end)
-    return msgspec.structs.replace(added, graph=for_stint(command.graph, stint), stint=stint)
+    return msgspec.structs.replace(added, graph=for_stint(command.graph, stint, command.incarnation), stint=stint)
 
 
 def start_query(running: Running, name: Name, now: int) -> list[Command]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -11,13 +11,16 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, Rule, Sink, Stream, Table
 from headrace.catalog.journal import Entry
 from headrace.commands import settings
-from headrace.commands.command import AddQuery, Command, DropQuery, Set
+from headrace.commands.command import AddQuery, Command, DropQuery, Set, incarnated
 from headrace.commands.running import Running
 from headrace.errors import NameFault
+from headrace.graph.graph import VertexId
 from headrace.language.names import did_you_mean
 from headrace.language.syntax import rules, statements, stints
 from headrace.language.syntax.names import Name
+from headrace.model.patterns.feedback import Intent
 from headrace.model.qos import format_qos
+from headrace.model.time import BEGIN, END
 from headrace.session.alter import setting_of
 from headrace.session.outcome import Message, Outcome, Started
 from headrace.session.promises import check_shed_share, promises_of, unscaled_note
@@ -38,11 +41,12 @@ Create: TypeAlias = (
 class Transaction:
     """A copy of the catalog as it will be, and the journal entries, commands and outcomes that take it there."""
 
-    def __init__(self, catalog: Catalog, running: Running) -> None:
+    def __init__(self, catalog: Catalog, running: Running, bounds: Mapping[VertexId, int] | None = None) -> None:
         self.catalog = catalog
         self.running = {query.query: query for query in running.queries}
         self.deployed = running  # with queries that are off
         self._first = running.commands
+        self._bounds = bounds or {}  # of results, by output
         self.entries: list[Entry] = []
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
@@ -71,16 +75,34 @@ class Transaction:
             self.outcomes.append(lambda: Message(f"{what} created{note}"))
         return True
 
-    def start(self, command: AddQuery) -> None:
-        """Run a query; one that runs unchanged goes on."""
+    def start(self, command: AddQuery, reads: Iterable[str]) -> None:
+        """Run a query over these relations; one that runs unchanged goes on."""
         self.outcomes.append(lambda: Started(command.query))
-        self.run(command)
+        self.run(command, reads)
 
-    def run(self, command: AddQuery) -> None:
-        """Send the command of a query or rule, unless it runs unchanged."""
-        if self.running.get(command.query) != command:
-            self.send(command)
-            self.running[command.query] = command
+    def run(self, command: AddQuery, reads: Iterable[str], *, goes_on: bool = False) -> None:
+        """Send the command of a query or rule, unless it runs unchanged; one that `goes_on` keeps its state.
+
+        Of the queries that it `reads` it sees what they deliver, so it shares their state.
+        """
+        known = self.running.get(command.query)
+        unchanged = None if known is None else incarnated(command, known.incarnation, [known])
+        if known is not None and unchanged == known:
+            return
+        # the queries of one transaction share their state: they see the same first tuple
+        others = [self.running.get(name) for name in self.catalog.queries_in(reads)]
+        before = [query for query in (*others, known) if query is not None and not self._lacks_state(query)]
+        made = unchanged if goes_on and unchanged is not None else incarnated(command, self._first + 1, before)
+        self.send(made)
+        self.running[command.query] = made
+
+    def _lacks_state(self, query: AddQuery) -> bool:
+        """Return whether an assumption in force may have removed state that another query would need."""
+        bound = self._bounds.get(query.output, BEGIN)
+        return any(
+            sent.query == query.query and sent.feedback.intent is Intent.ASSUMED and (sent.until or END) > bound
+            for sent in self.deployed.feedback
+        )
 
     def turn(self, statement: stints.TurnQuery, now: int) -> None:
         """Start or stop a query."""

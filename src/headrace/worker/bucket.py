@@ -14,9 +14,7 @@ import msgspec
 
 from headrace.commands import settings
 from headrace.commands.command import (
-    AddQuery,
     Command,
-    DropQuery,
     Relay,
     SendFeedback,
     Set,
@@ -129,15 +127,12 @@ class Bucket:
     def _command(self, commands: Sequence[Command]) -> None:
         """Apply the commands of a micro-batch; `run` meets demands at its end."""
         moved: dict[VertexId, VertexId] = {}
-        for place, command in enumerate(commands):
+        for command in commands:
             before, self.running = self.running, self.running.after(command)
             if not set(before.deferrals) <= set(self.running.deferrals):
                 # work that is deferred no longer is done before anything else changes
                 undeferred = msgspec.structs.replace(before, deferrals=self.running.deferrals)
                 self._deploy(placement_of(undeferred), invariants_in(undeferred))
-            if isinstance(command, DropQuery) and any(isinstance(later, AddQuery) for later in commands[place:]):
-                # a query that is created again starts with empty state
-                self._deploy(placement_of(self.running), invariants_in(self.running))
             if isinstance(command, StopQuery):
                 moved |= _moved(command, before, self.running)
         state = self.engine.state() if moved else {}

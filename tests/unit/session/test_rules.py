@@ -64,8 +64,10 @@ def test_one_event_is_detected_in_the_context_of_each_rule_and_its_inputs_are_sh
         Mode.CONTINUOUS: [(1, 3), (2, 3), (4, 5)],
         Mode.CUMULATIVE: [(2, 3), (4, 5)],  # of several the newest is shown
     }
-    for mode in expected:
-        session.execute(f"CREATE RULE {mode.value.lower()} ON accident CONTEXT {mode.value} DO INSERT INTO MEMORY")
+    rules = (
+        f"CREATE RULE {mode.value.lower()} ON accident CONTEXT {mode.value} DO INSERT INTO MEMORY" for mode in expected
+    )
+    session.execute("; ".join(rules))
     push_vector(session)
     running = session.deployment.intake.deployments.at(len(expected)).running  # type: ignore[attr-defined]
     kinds = [
