@@ -143,7 +143,9 @@ def _newest(commits: Path) -> int:
 
 
 def finish(process: subprocess.Popen, directory: Path) -> None:
-    assert process.wait(200) == 0, (directory / "child.log").read_text()[-3000:]
+    assert process.wait(200) == 0, "".join(
+        log.read_text()[-3000:] for log in (directory / "child.log", directory / "checkpoint" / "spark.log")
+    )
 
 
 @pytest.fixture
@@ -183,6 +185,7 @@ def test_killing_python_workers_loses_and_repeats_nothing(case):
             killed += 1
     finish(process, directory)
     assert killed
+    assert (directory / "child.log").read_text() == "", "what Spark and its workers say is in spark.log"
     assert written(directory / "out", answers) == answers
 
 

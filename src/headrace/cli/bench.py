@@ -22,8 +22,7 @@ from headrace.cli import java
 from headrace.cli.experiment import drawing_folder
 from headrace.cli.help import examples, flag
 from headrace.cli.live_session import show_progress
-from headrace.cli.output import RUN_FAILED, err, faults, is_debugging, out
-from headrace.cli.spark_log import divert
+from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.cli.test import checkout
 from headrace.experiments.drawing import check_drawing, draw
 
@@ -61,8 +60,6 @@ def bench(
         if pictures is not None:
             check_drawing()  # before the benchmark runs for minutes
         java.prepare()
-        if not is_debugging():
-            divert(None)
         with show_progress(f"measuring {name}"):
             figures = load(file).main(quick=quick)
     panels = figures.pop("panels", ())

@@ -15,8 +15,7 @@ from rich.table import Column, Table
 
 from headrace.cli import java
 from headrace.cli.help import examples, flag, program
-from headrace.cli.output import RUN_FAILED, err, faults, is_debugging, out
-from headrace.cli.spark_log import divert
+from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.errors import HostFault
 from headrace.experiments.drawing import check_drawing, draw
 from headrace.experiments.experiment import Experiment, Finding, Outcome, Scale, Trial, text_of
@@ -117,8 +116,6 @@ def _run(item: Experiment, scale: Scale, seed: int, folder: Path | None) -> Outc
     out.print(item.question, style="italic")
     if item.needs == "Java":
         java.prepare()
-        if not is_debugging():
-            divert(None)
     began = time.monotonic()
     with _progress(item.name) as progress:
         outcome = item.run(Trial(scale, seed, progress))

@@ -17,7 +17,6 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from headrace.cli import java
 from headrace.cli.output import err, is_debugging, out
-from headrace.cli.spark_log import divert
 from headrace.session import Listing, Session
 
 FORCED = 130
@@ -51,8 +50,6 @@ def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buc
     if host is Host.local:
         return Session(checkpoint, host="local", buckets=buckets)
     java.prepare()
-    if not is_debugging():
-        divert(checkpoint)
     return AnnouncingSession(checkpoint, host="spark", buckets=buckets)
 
 

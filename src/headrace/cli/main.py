@@ -11,7 +11,7 @@ from headrace import __version__
 from headrace.cli import bench, example, experiment, explain, plan, run, setup, shell, test
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
-from headrace.cli.output import DEBUG
+from headrace.hosts.spark.settings import DEBUG
 
 app = typer.Typer(
     name="headrace",

@@ -11,14 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headrace.cli.spark_log import log
-from headrace.errors import HeadraceError, HostFault, QueryError, RunError
+from headrace.errors import HeadraceError, QueryError, RunError
+from headrace.hosts.spark.settings import DEBUG
 from headrace.session import Listing, Message, Outcome, Started
 
 #: Exit codes: the data or environment must change; the text must change; a fault of Headrace; a promise would break;
 #: all records of a stream were bad, or more were lost than --fail-on allows.
 RUN_FAILED, BAD_QUERY, OUR_FAULT, PROMISE_BROKEN, DATA_LOST = 1, 2, 3, 4, 5
-DEBUG = "HEADRACE_DEBUG"
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -33,8 +32,6 @@ def faults(text: str | None = None) -> Iterator[None]:
         if is_debugging():
             raise
         complain(error, text)
-        if isinstance(error, HostFault) and (path := log()):
-            err.print(f"  Spark's log: {path}", markup=False)
         raise typer.Exit(exit_code(error)) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise

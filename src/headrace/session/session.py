@@ -70,7 +70,9 @@ class Session:
         self._ownership = Ownership(self.directory)
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
-        self.deployment = _deployment(host, self.directory, buckets, limit, page, interval)
+        self.deployment = _deployment(
+            host, self.directory, buckets, limit, page, interval, is_temporary=self._temporary
+        )
         self.deployment.delivery.reactions.switch = self._turn
         self._started = False
         self._deployments = Deployments(self.directory)
@@ -260,12 +262,23 @@ class Session:
             self.deployment.send(*transaction.commands)
 
 
-def _deployment(host: str, directory: Path, buckets: int | None, limit: int, page: int, interval: float) -> Deployment:
+def _deployment(
+    host: str,
+    directory: Path,
+    buckets: int | None,
+    limit: int,
+    page: int,
+    interval: float,
+    *,
+    is_temporary: bool,
+) -> Deployment:
     if host == "local":
         return LocalDeployment(directory, buckets=buckets or 1, limit=limit, page=page)
     from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
 
-    return SparkDeployment(directory, buckets=buckets, limit=limit, page=page, interval=interval)
+    return SparkDeployment(
+        directory, buckets=buckets, limit=limit, page=page, interval=interval, is_temporary=is_temporary
+    )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -30,6 +31,7 @@ from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
+from headrace.hosts.spark.jvm import start_context, with_log
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import HeadraceSource
@@ -41,23 +43,23 @@ from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 STOP_SECONDS = 60.0
 
 
-def spark_session(cores: int | None = None) -> SparkSession:
-    """Return the active session, or a new local one with our settings."""
+def spark_session(cores: int | None = None, *, checkpoint: Path | None = None) -> SparkSession:
+    """Return the active session, or a new local one with our settings, which logs into the checkpoint if it is given."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     python_environment()
     cores = cores or max(2, os.cpu_count() or 2)
     # the 4: a task whose worker died is tried again, as on a cluster
-    builder = SparkSession.builder.master(f"local[{cores}, 4]").appName("headrace")
-    for name, value in {**settings(cores), **_quick_start()}.items():
-        builder = builder.config(name, value)
+    chosen = {**settings(cores), **_quick_start()}
+    conf = SparkConf().setMaster(f"local[{cores}, 4]").setAppName("headrace").setAll(list(chosen.items()))
     try:
         with _own_interrupts():
-            return builder.getOrCreate()
+            start_context(conf, checkpoint)
+            return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
         raise HostFault(
-            f"Spark does not start: {error}", hint="Headrace needs Java 17 or later; set JAVA_HOME"
+            f"Spark does not start: {error}", hint=with_log("Headrace needs Java 17 or later; set JAVA_HOME")
         ) from error
 
 
@@ -82,7 +84,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 class SparkDeployment:
-    """All queries of a checkpoint directory as one streaming query."""
+    """All queries of a checkpoint directory as one streaming query; a temporary one goes with its session."""
 
     def __init__(
         self,
@@ -92,8 +94,10 @@ class SparkDeployment:
         limit: int = 1_000_000,
         page: int = PAGE_TUPLES,
         interval: float = 0.0,
+        is_temporary: bool = False,
     ) -> None:
         self.directory = directory.resolve()
+        self.is_temporary = is_temporary
         self.limit, self.page, self.interval = limit, page, interval
         self.wanted_buckets = buckets
         self.cores = 1  # until Spark has started
@@ -121,7 +125,7 @@ class SparkDeployment:
             )
         resume(self.directory)
         shutil.rmtree(self.directory / "cache", ignore_errors=True)
-        spark = spark_session()
+        spark = spark_session(checkpoint=None if self.is_temporary else self.directory)
         self.cores = spark.sparkContext.defaultParallelism
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
@@ -253,7 +257,7 @@ class SparkDeployment:
         if error is not None:
             raise HostFault(
                 f"a micro-batch failed: {_essence(str(error))}",
-                hint="a new session on the same checkpoint tries it again",
+                hint=with_log("a new session on the same checkpoint tries it again"),
             ) from error
 
 

@@ -6,6 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+#: If this variable is set, the terminal shows tracebacks and Spark's log.
+DEBUG = "HEADRACE_DEBUG"
+
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 

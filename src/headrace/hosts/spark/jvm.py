@@ -1,0 +1,64 @@
+"""Starts Spark's JVM so that its log goes to a file instead of the terminal.
+
+Python workers are processes of the JVM, so what they write to standard error goes to the same file. A JVM that somebody
+else started keeps the standard error that it has.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from headrace.hosts.spark.settings import DEBUG
+
+_log: Path | None = None
+_is_temporary = False
+
+
+def start_context(conf: SparkConf, checkpoint: Path | None) -> None:
+    """Start a JVM and a Spark context in it; its log is `spark.log` in a checkpoint, or a new temporary file.
+
+    Do nothing if this process has a JVM, or if the log is wanted on the terminal.
+    """
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ or os.environ.get(DEBUG):
+        return
+    target = _open(checkpoint)
+    try:
+        gateway = launch_gateway(conf, {"stderr": target})  # type: ignore[no-untyped-call]
+    finally:
+        os.close(target)
+    SparkContext(conf=conf, gateway=gateway)
+
+
+def with_log(hint: str) -> str:
+    """Return a hint that also names the file of Spark's log, if there is one."""
+    global _is_temporary
+    if _log is None or not _log.exists():
+        return hint
+    _is_temporary = False  # the user may want to read it
+    return f"{hint}; Spark's log is {_log}"
+
+
+def _open(checkpoint: Path | None) -> int:
+    global _log, _is_temporary
+    if checkpoint is None:
+        target, name = tempfile.mkstemp(prefix="headrace-spark-", suffix=".log")
+        _log, _is_temporary = Path(name), True
+        atexit.register(_remove)
+    else:
+        _log, _is_temporary = checkpoint / "spark.log", False
+        target = os.open(_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    return target
+
+
+def _remove() -> None:
+    """Remove a temporary log that no error has named."""
+    if _is_temporary and _log is not None:
+        with suppress(OSError):
+            _log.unlink()
