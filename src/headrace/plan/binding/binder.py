@@ -28,9 +28,10 @@ from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping, is_grouped
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expression import ExpressionBinder
-from headrace.plan.binding.from_clause import WINDOW_HINT, Source, bind_from
+from headrace.plan.binding.from_clause import Source, bind_from
 from headrace.plan.binding.from_item import union
 from headrace.plan.binding.impute import Imputing
+from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
 from headrace.plan.binding.pace import Part, paced

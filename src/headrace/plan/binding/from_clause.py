@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 from sqlglot import exp
 
 from headrace.catalog.definitions import Table
-from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
-from headrace.language.syntax.clauses import (
-    FollowingClause,
-    LandmarkClause,
-    MannerClause,
-    WindowClause,
-    following_of,
-    manner_of,
-)
-from headrace.model.expressions.expression import (
-    TRUE,
-    Call,
-    Cast,
-    Column,
-    Expr,
-    columns,
-    conjunction,
-    conjuncts,
-    substitute,
-)
-from headrace.model.types import Type
-from headrace.model.window import Extent
+from headrace.errors import NotSupported, SyntaxFault
+from headrace.language.syntax.clauses import FollowingClause, MannerClause, WindowClause, following_of, manner_of
+from headrace.model.expressions.expression import Expr, conjunction, conjuncts
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expression import ExpressionBinder
 from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.function import apply
+from headrace.plan.binding.join_tree import JoinTree, Step
 from headrace.plan.binding.scope import Relation, Scope, unique
 from headrace.plan.binding.span import place
-from headrace.plan.binding.window import extent, since
 from headrace.plan.nodes import Node
-
-WINDOW_HINT = "write a window after it, such as [RANGE 5 MINUTES]; [UNBOUNDED] keeps everything"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,44 +36,6 @@ class Source:
         return tuple(item.clause for item in self.streams if item.clause is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One JOIN: which item joins, how, and under what names its columns come out."""
-
-    item: Item
-    kind: nodes.JoinKind
-    names: tuple[str, ...]
-    following: FollowingClause | None
-    manner: MannerClause | None
-
-
-class _Equality(NamedTuple):
-    """A condition `left = right` of a join, an expression over each of its inputs; `term` is the whole condition."""
-
-    left: Expr
-    right: Expr
-    term: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class _Conditions:
-    """The conditions that a join tests: those that compare its two inputs for equality, and the residual."""
-
-    equalities: tuple[_Equality, ...]
-    residual: tuple[Expr, ...]
-
-    @classmethod
-    def of(cls, terms: tuple[Expr, ...], left: frozenset[str], right: frozenset[str]) -> _Conditions:
-        pairs = [(sides(term, left, right), term) for term in terms]
-        equalities = tuple(_Equality(*pair, term) for pair, term in pairs if pair is not None)
-        return cls(equalities, tuple(term for pair, term in pairs if pair is None and term != TRUE))
-
-    def keys(self, step: _Step) -> tuple[tuple[Expr, Expr], ...]:
-        """Return the equalities with the right side over the item's own column names."""
-        own = _own_names(step)
-        return tuple((left, substitute(right, own)) for left, right, _ in self.equalities)
-
-
 def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Source:
     """Bind FROM and WHERE; `aggregated` permits windows that slide, which are then the aggregate's."""
     from_ = select.args.get("from_")
@@ -111,14 +50,14 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     order = _order(items, in_any_order=inner)
     taken: set[str] = set()
     steps = {
-        i: _Step(
+        i: Step(
             items[i], kinds[i], tuple(unique(name, taken) for name in items[i].schema.names), following[i], manners[i]
         )
         for i in order
     }
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     where = _where(select, scope, env)
-    tree = _Tree(env, list(steps.values()), aggregated=aggregated)
+    tree = JoinTree(env, list(steps.values()), aggregated=aggregated)
     tree.start(steps[order[0]])
     if inner:
         on = tuple(term for terms in conditions.values() for term in terms)
@@ -138,7 +77,7 @@ def _where(select: exp.Select, scope: Scope, env: Environment) -> tuple[Expr, ..
 
 
 def _join_in_any_order(
-    tree: _Tree, steps: list[_Step], on: tuple[Expr, ...], where: tuple[Expr, ...]
+    tree: JoinTree, steps: list[Step], on: tuple[Expr, ...], where: tuple[Expr, ...]
 ) -> tuple[Expr, ...]:
     """Join inner joins, testing each condition of ON and WHERE where it first can be; return the rest of them."""
     for step in steps:
@@ -146,7 +85,7 @@ def _join_in_any_order(
     return (*on, *where)
 
 
-def _join_as_written(tree: _Tree, step: _Step, on: tuple[Expr, ...], join: exp.Join) -> None:
+def _join_as_written(tree: JoinTree, step: Step, on: tuple[Expr, ...], join: exp.Join) -> None:
     """Join an item whose conditions must all be tested by this join, because it is an outer or FOLLOWING join."""
     untested, _ = tree.join(step, on, ())
     if untested:
@@ -155,148 +94,6 @@ def _join_as_written(tree: _Tree, step: _Step, on: tuple[Expr, ...], join: exp.J
             span=place(join),
             hint="compare columns of the two sides",
         )
-
-
-class _Tree:
-    """The join tree while it grows to the right."""
-
-    def __init__(self, env: Environment, steps: list[_Step], *, aggregated: bool) -> None:
-        self._env = env
-        self._aggregated = aggregated
-        self._is_sequence = any(step.following is not None for step in steps)
-        streams = [step for step in steps if not isinstance(step.item.source, Table)]
-        if self._is_sequence and len(streams) > 2:
-            hint = "join the first two in a sub-query: FROM (SELECT ...) [RANGE 5 MINUTES] AS x JOIN ..."
-            raise NotSupported("a FOLLOWING join has exactly two streams", span=streams[2].item.span, hint=hint)
-        self._windowed = len(streams) > 1
-        self._extent: Extent | None = None
-        self._first = steps[0].item
-        self.node: Node
-
-    def start(self, step: _Step) -> None:
-        self.node, self._extent = self._input(step.item)
-
-    def join(
-        self, step: _Step, on: tuple[Expr, ...], where: tuple[Expr, ...]
-    ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        """Join one more item by all conditions that can be tested now; return the ones that cannot."""
-        left, right = frozenset(self.node.schema.names), frozenset(step.names)
-        ready = tuple(term for term in on if columns(term) <= left | right)
-        joining = tuple(term for term in where if sides(term, left, right) is not None)
-        conditions = _Conditions.of((*ready, *joining), left, right)
-        _check_step(step)
-        if isinstance(step.item.source, Table):
-            self._table_join(step, step.item.source, conditions)
-        elif step.following is not None:
-            self._follow(step, step.following, conditions)
-        else:
-            self._window_join(step, conditions)
-        return tuple(term for term in on if term not in ready), tuple(term for term in where if term not in joining)
-
-    def _window_join(self, step: _Step, conditions: _Conditions) -> None:
-        node, window = self._input(step.item)
-        manner = step.manner
-        if manner is not None and any(side is not None and side.rows is not None for side in (self._extent, window)):
-            word = manner.manner.upper()
-            raise NotSupported(f"{word} JOIN cannot have ROWS windows", span=manner.span, hint="write [RANGE ...]")
-        self.node = nodes.Join(
-            self.node,
-            node,
-            step.kind,
-            conditions.keys(step),
-            conjunction(conditions.residual),
-            self._extent,
-            window,
-            step.names,
-            "plain" if manner is None else manner.manner,
-        )
-        self._extent = None
-
-    def _table_join(self, step: _Step, table: Table, conditions: _Conditions) -> None:
-        kind: Literal["inner", "left"]
-        match step.kind:
-            case "inner" | "left":
-                kind = step.kind
-            case "right" | "full":
-                hint = "write LEFT JOIN with the stream on the left"
-                raise NotSupported(
-                    f"a {step.kind.upper()} JOIN with the stored table {table.name} is not supported",
-                    span=step.item.span,
-                    hint=hint,
-                )
-        keys: list[tuple[Expr, str]] = []
-        residual = list(conditions.residual)
-        own = {name: field.name for name, field in zip(step.names, table.schema, strict=True)}
-        for left, right, term in conditions.equalities:
-            # The table's side is a bare column, so the tuple's side takes its type; an integer too large for it becomes
-            # NULL and finds no row.
-            widened = isinstance(right, Cast) and right.type.is_integer and right.arg.type.is_integer
-            bare = right.arg if isinstance(right, Cast) and widened else right
-            if isinstance(bare, Column):
-                keys.append((left if left.type is bare.type else narrowed(left, bare.type), own[bare.name]))
-            else:
-                residual.append(term)
-        self.node = nodes.TableJoin(
-            self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names
-        )
-
-    def _follow(self, step: _Step, following: FollowingClause, conditions: _Conditions) -> None:
-        """Make a sequence join; a condition on one side alone selects tuples of that side, so it is a filter there."""
-        if step.kind != "inner":
-            raise NotSupported(
-                f"a FOLLOWING join cannot be a {step.kind.upper()} JOIN", span=following.span, hint="write JOIN"
-            )
-        if step.item.clause is not None:
-            hint = "leave the window out; to aggregate the pairs, write the join in a sub-query"
-            raise NotSupported(
-                "the second stream of a FOLLOWING join cannot have a window", span=step.item.clause.span, hint=hint
-            )
-        left, right = frozenset(self.node.schema.names), frozenset(step.names)
-        of_left = tuple(term for term in conditions.residual if columns(term) <= left)
-        of_right = tuple(term for term in conditions.residual if columns(term) <= right and term not in of_left)
-        of_both = tuple(term for term in conditions.residual if term not in (*of_left, *of_right))
-        if self._extent is None and (following.mode == "chronicle" or not conditions.equalities or of_both):
-            # All but the newest tuple of each key may be forgotten only if the newest is always the one that is taken.
-            name = self._first.names[0]
-            raise UnboundedStateFault(
-                f"the FOLLOWING join would have to keep all tuples of {name} forever",
-                span=self._first.span,
-                hint=WINDOW_HINT,
-            )
-        first = _filtered(self.node, of_left)
-        own = _own_names(step)
-        second = _filtered(self._input(step.item)[0], tuple(substitute(term, own) for term in of_right))
-        span = None if self._extent is None else self._extent.span
-        self.node = nodes.SequenceJoin(
-            first,
-            second,
-            following.mode,
-            following.inclusive,
-            conditions.keys(step),
-            conjunction(of_both),
-            span,
-            step.names,
-        )
-        self._extent = None
-
-    def _input(self, item: Item) -> tuple[Node, Extent | None]:
-        assert not isinstance(item.source, Table)
-        if not self._windowed or (self._is_sequence and item.clause is None):
-            return item.source, None
-        if item.clause is None:
-            raise UnboundedStateFault(
-                f"the join would have to keep all tuples of {item.names[0]} forever", span=item.span, hint=WINDOW_HINT
-            )
-        binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
-        window = extent(item.clause, binder, aggregated=self._aggregated)
-        if self._is_sequence and window.rows is not None:
-            raise NotSupported(
-                "a FOLLOWING join cannot have a ROWS window", span=item.clause.span, hint="write [RANGE ...]"
-            )
-        source = item.source
-        if isinstance(item.clause, LandmarkClause):
-            source = nodes.Filter(source, since(item.clause.start))
-        return source, window
 
 
 def _kind(join: exp.Join) -> nodes.JoinKind:
@@ -318,36 +115,6 @@ def _kind(join: exp.Join) -> nodes.JoinKind:
             return "inner"
 
 
-def _check_step(step: _Step) -> None:
-    if step.manner is not None:
-        _check_manner(step, step.manner)
-    if step.following is not None and isinstance(step.item.source, Table):
-        raise NotSupported(
-            f"the stored table {step.item.source.name} cannot be joined with FOLLOWING",
-            span=step.following.span,
-            hint="leave FOLLOWING out",
-        )
-
-
-def _check_manner(step: _Step, clause: MannerClause) -> None:
-    word = clause.manner.upper()
-    if isinstance(step.item.source, Table):
-        raise NotSupported(
-            f"{word} JOIN needs two streams, but {step.item.source.name} is a stored table",
-            span=clause.span,
-            hint="write JOIN",
-        )
-    if step.following is not None:
-        raise NotSupported(f"a FOLLOWING join cannot be {word}", span=clause.span, hint="write JOIN ... FOLLOWING")
-    if step.kind != "inner":
-        hint = f"write {word} JOIN, or {step.kind.upper()} JOIN alone"
-        raise NotSupported(
-            f"{word} JOIN cannot be a {step.kind.upper()} JOIN: it drops tuples without a partner",
-            span=clause.span,
-            hint=hint,
-        )
-
-
 def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     """Return the items as written, but a stream first, because a stored table can only be looked up."""
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
@@ -366,7 +133,7 @@ def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
 
 
 def _conditions(
-    joins: list[exp.Join], steps: list[_Step], env: Environment
+    joins: list[exp.Join], steps: list[Step], env: Environment
 ) -> tuple[Scope, dict[int, tuple[Expr, ...]]]:
     relations: list[Relation] = [steps[0].item.relation(steps[0].names)]
     merged: dict[str, Expr] = {}
@@ -401,30 +168,3 @@ def _merge(kind: nodes.JoinKind, left: Expr, right: Expr) -> Expr:
             return right
         case "full":
             return apply("coalesce", (left, right), None)
-
-
-def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:
-    """Return the two sides of an equality, that over `left` first; None if it does not compare the two."""
-    if not isinstance(term, Call) or term.function != "=":
-        return None
-    first, second = term.args
-    for pair in ((first, second), (second, first)):
-        mine, theirs = columns(pair[0]), columns(pair[1])
-        if mine and theirs and mine <= left and theirs <= right:
-            return pair
-    return None
-
-
-def _filtered(node: Node, terms: tuple[Expr, ...]) -> Node:
-    predicate = conjunction(terms)
-    return node if predicate is None else nodes.Filter(node, predicate)
-
-
-def _own_names(step: _Step) -> Mapping[str, Expr]:
-    return {name: Column(field.name, field.type) for name, field in zip(step.names, step.item.schema, strict=True)}
-
-
-def narrowed(expr: Expr, to: Type) -> Expr:
-    """Convert a key to the type of a table's column; values that are too large become NULL."""
-    inner = expr.arg if isinstance(expr, Cast) else expr
-    return inner if inner.type is to else Cast(inner if inner.type.is_integer else expr, to)
