@@ -13,6 +13,7 @@ from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.syntax.names import Name
 from headrace.model.option import Option
+from headrace.model.python_target import PythonTarget
 from headrace.model.time import UNITS, parse_duration
 from headrace.model.types import Type
 
@@ -113,6 +114,17 @@ class Reader:
             self.fail(f"expected {what} in single quotes")
         self.position += 1
         return token.text
+
+    def python_target(self, kind: str, example: str) -> Name:
+        """Read where a Python function or class is: 'module:function'."""
+        span = self.here()
+        target = self.string(f"'module:{kind}'")
+        try:
+            PythonTarget.parse(target)
+        except ValueError as error:
+            hint = f"write 'module:{kind}', such as '{example}'"
+            raise SyntaxFault(f"{target!r} does not name a Python {kind.lower()}", span=span, hint=hint) from error
+        return Name(target, span)
 
     def integer(self, what: str) -> int:
         token = self.token

@@ -20,9 +20,10 @@ import polars as pl
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.sink import as_text
 from headrace.connectors.kafka.client import CLIENT_OPTIONS, Place, library, place, sink_fault
+from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES
 from headrace.connectors.options import check_names, near
-from headrace.errors import NameFault, QueryError, TypeFault
+from headrace.errors import NameFault, QueryError
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.types import Type
@@ -56,16 +57,7 @@ def target(connector: Connector, schema: Schema) -> Target:
         if option not in connector.options:
             continue
         name = str(connector.options[option])
-        field = schema.find(name)
-        if field is None:
-            raise NameFault(
-                f"KAFKA: the query has no column {name!r} for the option {option}", hint=near(name, schema.names)
-            )
-        if field.type not in types:
-            raise TypeFault(
-                f"KAFKA: {option} {name!r} is {field.type.value}",
-                hint=f"it must be {' or '.join(type_.value for type_ in types)}",
-            )
+        check_column(option, name, "the query", schema, types)
         if form == "arrow":
             raise QueryError(
                 f"KAFKA: format 'arrow' takes no {option}, because a record holds many rows", hint="write format 'json'"

@@ -23,12 +23,13 @@ from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.formats.messages import read_messages
 from headrace.connectors.kafka.client import CLIENT_OPTIONS, KafkaTopic, Place, Topic, library, place
+from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES, TimeTest, homes, needed_keys
 from headrace.connectors.kafka.limit import cut
 from headrace.connectors.kafka.records import Arrow, Form, Reading
 from headrace.connectors.options import check_names, delimiter, near, require
 from headrace.connectors.options import text as word
-from headrace.errors import NameFault, QueryError, SourceFault, TypeFault
+from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.option import Option
 from headrace.model.patterns.match import Match
 from headrace.model.patterns.pattern import Pattern
@@ -59,9 +60,9 @@ def layout(connector: Connector, schema: Schema) -> Layout:
         raise NameFault(f"KAFKA cannot start at {start!r}", hint="there are: earliest, latest")
     key, time = options.get("key"), options.get("record_time")
     if key is not None:
-        _check_column("key", str(key), schema, KEY_TYPES)
+        check_column("key", str(key), "the stream", schema, KEY_TYPES)
     if time is not None:
-        _check_column("record_time", str(time), schema, (Type.TIMESTAMP,))
+        check_column("record_time", str(time), "the stream", schema, (Type.TIMESTAMP,))
     if key is not None and key == time:
         raise QueryError(f"KAFKA: {key!r} cannot be both the key and the time of a record", hint="name two columns")
     form = _form(str(require(connector, "format", "'json'")), options, schema, time)
@@ -246,19 +247,6 @@ class KafkaSource:
             middle = (low + high) // 2
         (at,) = topic.offsets(low, [partition])
         return low * 1000 if at is not None and origin <= at < end else None
-
-
-def _check_column(option: str, name: str, schema: Schema, types: Sequence[Type]) -> None:
-    field = schema.find(name)
-    if field is None:
-        raise NameFault(
-            f"KAFKA: the stream has no column {name!r} for the option {option}", hint=near(name, schema.names)
-        )
-    if field.type not in types:
-        raise TypeFault(
-            f"KAFKA: {option} {name!r} is {field.type.value}",
-            hint=f"it must be {' or '.join(type_.value for type_ in types)}",
-        )
 
 
 def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:

@@ -9,7 +9,6 @@ from headrace.language.reader import Reader
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import CreateAggregate, CreateStream, CreateTable
 from headrace.model.option import Option
-from headrace.model.python_target import PythonTarget
 from headrace.model.schema import HIDDEN, Field, Schema
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
@@ -107,17 +106,8 @@ def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not
     reader.expect("RETURNS", hint=hint)
     result = reader.type()
     reader.expect("FROM", "PYTHON", hint=hint)
-    span = reader.here()
-    target = reader.string("'module:Class'")
-    try:
-        PythonTarget.parse(target)
-    except ValueError as error:
-        raise SyntaxFault(
-            f"{target!r} does not name a Python class",
-            span=span,
-            hint="write 'module:Class', such as 'stats.means:GeoMean'",
-        ) from error
-    return CreateAggregate(reader.text, offset, name, arg, result, target, or_replace, if_not_exists)
+    target = reader.python_target("Class", "stats.means:GeoMean")
+    return CreateAggregate(reader.text, offset, name, arg, result, target.text, or_replace, if_not_exists)
 
 
 def read_columns(reader: Reader) -> Schema:

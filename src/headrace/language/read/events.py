@@ -8,8 +8,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language import other_systems
-from headrace.language.dialect import parse_expressions
 from headrace.language.names import did_you_mean
+from headrace.language.read.conditions import read_condition
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Detection, EventPart
@@ -45,18 +45,9 @@ def read_detection(reader: Reader, offset: int) -> Detection:
     start = reader.here().start
     expression = _Expression(reader)
     event = expression.whole()
-    where = where_span = None
+    where = None
     if reader.accept("WHERE"):
-        tokens = reader.until("CONTEXT")
-        if not tokens:
-            reader.fail("expected a condition", hint="WHERE a.x = b.x")
-        where_span = Span(tokens[0].start, tokens[-1].end + 1)
-        conditions = parse_expressions(tokens, reader.text)
-        if len(conditions) > 1:
-            raise SyntaxFault(
-                "expected one condition, but found several", span=where_span, hint="join its parts with AND"
-            )
-        where = conditions[0]
+        where, _ = read_condition(reader, "CONTEXT", hint="WHERE a.x = b.x")
     context, _, names = (
         read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
     )

@@ -7,6 +7,7 @@ from sqlglot import exp
 from headrace.errors import Span, SyntaxFault
 from headrace.language.dialect import parse_expressions
 from headrace.language.names import did_you_mean
+from headrace.language.read.conditions import read_condition
 from headrace.language.read.create import read_columns, read_connector
 from headrace.language.read.events import read_context
 from headrace.language.read.options import read_effort
@@ -25,7 +26,6 @@ from headrace.language.syntax.rules import (
     TurnClause,
     WebhookClause,
 )
-from headrace.model.python_target import PythonTarget
 
 _RULE = (
     "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] "
@@ -60,16 +60,7 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
             reader.position += 1
     condition = condition_span = None
     if reader.accept("WHEN"):
-        tokens = reader.until("DO")
-        if not tokens:
-            reader.fail("expected a condition", hint="WHEN accident.segment > 0")
-        condition_span = Span(tokens[0].start, tokens[-1].end + 1)
-        conditions = parse_expressions(tokens, reader.text)
-        if len(conditions) > 1:
-            raise SyntaxFault(
-                "expected one condition, but found several", span=condition_span, hint="join its parts with AND"
-            )
-        condition = conditions[0]
+        condition, condition_span = read_condition(reader, "DO", hint="WHEN accident.segment > 0")
     if not reader.accept("DO"):
         reader.fail("expected DO and an action", hint=did_you_mean(reader.word(), _CLAUSES, otherwise=_RULE))
     actions: list[ActionClause] = []
@@ -165,17 +156,8 @@ def _call(reader: Reader) -> ActionClause:
     is_python = reader.accept("PYTHON")
     if not is_python:
         return CallClause(reader.name("the name of a function"), False, _arguments(reader))
-    span = reader.here()
-    target = reader.string("'module:function'")
-    try:
-        PythonTarget.parse(target)
-    except ValueError as error:
-        raise SyntaxFault(
-            f"{target!r} does not name a Python function",
-            span=span,
-            hint="write 'module:function', such as 'police:notify'",
-        ) from error
-    return CallClause(Name(target, span), True, _arguments(reader))
+    target = reader.python_target("function", "police:notify")
+    return CallClause(target, True, _arguments(reader))
 
 
 def _arguments(reader: Reader) -> tuple[exp.Expr, ...] | None:
