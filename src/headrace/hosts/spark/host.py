@@ -44,7 +44,7 @@ STOP_SECONDS = 60.0
 
 
 def spark_session(cores: int | None = None, *, checkpoint: Path | None = None) -> SparkSession:
-    """Return the active session, or a new local one with our settings, which logs into the checkpoint if it is given."""
+    """Return the active session, or a new local one with our settings; it logs into the checkpoint, if given."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
