@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import Enum
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
@@ -42,6 +44,11 @@ class Stream(Struct, frozen=True, tag="stream"):
     timing: Timing
     time_column: str | None = None
     skew: int = 0
+
+    @property
+    def source(self) -> str:
+        """Return a digest of where its records come from: offsets of another source mean nothing to this one."""
+        return hashlib.blake2b(msgspec.json.encode(self.connector, order="sorted"), digest_size=8).hexdigest()
 
 
 class Table(Struct, frozen=True, tag="table"):

@@ -134,12 +134,14 @@ class Delivery:
 
     def _remember(self, reports: Sequence[Report], running: Running) -> None:
         """Write down how far streams and exchanges are, for the planning of the next micro-batch."""
-        before = read_progress(self.directory)
+        streams = {stream.name: stream for query in running.known for stream in query.streams}
+        before = read_progress(self.directory).of(streams)
         newest, punctual = _stream_progress(reports)
         after = msgspec.structs.replace(
             before,
             newest=before.newest | {name: max(time, before.newest.get(name, BEGIN)) for name, time in newest.items()},
             punctual=before.punctual | punctual,
+            sources=before.sources | {name: stream.source for name, stream in streams.items()},
             exchanges={
                 origin: bound for vertex, bound in self.bounds.items() if (origin := exchange_of(vertex)) is not None
             },

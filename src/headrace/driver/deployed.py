@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import msgspec
+
 from headrace.catalog.definitions import Stream
 from headrace.commands.log import CommandLog
 from headrace.commands.running import Running
@@ -41,7 +43,9 @@ class Deployed:
         self.needed = Needed(self.placement.ingest, self.streams, running)
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
-            self.sources[name] = sources.setdefault(name, SOURCES[stream.connector.kind](stream, directory))
+            key = msgspec.json.encode(stream).decode()
+            self.sources[name] = sources.get(key) or SOURCES[stream.connector.kind](stream, directory)
+            sources[key] = self.sources[name]
         for origin in self.exchanges:
             name = exchange_stream(origin)
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_spool(origin, directory)))

@@ -46,8 +46,9 @@ class Intake:
             return start
         commands = self.deployments.count()
         deployed = self.deployments.at(commands)
-        progress = read_progress(self.directory)
+        progress = read_progress(self.directory).of(deployed.streams)
         time = max(now, start.time)
+        start = _known_at(start, deployed.streams)
         streams = {name: self._stream(name, deployed, start, progress, time) for name in deployed.streams}
         exchanges = {origin: self._exchange(origin, deployed, start, progress, time) for origin in deployed.exchanges}
         if progress.unread or exchanges != start.exchanges or not _others_ended(deployed, start):
@@ -57,7 +58,7 @@ class Intake:
         end = Offset(
             time=time,
             commands=commands,
-            streams=streams,
+            streams=streams | {name: _idle(at) for name, at in start.streams.items() if name not in streams},
             exchanges=exchanges,
             budget=progress.budget,
             turn=start.turn + bool(progress.unread),
@@ -67,6 +68,7 @@ class Intake:
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """Divide a micro-batch; the first task also gives each bucket the time, commands and bounds."""
         deployed = self.deployments.at(end.commands)
+        start = _known_at(start, deployed.streams)
         work = [*self._stream_work(deployed, start, end), *self._exchange_work(deployed, start, end)]
         shares = [tuple(work[number :: self.parallel]) for number in range(self.parallel)]
         first = Task(0, end.time, shares[0], self._base(deployed, start, end))
@@ -90,6 +92,8 @@ class Intake:
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> StreamAt:
         before = start.streams.get(name) or StreamAt(fresh=time)
+        if before.idle:
+            before = msgspec.structs.replace(before, fresh=time)
         source, stream = deployed.sources[name], deployed.streams[name]
         limit = min(self.limit, progress.limits.get(name, self.limit))
         at = before.at
@@ -109,6 +113,7 @@ class Intake:
             ended=ended,
             live=complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none",
             fresh=time if caught_up else before.fresh,
+            source=stream.source,
         )
 
     def _exchange(self, origin: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> ExchangeAt:
@@ -165,9 +170,27 @@ class Intake:
             bounds=_bounds(deployed, end),
             clocks=_clocks(deployed, end),
             commands=[encode_command(command) for command in commands],
-            arrived={name: start.streams.get(name, stream).fresh for name, stream in end.streams.items()},
+            arrived={name: _fresh(start.streams.get(name), end.streams[name]) for name in deployed.streams},
             budget=end.budget,
         )
+
+
+def _known_at(start: Offset, streams: Mapping[str, Stream]) -> Offset:
+    """Return an offset without the positions of streams of these names that had other sources."""
+    known = {
+        name: at for name, at in start.streams.items() if name not in streams or at.source in ("", streams[name].source)
+    }
+    return start if len(known) == len(start.streams) else msgspec.structs.replace(start, streams=known)
+
+
+def _idle(at: StreamAt) -> StreamAt:
+    """Return the position of a stream that no query has any more."""
+    return at if at.idle else msgspec.structs.replace(at, idle=True, live=False)
+
+
+def _fresh(before: StreamAt | None, after: StreamAt) -> int:
+    """Return when the oldest tuple of a micro-batch can have come; what came while no query had the stream is new."""
+    return after.fresh if before is None or before.idle else before.fresh
 
 
 def is_wall_clock(stream: Stream) -> bool:

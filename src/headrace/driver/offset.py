@@ -21,6 +21,8 @@ class StreamAt(Struct, frozen=True, kw_only=True):
     ended: bool = False  # whether no tuple follows
     live: bool = False  # whether the clock bounds the timestamps still to come, since all that arrived was read
     fresh: int  # when all that had arrived was last read, microseconds
+    source: str = ""  # of the definition: a stream of the same name with another source is another one
+    idle: bool = False  # no query has it, so it waits where it is
 
 
 class ExchangeAt(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from headrace.catalog.definitions import Stream
 from headrace.storage import files
 from headrace.worker.wire import Wait
 
@@ -15,6 +17,7 @@ class Progress(Struct, frozen=True):
     """How far streams and exchanges are, what waits for time, and the limits of the next micro-batch."""
 
     newest: dict[str, int] = {}  # timestamps by stream
+    sources: dict[str, str] = {}  # of these streams
     punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
     exchanges: dict[str, int] = {}  # bounds by origin
     waits: list[Wait] = []
@@ -24,6 +27,15 @@ class Progress(Struct, frozen=True):
     raised: dict[str, int] = {}  # bounds of the rules that raise each event
     raising: list[str] = []  # events that the last micro-batch raised
     ended: bool = False  # whether a draining deployment has delivered everything
+
+    def of(self, streams: Mapping[str, Stream]) -> Progress:
+        """Return this without what belongs to streams of these names that had other sources."""
+        others = {name for name, stream in streams.items() if self.sources.get(name, stream.source) != stream.source}
+        if not others:
+            return self
+        newest = {name: time for name, time in self.newest.items() if name not in others}
+        punctual = {name: kept for name, kept in self.punctual.items() if name not in others}
+        return msgspec.structs.replace(self, newest=newest, punctual=punctual)
 
 
 _decoder = msgspec.json.Decoder(Progress)

@@ -4,7 +4,9 @@ import datetime as dt
 
 import pytest
 
+from headrace.model.time import SECOND
 from headrace.session import Session
+from headrace.testing.clock import VirtualClock
 from headrace.testing.watching import local_host
 
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -188,6 +190,79 @@ def test_a_query_in_the_place_of_one_with_an_assumption_begins_anew_until_that_h
         (40, 1, 1),
         (40, 2, 1),
     ]
+
+
+def test_a_stream_that_no_query_reads_waits_where_it_is(session):
+    session.execute(
+        f"CREATE STREAM other (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY; CREATE QUERY q AS {COUNTS}"
+    )
+    session.execute("CREATE QUERY beside AS SELECT k FROM other INTO MEMORY")
+    push(session, *range(5))
+    session.execute("DROP QUERY q")
+    settle(session)
+    push(session, *range(5, 8))
+    session.push("other", [{"at": EPOCH, "k": 1}])
+    settle(session)
+    session.execute(f"CREATE QUERY q AS {COUNTS}")
+    push(session, *range(8, 10), 10)
+    session.drain()
+    assert counts(session) == WHOLE
+    assert session.statistics().streams["s"].late == 0
+    assert session.results("beside") == [{"k": 1}]
+
+
+@pytest.mark.parametrize("source", ["FILES", "GENERATOR"])
+def test_streams_of_other_sources_wait_too(tmp_path, source):
+    def write(number, *seconds):
+        lines = [f"{EPOCH + dt.timedelta(seconds=second)},1,1\n" for second in seconds]
+        (tmp_path / f"{number}.csv").write_text("".join(["at,k,v\n", *lines]))
+
+    clauses = {
+        "FILES": f"FROM FILES (path '{tmp_path}', format 'csv')",
+        "GENERATOR": "FROM GENERATOR (rate 1, rows 30, start '2026-01-01 00:00:00', col.k 'constant(1)')",
+    }
+    write(0, *range(10))
+    with Session(host="local") as session:
+        clock = local_host(session).clock = VirtualClock(1_767_225_600 * SECOND)
+        session.execute(f"CREATE STREAM s (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at {clauses[source]}")
+        text = "CREATE QUERY q AS SELECT at FROM s INTO MEMORY"
+        session.execute(text)
+        settle(session)
+        clock.advance(10 * SECOND)
+        settle(session)
+        first = {row["at"] for row in session.results("q")}
+        session.execute(
+            "DROP QUERY q; CREATE STREAM m (k INT) FROM MEMORY; CREATE QUERY p AS SELECT k FROM m INTO MEMORY"
+        )
+        settle(session)
+        write(1, *range(10, 20))
+        clock.advance(10 * SECOND)
+        settle(session)
+        session.execute(text)
+        write(2, *range(20, 30))
+        clock.advance(10 * SECOND)
+        settle(session)
+        assert len(first) > 5
+        later = [row["at"] for row in session.results("q")]
+        assert len(later) == len(set(later)) == 30 - len(first), "each of the others once"
+        assert first.isdisjoint(later)
+        assert session.statistics().streams["s"].late == 0
+
+
+def test_a_stream_of_the_same_name_with_another_source_begins_at_its_beginning(tmp_path):
+    for folder, day in (("a", 1), ("b", 1)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0.csv").write_text(f"at,k\n2026-01-0{day} 00:00:0{9 if folder == 'a' else 1},1\n")
+    with Session(host="local") as session:
+        for folder in "ab":
+            source = f"FROM FILES (path '{tmp_path / folder}', format 'csv')"
+            session.execute(f"CREATE STREAM s (at TIMESTAMP, k INT) TIMESTAMP BY at {source}")
+            session.execute("CREATE QUERY q AS SELECT at FROM s INTO MEMORY")
+            settle(session)
+            assert [row["at"].second for row in session.results("q")][-1] == (9 if folder == "a" else 1)
+            session.execute("DROP QUERY q; DROP STREAM s")
+            settle(session)
+        assert session.statistics().streams["s"].late == 0
 
 
 def test_a_later_reader_of_an_assumed_ordered_union_gets_all(session):

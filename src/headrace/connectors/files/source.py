@@ -30,6 +30,7 @@ from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.option import Option
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
+from headrace.storage import files
 from headrace.storage.names import file_name
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
@@ -112,7 +113,7 @@ class FilesSource:
         self._schema = stream.schema
         self._time_column = stream.time_column
         self._layout = layout(stream.connector)
-        self._log = Path(checkpoint) / "sources" / file_name(stream.name) / "files.jsonl"
+        self._log = _log_of(stream, Path(checkpoint) / "sources" / file_name(stream.name))
         self._files: FileIndex | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -385,6 +386,11 @@ def bad_lines(lines: text.Lines, bad: Sequence[tuple[int, str]], origin: str, li
         counted = lines.starts[i]
         origins.append(f"{origin}:{line}")
     return bad_frame(records, [why for _, why in bad], origins)
+
+
+def _log_of(stream: Stream, folder: Path) -> Path:
+    """Return the index of a stream's files: another source of the same name has another; older checkpoints have one."""
+    return folder / ("files.jsonl" if "files.jsonl" in files.names(folder) else f"files-{stream.source}.jsonl")
 
 
 def _check_present(path: str, size: int) -> None:
