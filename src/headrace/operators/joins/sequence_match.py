@@ -118,7 +118,7 @@ def first_fit(start: Ints, stop: Ints, accept: Accept) -> Ints:
 
 def number_rows(keys: pl.DataFrame) -> Ints:
     """Return numbers that are equal iff the rows are."""
-    distinct = keys.unique().with_row_index("__number")
+    distinct = keys.unique(maintain_order=True).with_row_index("__number")
     numbered = keys.join(distinct, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
     return numbered["__number"].cast(pl.Int64).to_numpy()
 

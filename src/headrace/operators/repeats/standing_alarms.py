@@ -40,7 +40,7 @@ class StandingAlarms(Operator):
         if not len(page):
             return ()
         fresh = self._alarms.assign(page.rows.select(*self._names, *self._read))
-        slots = fresh[SLOT].unique().to_list()
+        slots = fresh[SLOT].unique(maintain_order=True).to_list()
         kept = self._alarms.of(slots)
         alarms = pl.concat(kept) if kept else None
         steps = _Steps(self._time, self._span, fresh, alarms, self._by)

@@ -64,7 +64,7 @@ class _Repeated(Operator):
         if not len(page):
             return ()
         fresh = self._kept.assign(page.rows.select(*self._names, *self._keys)).with_columns(pl.lit(True).alias(_FRESH))
-        slots = fresh[SLOT].unique().to_list()
+        slots = fresh[SLOT].unique(maintain_order=True).to_list()
         kept = [
             self._alive(rows, fresh).with_columns(pl.lit(False).alias(_FRESH)).select(fresh.columns)
             for rows in self._kept.of(slots)

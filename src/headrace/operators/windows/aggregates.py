@@ -95,7 +95,7 @@ class Aggregates:
         Only some parts if they are named.
         """
         parts = self.parts if parts is None else parts
-        frame = rows.group_by(by).agg(*(part.fold.alias(part.name) for part in parts), *extra)
+        frame = rows.group_by(by, maintain_order=True).agg(*(part.fold.alias(part.name) for part in parts), *extra)
         work = {part.name: part.folded for part in parts if part.folded}
         return (
             frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
@@ -103,7 +103,9 @@ class Aggregates:
 
     def merge(self, partials: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
         """Return partials of partials, one row per different value of `by`."""
-        frame = partials.group_by(by).agg(*(part.merge.alias(part.name) for part in self.parts), *extra)
+        frame = partials.group_by(by, maintain_order=True).agg(
+            *(part.merge.alias(part.name) for part in self.parts), *extra
+        )
         work = {part.name: part.merged for part in self.parts if part.merged}
         return (
             frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
@@ -156,7 +158,9 @@ def split(call: AggregateCall, arg: str) -> Split:
         case "count_distinct":
             name = f"{arg}_distinct"
             part = Part(
-                name, x.drop_nulls().unique(), pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique()
+                name,
+                x.drop_nulls().unique(maintain_order=True),
+                pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique(maintain_order=True),
             )
             return Split((part,), pl.col(name).list.len())
         case "first" | "last":

@@ -307,7 +307,9 @@ class _LandmarkWindows(Operator):
         """Return results of the groups of fresh partials, which have the pane 0, with all that came before."""
         names, earlier = self._aggregates.names, self._totals.between(BEGIN, END)
         if names:
-            earlier = [rows.join(fresh, on=names, how="semi", nulls_equal=True) for rows in earlier]
+            earlier = [
+                rows.join(fresh, on=names, how="semi", nulls_equal=True, maintain_order="left") for rows in earlier
+            ]
         totals = self._aggregates.merge(pl.concat([fresh, *earlier]), [PANE, *names]).sort(names or PANE)
         start = pl.lit(self._window.start, pl.Int64)
         return self._aggregates.results(totals, start=start, end=pl.lit(end, pl.Int64), stamp=pl.lit(end, pl.Int64))

@@ -67,7 +67,7 @@ class _RowsWindows(Operator):
         if not len(page):
             return ()
         fresh = self._kept.assign(self._aggregates.read(page.rows, *self._extra)).with_row_index(_PLACE)
-        touched = fresh[SLOT].unique().to_list()
+        touched = fresh[SLOT].unique(maintain_order=True).to_list()
         kept = [
             rows.with_columns(pl.lit(None, pl.UInt32).alias(_PLACE)).select(fresh.columns)
             for rows in self._kept.of(touched)

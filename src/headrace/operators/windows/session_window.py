@@ -101,7 +101,7 @@ class _Sessions(Operator):
         ripe = pl.concat(ripened).with_columns(pl.lit(True).alias(_RIPE))
         green = [rows.with_columns(pl.lit(False).alias(_RIPE)) for rows in self._fragments.between(edge, END)]
         if names:
-            green = [rows.join(ripe, on=names, how="semi", nulls_equal=True) for rows in green]
+            green = [rows.join(ripe, on=names, how="semi", nulls_equal=True, maintain_order="left") for rows in green]
         fragments = self._numbered(pl.concat([ripe, *green])).with_columns(
             pl.col(_LAST).max().over(_SESSION).alias("__until")
         )

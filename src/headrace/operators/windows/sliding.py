@@ -69,7 +69,9 @@ class _Moving(Operator):
         earlier = self._rows.between(start - self._size, END)
         names = self._aggregates.names
         if names:
-            earlier = [part.join(rows, on=names, how="semi", nulls_equal=True) for part in earlier]
+            earlier = [
+                part.join(rows, on=names, how="semi", nulls_equal=True, maintain_order="left") for part in earlier
+            ]
         ordered = pl.concat([*earlier, rows]).sort(*names, TS, SEQ)
         self._rows.append(rows)
         self._rows.expire(int(rows[TS][-1]) - self._size)
@@ -111,14 +113,14 @@ class _Moving(Operator):
         """Return when the page's groups began, the new ones among them being kept."""
         names = self._aggregates.names
         slotted = self._begins.assign(rows.select(*names, pl.col(TS).alias(_FIRST)))
-        groups = slotted.group_by(*names, SLOT).agg(pl.col(_FIRST).min())
-        touched = groups[SLOT].unique().to_list()
+        groups = slotted.group_by(*names, SLOT, maintain_order=True).agg(pl.col(_FIRST).min())
+        touched = groups[SLOT].unique(maintain_order=True).to_list()
         known = self._begins.of(touched)
         if known:
             before = pl.concat(known)
-            new = groups.join(before, on=[*names, SLOT], how="anti", nulls_equal=True)
+            new = groups.join(before, on=[*names, SLOT], how="anti", nulls_equal=True, maintain_order="left")
             groups = pl.concat([before, new])
-            touched = new[SLOT].unique().to_list()
+            touched = new[SLOT].unique(maintain_order=True).to_list()
         if touched:
             self._begins.replace(touched, groups.filter(pl.col(SLOT).is_in(touched)))
         return groups.select(*names, _FIRST)
@@ -170,7 +172,7 @@ class _Growing(Operator):
         names = self._aggregates.names
         rows = self._totals.assign(_numbered(self._aggregates.read(page, pl.col(TS).alias(_FIRST)), self._next))
         self._next += rows.height
-        touched = rows[SLOT].unique().to_list()
+        touched = rows[SLOT].unique(maintain_order=True).to_list()
         single = self._aggregates.fold(rows, [SEQ, SLOT, TS, _FIRST, *names])
         before = [
             part.with_columns(pl.lit(-1, pl.Int64).alias(SEQ), pl.col(_FIRST).alias(TS))

@@ -65,10 +65,10 @@ class _WhileWindows(Operator):
         # The n-th tuple that does not satisfy the predicate ends run n - 1, of which there may be nothing.
         ended = (~pl.col(_HOLDS)).cast(pl.Int64).cum_sum().over(self._part)
         rows = rows.with_columns((ended - (~pl.col(_HOLDS)).cast(pl.Int64)).alias(_RUN))
-        touched = rows[SLOT].unique().to_list()
+        touched = rows[SLOT].unique(maintain_order=True).to_list()
         runs = self._runs(rows.filter(_HOLDS), touched)
         ends = rows.filter(~pl.col(_HOLDS)).select(*self._part, _RUN, pl.col(TS).alias(_END), _PLACE)
-        with_ends = runs.join(ends, on=[*self._part, _RUN], how="left", nulls_equal=True)
+        with_ends = runs.join(ends, on=[*self._part, _RUN], how="left", nulls_equal=True, maintain_order="left")
         self._open.replace(touched, with_ends.filter(pl.col(_END).is_null()).select(self._columns))
         done = with_ends.filter(pl.col(_END).is_not_null()).sort(_PLACE, *self._aggregates.names)
         if done.height == 0:
