@@ -5,7 +5,7 @@ A source is replayable: what lies between two offsets never changes, so a micro-
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -75,6 +75,34 @@ class PacedSource(Protocol):
 
     def caught_up(self, offset: Offset) -> bool:
         """Say whether `offset` is past everything that was due when `latest` was called last."""
+        ...
+
+
+@runtime_checkable
+class LanedSource(Protocol):
+    """A source with several lanes: parts that have an order of arrival each, but none among them.
+
+    The records of any other source are one lane.
+    """
+
+    def lanes(self, offset: Offset) -> Mapping[str, bool]:
+        """Return the lanes that are known at `offset`, each with whether records of it are left to read after that.
+
+        Runs on the driver after `latest`, and goes by what that saw.
+        """
+        ...
+
+    def lane(self, split: Split) -> str:
+        """Return the lane of which a split is a part."""
+        ...
+
+
+@runtime_checkable
+class TimedSource(Protocol):
+    """A source that may know the newest timestamp of a split before it is read."""
+
+    def newest(self, split: Split, columns: tuple[str, ...] | None) -> int | None:
+        """Return the newest timestamp that `read` will return; None if that is not known without reading."""
         ...
 
 

@@ -24,7 +24,7 @@ from headrace.driver.rules.reactions import Reactions
 from headrace.driver.shed_rows import shed_rows
 from headrace.driver.totals import Totals
 from headrace.engine.clock import Clock, SystemClock
-from headrace.engine.statistics import Statistics
+from headrace.engine.statistics import Statistics, greatest
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
@@ -136,10 +136,11 @@ class Delivery:
         """Write down how far streams and exchanges are, for the planning of the next micro-batch."""
         streams = {stream.name: stream for query in running.known for stream in query.streams}
         before = read_progress(self.directory).of(streams)
-        newest, punctual = _stream_progress(reports)
+        newest, lanes, punctual = _stream_progress(reports)
         after = msgspec.structs.replace(
             before,
             newest=before.newest | {name: max(time, before.newest.get(name, BEGIN)) for name, time in newest.items()},
+            lanes=before.lanes | {name: greatest(before.lanes.get(name, {}), bounds) for name, bounds in lanes.items()},
             punctual=before.punctual | punctual,
             sources=before.sources | {name: stream.source for name, stream in streams.items()},
             exchanges={
@@ -180,17 +181,22 @@ def _all_read(reports: Sequence[Report], running: Running) -> bool:
     return all(report.reached.get(name, BEGIN) >= END for report in reports for name in streams)
 
 
-def _stream_progress(reports: Sequence[Report]) -> tuple[dict[str, int], dict[str, bool]]:
-    """Return the newest timestamp of each stream, and whether all its tuples came within its skew."""
+def _stream_progress(
+    reports: Sequence[Report],
+) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, bool]]:
+    """Return the newest timestamp of each stream, or bounds by lane, and whether all its tuples were punctual."""
     newest: dict[str, int] = {}
+    lanes: dict[str, dict[str, int]] = {}
     punctual: dict[str, bool] = {}
     for task in (task for report in reports for task in report.tasks):
         for name, counts in task.streams.items():
-            if counts.newest is not None:
+            if counts.lanes:
+                lanes[name] = greatest(lanes.get(name, {}), counts.lanes)
+            elif counts.newest is not None:
                 newest[name] = max(newest.get(name, BEGIN), counts.newest)
             if counts.punctual is not None:
                 punctual[name] = punctual.get(name, True) and counts.punctual
-    return newest, punctual
+    return newest, lanes, punctual
 
 
 def _least_bounds(reports: Sequence[Report]) -> dict[str, int]:

@@ -24,6 +24,7 @@ from headrace.graph.place import Placement
 from headrace.model.streams import base_stream, exchange_stream
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.ingest import Ingest
+from headrace.worker.lane_times import LaneTimes
 from headrace.worker.source_needs import Needed
 
 
@@ -32,6 +33,7 @@ class Deployed:
 
     def __init__(self, running: Running, directory: Path, sources: dict[str, Source]) -> None:
         self.running = running
+        self.directory = directory
         self.placement: Placement = placement_of(running)
         self.streams: dict[str, Stream] = {
             stream.name: stream for query in (*running.working, *running.stopped) for stream in query.streams
@@ -50,9 +52,10 @@ class Deployed:
             name = exchange_stream(origin)
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_spool(origin, directory)))
 
-    def ingest(self, buckets: Sequence[int], page: int) -> Ingest:
-        """Return what runs the ingest tasks."""
-        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running)
+    def ingest(self, buckets: Sequence[int], page: int, *, patience: float = 0.0) -> Ingest:
+        """Return what runs the ingest tasks; `patience` is that of `LaneTimes`, for tasks that run side by side."""
+        times = LaneTimes(lane_times_in(self.directory), patience)
+        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running, times)
 
 
 class Deployments:
@@ -87,6 +90,11 @@ class Deployments:
     def count(self) -> int:
         """Return how many commands there are."""
         return len(self.log.upto(None))
+
+
+def lane_times_in(directory: Path) -> Path:
+    """Return where the ingest tasks of a checkpoint tell each other newest timestamps."""
+    return directory / "lanes"
 
 
 def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:

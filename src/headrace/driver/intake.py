@@ -5,24 +5,25 @@ Runs on the driver, or in the process that Spark starts beside it; both hosts us
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
 from headrace.commands.command import encode_command
+from headrace.connectors.connector import LanedSource, PacedSource, SkippingSource, Source, Split, TimedSource
 from headrace.connectors.connector import Offset as Position
-from headrace.connectors.connector import PacedSource, SkippingSource, Source
 from headrace.connectors.spool import exchange_spool
-from headrace.driver.deployed import Deployed, Deployments
+from headrace.driver.deployed import Deployed, Deployments, lane_times_in
 from headrace.driver.offset import ExchangeAt, Offset, StreamAt
 from headrace.driver.pause import is_paused
 from headrace.driver.progress import Progress, read_progress
 from headrace.driver.rules.raising import is_over
 from headrace.model.streams import bad_stream, exchange_stream, is_system_stream, late_stream
-from headrace.model.time import BEGIN, END, MILLISECOND
+from headrace.model.time import BEGIN, EARLIEST, END, LATEST, MILLISECOND
 from headrace.worker.ingest import Task, Work
+from headrace.worker.lane_times import forget_lane_times
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control
 
@@ -33,10 +34,12 @@ TICK = 200 * MILLISECOND
 class Intake:
     """Decides what the next micro-batch reads."""
 
-    def __init__(self, directory: Path, *, parallel: int, limit: int) -> None:
+    def __init__(self, directory: Path, *, parallel: int, limit: int, buckets: Sequence[int] = (0,)) -> None:
         self.directory = directory
         self.parallel = parallel
         self.limit = limit
+        self.buckets = list(buckets)
+        self._left_times = True  # whether tasks may have left timestamps of lanes
         self.deployments = Deployments(directory)
         self._exchanges: set[str] = set()  # those of the last micro-batch that was committed, by origin
 
@@ -62,6 +65,8 @@ class Intake:
             exchanges=exchanges,
             budget=progress.budget,
             turn=start.turn + bool(progress.unread),
+            parallel=self.parallel,
+            buckets=self.buckets,
         )
         return end if start.work() != end.work() or self._is_time(deployed, start, end, progress) else start
 
@@ -69,8 +74,13 @@ class Intake:
         """Divide a micro-batch; the first task also gives each bucket the time, commands and bounds."""
         deployed = self.deployments.at(end.commands)
         start = _known_at(start, deployed.streams)
-        work = [*self._stream_work(deployed, start, end), *self._exchange_work(deployed, start, end)]
-        shares = [tuple(work[number :: self.parallel]) for number in range(self.parallel)]
+        parallel = end.parallel or self.parallel
+        work = [
+            *self._stream_work(deployed, start, end, parallel),
+            *self._exchange_work(deployed, start, end, parallel),
+        ]
+        shares = _deal(work, parallel)
+        self._left_times |= any(piece.is_asked for pieces in work for piece in pieces)
         first = Task(0, end.time, shares[0], self._base(deployed, start, end))
         return [
             first,
@@ -79,6 +89,9 @@ class Intake:
 
     def forget(self, end: Offset) -> None:
         """Let sources free what lies before the end of a micro-batch that is committed."""
+        if self._left_times:
+            forget_lane_times(lane_times_in(self.directory), end.time)
+            self._left_times = False
         sources = self.deployments.at(end.commands).sources
         for name, stream in end.streams.items():
             if name in sources:
@@ -110,6 +123,7 @@ class Intake:
             newest=time
             if stream.timing is not Timing.EXTERNAL and at != before.at
             else _newest(name, deployed, start, progress),
+            lanes=_lanes(name, deployed, before, progress),
             ended=ended,
             live=complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none",
             fresh=time if caught_up else before.fresh,
@@ -140,7 +154,8 @@ class Intake:
                     return True
         return False
 
-    def _stream_work(self, deployed: Deployed, start: Offset, end: Offset) -> list[Work]:
+    def _stream_work(self, deployed: Deployed, start: Offset, end: Offset, parallel: int) -> list[list[Work]]:
+        """Return the splits of each stream, in the order of their records."""
         work = []
         for name in deployed.streams:
             stream, before = end.streams[name], start.streams.get(name)
@@ -148,19 +163,19 @@ class Intake:
                 continue  # what comes in a stream that only stopped queries read is skipped
             since = end.time if before is None else start.time
             begin = None if before is None else before.at
-            for split in deployed.sources[name].splits(begin, stream.at, parallel=self.parallel):
-                work.append(Work(name, split, stream.newest, since))
+            splits = deployed.sources[name].splits(begin, stream.at, parallel=parallel)
+            work.append(_in_lanes(name, splits, deployed, stream, since))
         return work
 
-    def _exchange_work(self, deployed: Deployed, start: Offset, end: Offset) -> list[Work]:
+    def _exchange_work(self, deployed: Deployed, start: Offset, end: Offset, parallel: int) -> list[list[Work]]:
         work = []
         for origin in deployed.exchanges:
             before = start.exchanges.get(origin)
             if before is None:
                 continue  # files that are there already are those of a query that was dropped
             name = exchange_stream(origin)
-            for split in deployed.sources[name].splits(before.at, end.exchanges[origin].at, parallel=self.parallel):
-                work.append(Work(name, split, BEGIN, BEGIN))
+            splits = deployed.sources[name].splits(before.at, end.exchanges[origin].at, parallel=parallel)
+            work.append([Work(name, split, BEGIN, BEGIN) for split in splits])
         return work
 
     def _base(self, deployed: Deployed, start: Offset, end: Offset) -> Control:
@@ -169,6 +184,7 @@ class Intake:
             time=end.time,
             bounds=_bounds(deployed, end),
             clocks=_clocks(deployed, end),
+            lanes={name: stream.lanes for name, stream in end.streams.items() if stream.lanes},
             commands=[encode_command(command) for command in commands],
             arrived={name: _fresh(start.streams.get(name), end.streams[name]) for name in deployed.streams},
             budget=end.budget,
@@ -206,13 +222,82 @@ def _end(source: Source, start: Position, needed: Needed, name: str, time: int, 
     return source.latest(start, now=time, limit=limit)
 
 
+def _deal(work: Sequence[Sequence[Work]], parallel: int) -> list[tuple[Work, ...]]:
+    """Divide the splits of streams among tasks; the order of tasks is that of the records of each stream."""
+    shares: list[list[Work]] = [[] for _ in range(parallel)]
+    turn = 0
+    for splits in work:
+        count = len(splits)
+        first = turn % max(1, parallel - count + 1)
+        for place, split in enumerate(splits):
+            shares[first + place * parallel // max(parallel, count)].append(split)
+        turn += count
+    return [tuple(share) for share in shares]
+
+
+def _in_lanes(name: str, splits: Sequence[Split], deployed: Deployed, at: StreamAt, since: int) -> list[Work]:
+    """Return the work of reading splits of a stream, each with what is known of those before it in its lane."""
+    stream, source = deployed.streams[name], deployed.sources[name]
+    if stream.timing is not Timing.EXTERNAL:
+        return [Work(name, split, at.newest, since) for split in splits]
+    by_lane: dict[str | None, list[Split]] = {}
+    for split in splits:
+        by_lane.setdefault(source.lane(split) if isinstance(source, LanedSource) else None, []).append(split)
+    work = []
+    for lane, pieces in by_lane.items():
+        newest = at.newest if lane is None else max(at.newest, _newest_at(at.lanes.get(lane, BEGIN), stream.skew))
+        before: tuple[Split, ...] = ()
+        for place, split in enumerate(pieces):
+            is_last = place == len(pieces) - 1
+            told = None
+            if not is_last and isinstance(source, TimedSource):
+                told = source.newest(split, deployed.needed.columns(name))
+                if told is not None and not EARLIEST <= told <= LATEST:
+                    told = None  # that is a bad record; the newest of the others is not known
+            work.append(Work(name, split, newest, since, lane, before, is_asked=told is None and not is_last))
+            if told is None:
+                before = (*before, split)
+            else:
+                newest = max(newest, told)
+    return work
+
+
 def _newest(name: str, deployed: Deployed, start: Offset, progress: Progress) -> int:
-    """Return the newest timestamp; a bound by the clock in the last micro-batch holds even if it was not used."""
-    before = start.streams.get(name)
+    """Return the newest timestamp, with several lanes that of the one that is furthest behind.
+
+    A bound by the clock in the last micro-batch holds even if it was not used.
+    """
+    before, skew = start.streams.get(name), deployed.streams[name].skew
+    bounds = progress.lanes.get(name, {})
     if before is None:
-        return progress.newest.get(name, BEGIN)
+        return _newest_at(min(bounds.values()), skew) if bounds else progress.newest.get(name, BEGIN)
     clock = _clock(deployed, start.time) if before.live else BEGIN
-    return max(before.newest, progress.newest.get(name, BEGIN), clock)
+    if before.lanes:
+        read = _newest_at(min(max(bound, bounds.get(lane, BEGIN)) for lane, bound in before.lanes.items()), skew)
+    else:
+        read = progress.newest.get(name, BEGIN)
+    return max(before.newest, read, clock)
+
+
+def _newest_at(bound: int, skew: int) -> int:
+    """Return the newest timestamp that a bound follows from."""
+    return BEGIN if bound == BEGIN else bound + skew
+
+
+def _lanes(name: str, deployed: Deployed, before: StreamAt, progress: Progress) -> dict[str, int]:
+    """Return the bounds of the lanes that a stream waits for: those that had a tuple, or have records to read."""
+    source, stream = deployed.sources[name], deployed.streams[name]
+    if not isinstance(source, LanedSource) or stream.timing is not Timing.EXTERNAL:
+        return {}
+    # of a checkpoint without lanes it is only known how far the stream is
+    unknown = BEGIN if before.lanes or before.newest == BEGIN else before.newest - stream.skew
+    known = progress.lanes.get(name, {})
+    bounds = {}
+    for lane, has_unread in source.lanes(before.at).items():
+        bound = max(before.lanes.get(lane, unknown), known.get(lane, BEGIN))
+        if has_unread or bound > BEGIN:
+            bounds[lane] = bound
+    return bounds
 
 
 def _others_ended(deployed: Deployed, start: Offset) -> bool:

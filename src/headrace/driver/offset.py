@@ -17,7 +17,8 @@ class StreamAt(Struct, frozen=True, kw_only=True):
     """How far a stream is read."""
 
     at: Position = None
-    newest: int = BEGIN  # the newest timestamp so far
+    newest: int = BEGIN  # the newest timestamp so far, of the lane that is furthest behind
+    lanes: dict[str, int] = {}  # if there are several: the bounds of those that the stream waits for
     ended: bool = False  # whether no tuple follows
     live: bool = False  # whether the clock bounds the timestamps still to come, since all that arrived was read
     fresh: int  # when all that had arrived was last read, microseconds
@@ -41,6 +42,8 @@ class Offset(Struct, frozen=True, kw_only=True):
     exchanges: dict[str, ExchangeAt] = {}  # by origin
     budget: int | None = None  # nanoseconds of estimated service that one bucket may spend; None: no limit
     turn: int = 0  # grows while tuples wait in the buckets, which is reason enough for a micro-batch
+    parallel: int | None = None  # the number of ingest tasks among which the work is divided; None: not recorded
+    buckets: list[int] | None = None  # their numbers; None: not recorded
 
     def ended(self) -> dict[str, bool]:
         """Return which streams have ended."""

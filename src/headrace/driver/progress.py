@@ -16,7 +16,7 @@ from headrace.worker.wire import Wait
 class Progress(Struct, frozen=True):
     """How far streams and exchanges are, what waits for time, and the limits of the next micro-batch."""
 
-    newest: dict[str, int] = {}  # timestamps by stream
+    newest: dict[str, int] = {}  # timestamps by stream of one lane
     sources: dict[str, str] = {}  # of these streams
     punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
     exchanges: dict[str, int] = {}  # bounds by origin
@@ -27,6 +27,7 @@ class Progress(Struct, frozen=True):
     raised: dict[str, int] = {}  # bounds of the rules that raise each event
     raising: list[str] = []  # events that the last micro-batch raised
     ended: bool = False  # whether a draining deployment has delivered everything
+    lanes: dict[str, dict[str, int]] = {}  # bounds by stream of several lanes, and lane
 
     def of(self, streams: Mapping[str, Stream]) -> Progress:
         """Return this without what belongs to streams of these names that had other sources."""
@@ -35,7 +36,8 @@ class Progress(Struct, frozen=True):
             return self
         newest = {name: time for name, time in self.newest.items() if name not in others}
         punctual = {name: kept for name, kept in self.punctual.items() if name not in others}
-        return msgspec.structs.replace(self, newest=newest, punctual=punctual)
+        lanes = {name: bounds for name, bounds in self.lanes.items() if name not in others}
+        return msgspec.structs.replace(self, newest=newest, punctual=punctual, lanes=lanes)
 
 
 _decoder = msgspec.json.Decoder(Progress)

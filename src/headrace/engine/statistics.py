@@ -52,6 +52,7 @@ class StreamCounts(Struct):
     newest: int | None = None  # the newest timestamp seen, microseconds
     punctual: bool | None = None  # whether every tuple of the micro-batch came within the skew of its timestamp
     frontier: int | None = None  # a lower bound on the timestamps still to come, microseconds
+    lanes: dict[str, int] = {}  # if there are several: such a bound for each that had tuples
 
     def add(self, other: StreamCounts) -> None:
         """Add what was counted elsewhere; what concerns a single micro-batch is not added."""
@@ -63,10 +64,18 @@ class StreamCounts(Struct):
         if other.newest is not None and other.frontier is not None:
             self.newest = other.newest if self.newest is None else max(self.newest, other.newest)
             self.frontier = other.frontier if self.frontier is None else max(self.frontier, other.frontier)
+        if other.lanes:
+            self.lanes = greatest(self.lanes, other.lanes)
+            self.frontier = min(self.lanes.values())
 
     def total(self) -> StreamStatistics:
         """Return the counts as a value that does not change."""
         return msgspec.convert(self, StreamStatistics, from_attributes=True)
+
+
+def greatest(mine: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """Return the greater of two bounds for each name."""
+    return {**mine, **{name: max(bound, mine.get(name, bound)) for name, bound in other.items()}}
 
 
 class VertexStatistics(Struct, frozen=True):

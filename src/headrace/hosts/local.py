@@ -71,7 +71,7 @@ class LocalDeployment:
     ) -> None:
         self.directory = directory
         self.clock: Clock = clock or SystemClock()
-        self.intake = Intake(directory, parallel=1, limit=limit)
+        self.intake = Intake(directory, parallel=1, limit=limit, buckets=range(buckets))
         self.delivery = Delivery(directory, self.clock)
         self.buckets = list(range(buckets))
         self.turn = Turn(directory, self.intake.deployments.log, self.delivery)

@@ -196,6 +196,8 @@ class Bucket:
         for control in inbox.controls:
             for stream, bound in control.bounds.items():
                 self.bounds[stream] = max(bound, self.bounds.get(stream, BEGIN))
+        for stream, lanes in inbox.lanes().items():
+            self.bounds[stream] = max(min(lanes.values()), self.bounds.get(stream, BEGIN))
 
     def _work(self, inbox: Inbox) -> int:
         """Push pages and bounds through the engine, within the budget; returns how many bounds were asked for."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from headrace.commands.command import Command, decode_command
+from headrace.engine.statistics import greatest
 from headrace.worker.wire import Control, Kind, Row, decode_control
 
 
@@ -42,6 +43,14 @@ class Inbox:
     def clocks(self) -> dict[str, int]:
         """Return the bounds that silent streams have reached by the clock."""
         return {stream: bound for control in self.controls for stream, bound in control.clocks.items()}
+
+    def lanes(self) -> dict[str, dict[str, int]]:
+        """Return how far each lane of a stream with several is; a stream that waits for none of them is left out."""
+        reached: dict[str, dict[str, int]] = {}
+        for control in self.controls:
+            for stream, lanes in control.lanes.items():
+                reached[stream] = greatest(reached.get(stream, {}), lanes)
+        return {stream: lanes for stream, lanes in reached.items() if lanes}
 
     def arrived(self) -> dict[str, int]:
         """Return when the oldest tuple of each stream can have come."""

@@ -1,13 +1,15 @@
 """The ingest: reads splits of streams, runs the stateless part of the graph, and routes pages to buckets.
 
-It keeps no state. It finds late tuples: a tuple is late if it lies more than the skew behind the newest earlier one.
-The plan of the micro-batch carries the `newest` timestamp of earlier micro-batches.
+It keeps no state. It finds late tuples: a tuple is late if it lies more than the skew behind the newest before it in
+its lane. The plan of the micro-batch carries the `newest` timestamp of earlier micro-batches; `worker.lane_times` gives
+that of splits that other tasks read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time as clock
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +34,7 @@ from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
 from headrace.model.time import BEGIN, EARLIEST, LATEST
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
+from headrace.worker.lane_times import LaneTimes
 from headrace.worker.router import Router
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control, Kind, Row, Stage, TaskCounts, encode
@@ -43,13 +46,17 @@ PAGE_TUPLES = 128 * 1024
 class Work(Struct, frozen=True):
     """A split of a stream to read.
 
-    `newest` is the stream's newest timestamp before this micro-batch, `since` the time of the micro-batch before it.
+    `newest` is the newest timestamp before it in its lane, as far as that is known without reading, `since` the time of
+    the last micro-batch.
     """
 
     stream: str
     split: Any
     newest: int
     since: int
+    lane: str | None = None  # None: the stream has one lane only
+    before: tuple[Any, ...] = ()  # splits that come before it in its lane and may hold newer timestamps
+    is_asked: bool = False  # whether those after it need to know its newest timestamp
 
 
 class Task(Struct, frozen=True):
@@ -72,7 +79,9 @@ class Ingest:
         buckets: Sequence[int],
         page: int = PAGE_TUPLES,
         running: Running | None = None,
+        lane_times: LaneTimes | None = None,
     ) -> None:
+        self.lane_times = lane_times or LaneTimes(None)
         self.placement = placement
         self.streams = streams
         self.sources = sources
@@ -107,6 +116,7 @@ class Ingest:
         began = clock.perf_counter_ns()
         base = task.base or Control()
         bounds = dict(base.bounds)  # a stream that has ended stays so, however far its last tuples came
+        lanes = {stream: dict(reached) for stream, reached in base.lanes.items()}
         self._begin(task, bounds)
         counts: dict[str, StreamCounts] = {}
         router = Router(
@@ -121,9 +131,10 @@ class Ingest:
         for work in task.work:
             statistics = counts.setdefault(work.stream, StreamCounts())
             newest = yield from self._process(work, task.time, statistics, router)
-            self._advance(bounds, work, newest, statistics)
+            self._advance(bounds, lanes, work, newest, statistics)
         yield from router.flush()
-        yield from self._controls(task.number, msgspec.structs.replace(base, bounds=bounds), counts, began)
+        control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes)
+        yield from self._controls(task.number, control, counts, began)
 
     def _begin(self, task: Task, bounds: Mapping[str, int]) -> None:
         """Prepare shedders and guards for a task; nothing may depend on what the worker ran before."""
@@ -132,12 +143,16 @@ class Ingest:
                 shedders.forget()
                 shedders.begin("ingest", task.number, task.time, msgspec.json.encode(task.work))
         if self.guards is not None:
-            self.guards.expire({**bounds, **{work.stream: self._floor(work, task.time) for work in task.work}})
+            floors: dict[str, int] = {}
+            for work in task.work:
+                floor = self._floor(work, task.time)
+                floors[work.stream] = min(floor, floors.get(work.stream, floor))
+            self.guards.expire({**bounds, **floors})
 
     def _process(self, work: Work, time: int, statistics: StreamCounts, router: Router) -> Generator[Row, None, int]:
-        """Read a split and yield the pages that are ready to go; returns the stream's newest timestamp."""
-        newest = work.newest
-        for piece in self._read(work):
+        """Read a split and yield the pages that are ready to go; returns the newest timestamp of its lane."""
+        newest, pieces = self._in_lane(work, time)
+        for piece in pieces:
             if isinstance(piece, Skipped):
                 statistics.skipped += piece.records
                 statistics.skipped_bytes += piece.size
@@ -151,13 +166,67 @@ class Ingest:
             yield from router.full()
         return newest
 
-    def _advance(self, bounds: dict[str, int], work: Work, newest: int, statistics: StreamCounts) -> None:
+    def _in_lane(self, work: Work, time: int) -> tuple[int, Iterable[Slice | Skipped]]:
+        """Return the newest timestamp before a split in its lane, and what is read of the split."""
+        pieces = self._read(work)
+        if not work.before and not work.is_asked:
+            return work.newest, pieces
+        began = clock.monotonic()
+        held = list(pieces)
+        if work.is_asked:
+            self.lane_times.tell(time, self._name(work, work.split), self._newest(work.stream, held))
+        reading = clock.monotonic() - began
+        earlier = [self._ask(work, split, time, reading) for split in work.before]
+        return max([work.newest, *(newest for newest in earlier if newest is not None)]), held
+
+    def _ask(self, work: Work, split: Any, time: int, reading: float) -> int | None:
+        """Return the newest timestamp of an earlier split: from the task that reads it, or by reading it here."""
+        name = self._name(work, split)
+        is_told, newest = self.lane_times.ask(time, name, reading)
+        if not is_told:
+            newest = self._newest(work.stream, self._read(msgspec.structs.replace(work, split=split)))
+            self.lane_times.tell(time, name, newest)
+        return newest
+
+    def _name(self, work: Work, split: Any) -> str:
+        """Return a name for what is read of a split: which records are bad depends on the columns that are read."""
+        columns, unneeded = self.needed.columns(work.stream), self.needed.unneeded(work.stream)
+        content = msgspec.json.encode((work.stream, split, columns, list(map(str, unneeded))))
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+    def _newest(self, stream: str, pieces: Iterable[Slice | Skipped]) -> int | None:
+        """Return the newest timestamp of what is read of a split; None if it has no tuple."""
+        column = self.streams[stream].time_column
+        assert column is not None
+        times: list[Any] = []
+        for piece in pieces:
+            if isinstance(piece, Skipped):
+                times.append(piece.newest)
+            else:
+                stamps = _stamps(piece.rows, column)
+                times.append(stamps.filter(stamps.is_between(EARLIEST, LATEST)).max())
+        return max((newest for newest in times if isinstance(newest, int)), default=None)
+
+    def _advance(
+        self,
+        bounds: dict[str, int],
+        lanes: dict[str, dict[str, int]],
+        work: Work,
+        newest: int,
+        statistics: StreamCounts,
+    ) -> None:
         """Raise the bound of a stream whose tuples carry their timestamps, now that a split of it has been read."""
         stream = self.streams.get(work.stream)
         if stream is None or stream.timing is not Timing.EXTERNAL or newest <= BEGIN:
             return
-        bounds[work.stream] = max(newest - stream.skew, bounds.get(work.stream, BEGIN))
-        statistics.newest, statistics.frontier = newest, newest - stream.skew
+        bound = newest - stream.skew
+        if work.lane is None:
+            bounds[work.stream] = max(bound, bounds.get(work.stream, BEGIN))
+        else:
+            for reached in (lanes.setdefault(work.stream, {}), statistics.lanes):
+                reached[work.lane] = max(bound, reached.get(work.lane, BEGIN))
+        statistics.newest = newest if statistics.newest is None else max(newest, statistics.newest)
+        statistics.frontier = statistics.newest - stream.skew
         if statistics.oldest is not None:
             statistics.punctual = statistics.oldest >= work.since - stream.skew
 
@@ -214,7 +283,7 @@ class Ingest:
         late: pl.DataFrame | None = None
         if definition.timing is Timing.EXTERNAL and definition.time_column is not None:
             column = definition.time_column
-            rows = rows.with_columns(pl.col(column).cast(pl.Datetime("us")).to_physical().cast(pl.Int64).alias(TS))
+            rows = rows.with_columns(_stamps(rows, column))
             is_timed = pl.col(TS).is_between(EARLIEST, LATEST).fill_null(False)
             timed = rows.filter(is_timed)
             if timed.height < rows.height:
@@ -246,6 +315,11 @@ class Ingest:
             spec = vertex.spec
             assert isinstance(spec, Scan)
             self.engine.push(vertex.id, Page(rows if is_exchange_stream(stream) else _scanned(spec, rows)))
+
+
+def _stamps(rows: pl.DataFrame, column: str) -> pl.Series:
+    """Return a time column as timestamps."""
+    return rows[column].cast(pl.Datetime("us")).to_physical().cast(pl.Int64).alias(TS)
 
 
 def _scanned(spec: Scan, rows: pl.DataFrame) -> pl.DataFrame:

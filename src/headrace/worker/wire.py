@@ -112,12 +112,14 @@ class TaskCounts(Struct, frozen=True, kw_only=True):
 class Control(Struct, frozen=True, kw_only=True):
     """A note of an ingest task to a bucket, in every micro-batch; only that of the first task has time and commands.
 
-    `bounds` follow from what was read; `clocks` are the bounds of silent streams by the clock, used on demand.
+    `bounds` follow from what was read; `clocks` are the bounds of silent streams by the clock, used on demand. A stream
+    of several lanes is bounded by the least of theirs: the first task names all, the others those that they read.
     """
 
     time: int | None = None
     bounds: dict[str, int] = {}
     clocks: dict[str, int] = {}
+    lanes: dict[str, dict[str, int]] = {}  # bounds by stream and lane
     commands: list[bytes] = []
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
 import pyarrow.parquet as pq
 
 from headrace.connectors.connector import Skipped
@@ -29,7 +30,7 @@ class Groups:
         self._metadata = pq.read_metadata(path)
         self._schema, self._time_column, self._unneeded = schema, time_column, unneeded
         self._places = {self._metadata.schema.column(i).path: i for i in range(self._metadata.num_columns)}
-        self.skipped: Skipped | None = None
+        self._skipped: Skipped | None = None
 
     def skip(self, number: int) -> bool:
         """Say whether a group can be skipped, and count it if so."""
@@ -42,11 +43,16 @@ class Groups:
             if name in self._places
         )
         newest = self._limits(group, self._time_column, Type.TIMESTAMP) if self._time_column is not None else None
-        before = self.skipped or Skipped(0, 0, None)
+        before = self._skipped or Skipped(0, 0, None)
         newest_time = newest[1] if newest else self._partition.newest(self._time_column)
         times = [time for time in (before.newest, newest_time) if isinstance(time, int)]
-        self.skipped = Skipped(before.records + group.num_rows, before.size + size, max(times, default=None))
+        self._skipped = Skipped(before.records + group.num_rows, before.size + size, max(times, default=None))
         return True
+
+    def take_skipped(self) -> list[Skipped]:
+        """Return the groups that were skipped since the last call, as one or none."""
+        skipped, self._skipped = self._skipped, None
+        return [] if skipped is None else [skipped]
 
     def is_unneeded(self, number: int) -> bool:
         """Say whether all rows of a group match one pattern."""
@@ -75,6 +81,41 @@ class Groups:
             return None
         low, high = _value(statistics.min, type_), _value(statistics.max, type_)
         return None if low is None or high is None else (low, high)
+
+
+def newest_in(path: str, begin: int, end: int, schema: Schema, time_column: str) -> int | None:
+    """Return the greatest timestamp of the rows [begin, end) of a file; None if its statistics do not tell.
+
+    They tell it for whole groups, and if every row is good: the file has the declared types.
+    """
+    metadata = pq.read_metadata(path)
+    types = pl.Schema(metadata.schema.to_arrow_schema())
+    if not all(_is_declared(types.get(field.name), field.type) for field in schema):
+        return None
+    columns = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    if time_column not in columns:
+        return None
+    place, first, times = columns.index(time_column), 0, []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        after = first + group.num_rows
+        if first < end and after > begin:
+            statistics = group.column(place).statistics
+            if first < begin or after > end or statistics is None or not statistics.has_min_max:
+                return None
+            newest = _value(statistics.max, Type.TIMESTAMP)
+            if not isinstance(newest, int):
+                return None
+            times.append(newest)
+        first = after
+    return max(times, default=None)
+
+
+def _is_declared(dtype: pl.DataType | None, type_: Type) -> bool:
+    """Return whether every value of a column can be read as a type; a zone does not matter."""
+    return dtype == type_.polars or (
+        type_ is Type.TIMESTAMP and isinstance(dtype, pl.Datetime) and dtype.time_unit == "us"
+    )
 
 
 def _value(statistic: Any, type_: Type) -> Value | None:

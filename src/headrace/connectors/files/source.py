@@ -19,7 +19,7 @@ import polars as pl
 from headrace.catalog.definitions import BAD, Connector, Stream
 from headrace.connectors.connector import Offset, Skipped, Slice, Split
 from headrace.connectors.files.index import Entry, FileIndex, is_glob, list_files
-from headrace.connectors.files.parquet_groups import Groups
+from headrace.connectors.files.parquet_groups import Groups, newest_in
 from headrace.connectors.files.partitions import Partition, partition_of
 from headrace.connectors.formats import columnar, text
 from headrace.connectors.formats.conversion import select
@@ -190,9 +190,23 @@ class FilesSource:
                 continue
             _check_present(path, size)
             groups = Groups(path, schema, self._time_column, unneeded, partition)
-            yield from self._read_piece(number, path, size, begin, end, schema, groups.skip)
-            if groups.skipped is not None:
-                yield groups.skipped
+            for piece in self._read_piece(number, path, size, begin, end, schema, groups.skip):
+                yield from groups.take_skipped()  # in the order of the file: what follows may be late
+                yield piece
+            yield from groups.take_skipped()
+
+    def newest(self, split: Split, columns: tuple[str, ...] | None) -> int | None:
+        """Return the newest timestamp of pieces of Parquet files by their statistics, if all rows are good."""
+        if self._layout.format != "parquet" or self._time_column is None:
+            return None
+        schema, times = select(self._schema, columns), []
+        for _, path, size, begin, end in split:
+            _check_present(path, size)
+            newest = newest_in(path, begin, end, self._partition(path).stored(schema), self._time_column)
+            if newest is None:
+                return None
+            times.append(newest)
+        return max(times, default=None)
 
     def finished(self, offset: Offset) -> bool:
         index = self._index()

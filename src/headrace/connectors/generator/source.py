@@ -128,6 +128,16 @@ class GeneratorSource:
                 yield Slice(pl.concat(made), pl.int_range(first, seq, dtype=pl.Int64, eager=True).alias("seq"))
                 made, first = [], seq
 
+    def newest(self, split: Split, columns: tuple[str, ...] | None) -> int | None:
+        """Return the time of the last tuple of a split, unless tuples come with a delay."""
+        if self._delay is not None:
+            return None
+        origin, cell, row, _, left = split
+        last = row + left - 1
+        while last >= (here := count(self._process, cell)):
+            cell, last = cell + 1, last - here
+        return int(times(self._process, cell)[last]) + int(origin if self._start is None else self._start)
+
     def finished(self, offset: Offset) -> bool:
         """Say whether all `rows` are made; without that option, all that were due when `latest` was called last."""
         if self._rows is not None:

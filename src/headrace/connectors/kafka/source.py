@@ -1,7 +1,8 @@
 """KAFKA: a stream of the records in a topic.
 
 An offset is where each partition was when the stream began, and where it is read up to: {"from": [...], "at": [...]}.
-The first micro-batch reads nothing and settles where to begin. A split is a range of one partition.
+The first micro-batch reads nothing and settles where to begin. A split is a range of one partition, and each partition
+is a lane: its records have an order, those of different partitions have none.
 
 With the option `key`, a partition into which none of the needed keys belongs is left unread. Time must go on as if it
 were read, so that is done only where time is known without reading: if the stream's time is the record's own (option
@@ -172,15 +173,22 @@ class KafkaSource:
         else:
             yield Skipped(end - begin, 0, newest)  # how many bytes they take is not known
 
+    def lanes(self, offset: Offset) -> dict[str, bool]:
+        """Return the partitions, and which have records from `offset` on."""
+        if offset is None:
+            return {}
+        ends = self._ends()
+        reached = [*offset["at"], *[0] * (len(ends) - len(offset["at"]))]
+        return {str(partition): at < end for partition, (at, end) in enumerate(zip(reached, ends, strict=False))}
+
+    def lane(self, split: Split) -> str:
+        return str(split[0])
+
     def finished(self, offset: Offset) -> bool:
         if offset is None:
             return False
-        if self._last_ends is None:
-            topic = self._open()
-            self._last_ends = [end or 0 for end in topic.offsets("latest", range(topic.partitions()))]
-        return len(offset["at"]) >= len(self._last_ends) and all(
-            at >= end for at, end in zip(offset["at"], self._last_ends, strict=False)
-        )
+        ends = self._ends()
+        return len(offset["at"]) >= len(ends) and all(at >= end for at, end in zip(offset["at"], ends, strict=False))
 
     def forget(self, offset: Offset) -> None:
         """Do nothing: the topic is not ours."""
@@ -189,6 +197,13 @@ class KafkaSource:
         if self._topic is None:
             self._topic = self._connect(self._layout.place)
         return self._topic
+
+    def _ends(self) -> list[int]:
+        """Return where the partitions ended when last looked at."""
+        if self._last_ends is None:
+            topic = self._open()
+            self._last_ends = [end or 0 for end in topic.offsets("latest", range(topic.partitions()))]
+        return self._last_ends
 
     def _pieces(self, start: Offset, end: Offset) -> list[Split]:
         begins, origins, first = [*start["at"]], end["from"], len(end["from"])

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Json: TypeAlias = dict[str, Any]
 #: Rows are handed to Spark once their payloads together reach this size.
 _SEND_BYTES = 8 * 1024 * 1024
+#: A task waits so many times as long for another one that reads the same lane as it would take to read that split.
+_PATIENCE = 2.0
 
 
 class HeadraceSource(DataSource):
@@ -50,11 +52,12 @@ class HeadraceSource(DataSource):
 
 
 class TaskPartition(InputPartition):
-    """An ingest task, and the number of commands in force."""
+    """An ingest task, the number of commands in force, and the buckets."""
 
-    def __init__(self, task: Task, commands: int) -> None:
+    def __init__(self, task: Task, commands: int, buckets: tuple[int, ...]) -> None:
         self.task = task
         self.commands = commands
+        self.buckets = buckets
 
 
 class HeadraceReader(DataSourceStreamReader):
@@ -75,7 +78,7 @@ class HeadraceReader(DataSourceStreamReader):
         if self._intake is None:
             from headrace.driver.intake import Intake
 
-            self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit)
+            self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit, buckets=self.buckets)
         return self._intake
 
     def initialOffset(self) -> Json:
@@ -95,14 +98,15 @@ class HeadraceReader(DataSourceStreamReader):
         if start == end:
             return []
         offset = _from_spark(end)
-        return [TaskPartition(task, offset.commands) for task in self.intake.tasks(_from_spark(start), offset)]
+        buckets = tuple(offset.buckets or self.buckets)
+        return [TaskPartition(task, offset.commands, buckets) for task in self.intake.tasks(_from_spark(start), offset)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from headrace.driver.staged_results import Stager
         from headrace.worker.wire import to_arrow
 
         assert isinstance(partition, TaskPartition)
-        ingest = _ingest(self.directory, partition.commands, tuple(self.buckets), self.page)
+        ingest = _ingest(self.directory, partition.commands, partition.buckets, self.page)
         context = TaskContext.get()
         attempt = f"i{partition.task.time}-{context.taskAttemptId() if context is not None else partition.task.number}"
         stager = Stager(self.directory, attempt, _deployments[self.directory].at(partition.commands).running)
@@ -148,5 +152,5 @@ def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int)
     known = _kept.get(key)
     if known is None or known[0] != commands:
         deployed = _deployments.setdefault(directory, Deployments(directory)).at(commands)
-        known = _kept[key] = (commands, deployed.ingest(buckets, page))
+        known = _kept[key] = (commands, deployed.ingest(buckets, page, patience=_PATIENCE))
     return known[1]

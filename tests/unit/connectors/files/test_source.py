@@ -14,6 +14,9 @@ from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors.files.source import SHIFT, FilesSource
 from headrace.connectors.formats import text
 from headrace.errors import SourceFault
+from headrace.model.expressions.expression import Column
+from headrace.model.patterns.match import Between
+from headrace.model.patterns.pattern import pattern
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 
@@ -320,3 +323,26 @@ def test_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
             for lines in text.blocks(file, 0, 153, size=153, block=8)
             for i in range(len(lines.starts))
         ] == [b"x", b"y", b"z"]
+
+
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_statistics_tell_the_newest_timestamp_of_whole_groups_of_declared_types(tmp_path: Path, unit: Any) -> None:
+    rows = frame(0, 40).with_columns(pl.col("at").cast(pl.Datetime(unit)))
+    rows.write_parquet(tmp_path / "a.parquet", row_group_size=10)
+    known = Stream("s", SCHEMA, Connector("FILES", {"path": str(tmp_path / "a.parquet")}), Timing.EXTERNAL, "at")
+    source = FilesSource(known, tmp_path / "check")
+    size = (tmp_path / "a.parquet").stat().st_size
+    whole, part = ([[0, str(tmp_path / "a.parquet"), size, *ends]] for ends in ((10, 30), (10, 25)))
+    newest = rows[10:30]["at"].cast(pl.Datetime("us")).to_physical().max()
+    assert source.newest(whole, None) == (newest if unit == "us" else None), "a conversion may find bad records"
+    assert source.newest(part, None) is None
+
+
+def test_groups_that_are_left_out_count_before_the_rows_that_follow_them(tmp_path: Path) -> None:
+    frame(0, 30).write_parquet(tmp_path / "a.parquet", row_group_size=10)
+    known = Stream("s", SCHEMA, Connector("FILES", {"path": str(tmp_path / "a.parquet")}), Timing.EXTERNAL, "at")
+    source = FilesSource(known, tmp_path / "check")
+    (split,) = source.splits(None, source.latest(None, now=0, limit=99), parallel=1)
+    middle = pattern((Column("id", Type.INT), Between(10, 19)))
+    pieces = list(source.read_without(split, None, [middle]))
+    assert [type(piece).__name__ for piece in pieces] == ["Slice", "Skipped", "Slice"]

@@ -213,3 +213,14 @@ def test_other_seeds_give_other_tuples() -> None:
     one, other = (read(generator(rate=1000, seed=seed), None, [0, 0, 100, 100]) for seed in (1, 2))
     assert not one["at"].equals(other["at"])
     assert not one["speed"].equals(other["speed"])
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_the_newest_timestamp_of_a_split_is_known_unless_tuples_are_delayed(process: str) -> None:
+    source = generator(rate=3000, process=process, seed=7, flows=8)
+    splits = source.splits(None, [5, 0, 0, 45_000], parallel=4)
+    assert len(splits) == 4
+    for split in splits:
+        newest = max(piece.rows["at"].to_physical().max() for piece in source.read(split))  # type: ignore[type-var]
+        assert source.newest(split, None) == newest
+    assert generator(rate=3000, delay="uniform(0, 2)").newest(splits[0], None) is None

@@ -7,6 +7,7 @@ import itertools
 import json
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.definitions import Connector, Stream, Timing
+from headrace.connectors import SOURCES
 from headrace.connectors.connector import Skipped, SkippingSource, Slice
 from headrace.connectors.kafka.client import Asked, Place, Records
 from headrace.connectors.kafka.keys import homes, murmur2
@@ -26,12 +28,16 @@ from headrace.connectors.kafka.source import KafkaSource, check_kafka
 from headrace.connectors.kinds import check_sink, check_source
 from headrace.errors import HostFault, NameFault, QueryError, SourceFault, TypeFault
 from headrace.extras import install_command
+from headrace.hosts.local import LocalDeployment
 from headrace.model.expressions.expression import Column
 from headrace.model.option import Option
 from headrace.model.patterns.match import Between, at_least, at_most, equal, less, more, unequal
 from headrace.model.patterns.pattern import STAMP, Pattern, pattern
 from headrace.model.schema import Field, Schema
 from headrace.model.types import Type
+from headrace.session import Session
+from headrace.testing.clock import VirtualClock
+from headrace.testing.oracle.rows import Row, split_late
 
 SCHEMA = Schema((Field("at", Type.TIMESTAMP), Field("segment", Type.INT), Field("speed", Type.DOUBLE)))
 SEGMENT = Column("segment", Type.INT)
@@ -445,3 +451,111 @@ def test_both_ends_say_which_options_must_be_given() -> None:
             check_sink("q", Connector("KAFKA", options), SCHEMA)
         with pytest.raises(QueryError, match=f"KAFKA needs the option '{missing}'"):
             check_source(Stream("s", SCHEMA, Connector("KAFKA", {**options, "format": "json"}), Timing.INTERNAL))
+
+
+def timed(*times: Sequence[int]) -> FakeTopic:
+    """Partitions with records at these seconds, numbered within their partition."""
+    return FakeTopic(
+        [
+            [
+                (
+                    None,
+                    json.dumps({"at": second * SECOND, "segment": partition, "speed": float(number)}).encode(),
+                    number,
+                )
+                for number, second in enumerate(seconds)
+            ]
+            for partition, seconds in enumerate(times)
+        ]
+    )
+
+
+@contextmanager
+def session_on(
+    topic: FakeTopic, *, skew: int = 0, parallel: int = 1, limit: int = 1000, clock: VirtualClock | None = None
+) -> Iterator[Session]:
+    """A session with a stream of the records of a topic, and queries of what is in time, late, and counted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SOURCES, "KAFKA", lambda stream, home: KafkaSource(stream, home, connect=lambda _: topic))
+        patch.setattr("headrace.connectors.kafka.source.library", lambda: None)  # it need not be installed
+        patch.setattr("headrace.connectors.kafka.source._LEAST", 1)
+        with Session(host="local", limit=limit) as session:
+            assert isinstance(session.deployment, LocalDeployment)
+            session.deployment.intake.parallel = parallel
+            session.deployment.clock = clock or session.deployment.clock
+            session.execute(f"""
+                CREATE STREAM s (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at SKEW {skew} SECONDS
+                    FROM KAFKA (bootstrap 'here:9092', topic 't', format 'json');
+                CREATE QUERY kept AS SELECT segment, speed FROM s INTO MEMORY;
+                CREATE QUERY late AS SELECT segment, speed FROM s.late INTO MEMORY;
+                CREATE QUERY counted AS SELECT count(*) AS n, window_end AS at FROM s [RANGE 10 SECONDS] INTO MEMORY;
+            """)
+            yield session
+
+
+def results_of(topic: FakeTopic, **how: Any) -> dict[str, list[Any]]:
+    with session_on(topic, **how) as session:
+        session.drain(60)
+        return {
+            name: sorted(tuple(row.values()) for row in session.results(name)) for name in ("kept", "late", "counted")
+        }
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.lists(st.lists(st.integers(0, 60), max_size=15), min_size=1, max_size=4),
+    st.integers(0, 20),
+    st.integers(1, 4),
+    st.sampled_from([1, 5, 1000]),
+)
+def test_what_is_late_in_a_partition_depends_on_its_own_records_alone(times, skew, parallel, limit):
+    results = results_of(timed(*times), skew=skew, parallel=parallel, limit=limit)
+    expected: dict[str, list[Any]] = {"kept": [], "late": []}
+    for partition, seconds in enumerate(times):
+        rows = [Row(second, {"number": float(number)}) for number, second in enumerate(seconds)]
+        for name, some in zip(("kept", "late"), split_late(rows, skew), strict=True):
+            expected[name] += [(partition, row.values["number"]) for row in some]
+    assert {name: results[name] for name in expected} == {name: sorted(rows) for name, rows in expected.items()}
+    assert results["counted"] == results_of(timed(*times), skew=skew)["counted"]
+
+
+def test_a_stream_waits_for_the_partition_that_is_furthest_behind() -> None:
+    topic = timed([1, 5, 25], [2])
+    with session_on(topic) as session:
+        while session.deployment.step():  # type: ignore[attr-defined]
+            pass
+        assert session.results("counted") == [], "the second partition may still bring tuples of the first window"
+        topic.records[1] += timed([], [9, 21]).records[1]
+        while session.deployment.step():  # type: ignore[attr-defined]
+            pass
+        assert [row["n"] for row in session.results("counted")] == [4]
+        assert session.results("late") == []
+        assert session.statistics().streams["s"].frontier == 21 * SECOND
+
+
+def test_a_partition_that_never_had_a_record_holds_nothing_back() -> None:
+    topic = timed([1, 5, 25], [])
+    with session_on(topic) as session:
+        while session.deployment.step():  # type: ignore[attr-defined]
+            pass
+        assert [row["n"] for row in session.results("counted")] == [2]
+        topic.records[1] += timed([], [3, 26]).records[1]
+        session.drain(60)
+        assert [tuple(row.values()) for row in session.results("late")] == [(1, 0.0)], "its window is closed"
+        assert sorted(row["n"] for row in session.results("counted")) == [2, 2]
+
+
+def test_a_silent_partition_goes_by_the_clock_if_the_stream_does() -> None:
+    clock = VirtualClock(1 * SECOND)
+    topic = timed([1], [1])
+    with session_on(topic, skew=1, clock=clock) as session:
+        while session.deployment.step():  # type: ignore[attr-defined]
+            pass
+        clock.advance(15 * SECOND)
+        topic.records[0] += timed([16]).records[0]
+        while session.deployment.step():  # type: ignore[attr-defined]
+            pass
+        clock.advance(SECOND)
+        while session.deployment.step():  # type: ignore[attr-defined]
+            pass
+        assert [row["n"] for row in session.results("counted")] == [2]
