@@ -38,6 +38,7 @@ class Deployed:
         self.streams: dict[str, Stream] = {
             stream.name: stream for query in (*running.working, *running.stopped) for stream in query.streams
         }
+        self.partners = _partners(running)
         self.exchanges = self.placement.exchanges()
         self.read_streams = _read_streams(self.placement, closed_in(running))
         self.roots = _roots(self.placement)
@@ -95,6 +96,16 @@ class Deployments:
 def lane_times_in(directory: Path) -> Path:
     """Return where the ingest tasks of a checkpoint tell each other newest timestamps."""
     return directory / "lanes"
+
+
+def _partners(running: Running) -> dict[str, set[str]]:
+    """Return the streams that queries read together with each stream, itself included."""
+    partners: dict[str, set[str]] = {}
+    for query in (*running.working, *running.stopped):
+        names = {stream.name for stream in query.streams}
+        for name in names:
+            partners.setdefault(name, set()).update(names)
+    return partners
 
 
 def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:

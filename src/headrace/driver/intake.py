@@ -114,7 +114,7 @@ class Intake:
             at = _end(source, at, deployed.needed, name, time, limit)
         complete = source.finished(at)
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
-        punctual = progress.punctual.get(name, False) or is_wall_clock(stream)
+        punctual = _is_punctual(name, deployed, progress) or is_wall_clock(stream)
         ended = deployed.running.draining and complete
         if ended and stream.connector.kind == RAISED:
             ended = before.ended or is_over(name, deployed.feeders, start.ended(), progress)
@@ -207,6 +207,22 @@ def _idle(at: StreamAt) -> StreamAt:
 def _fresh(before: StreamAt | None, after: StreamAt) -> int:
     """Return when the oldest tuple of a micro-batch can have come; what came while no query had the stream is new."""
     return after.fresh if before is None or before.idle else before.fresh
+
+
+def _is_punctual(name: str, deployed: Deployed, progress: Progress) -> bool:
+    """Return whether a stream's last tuples came within its skew.
+
+    One that has been silent from the start is taken to be as those are that queries read together with it.
+    """
+    known = progress.punctual.get(name)
+    if known is not None:
+        return known
+    partners = [
+        deployed.streams[partner].timing is not Timing.EXTERNAL or progress.punctual[partner]
+        for partner in deployed.partners.get(name, ())
+        if partner in progress.punctual or deployed.streams[partner].timing is not Timing.EXTERNAL
+    ]
+    return bool(partners) and all(partners)
 
 
 def is_wall_clock(stream: Stream) -> bool:

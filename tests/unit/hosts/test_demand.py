@@ -57,6 +57,45 @@ def test_a_window_closes_in_the_micro_batch_in_which_the_clock_reaches_its_end_a
     assert [row["n"] for row in watched.session.results("counts")] == [2]
 
 
+@pytest.mark.parametrize("partner", ["fast", "stamped"])
+def test_a_stream_that_is_silent_from_the_start_blocks_nothing_if_those_beside_it_follow_the_clock(partner):
+    watched = Watched(
+        f"CREATE QUERY alone AS SELECT p.k FROM {partner} [RANGE 1 SECOND] p LEFT JOIN slow [RANGE 1 SECOND] s "
+        "ON p.k = s.k INTO MEMORY"
+    )
+    for second in range(10):
+        watched.push(partner, second if partner == "fast" else None)
+        watched.until(second + 1)
+    watched.until(15)
+    assert watched.session.results("alone") == [{"k": 1}] * 10
+
+
+def test_a_stream_that_is_silent_from_the_start_may_still_bring_old_tuples_if_those_beside_it_are_old():
+    watched = Watched(
+        "CREATE QUERY pairs AS SELECT f.k FROM fast [RANGE 1 HOUR] f JOIN slow [RANGE 1 HOUR] s ON f.k = s.k "
+        "INTO MEMORY"
+    )
+    watched.push("fast", -5000)
+    watched.until(20)
+    watched.push("slow", -4990)
+    watched.until(30)
+    assert watched.session.results("pairs") == [{"k": 1}]
+
+
+def test_what_a_stream_that_was_silent_says_too_late_is_late():
+    watched = Watched(
+        "CREATE QUERY counts AS SELECT count(*) AS n FROM fast [RANGE 1 SECOND] UNION slow [RANGE 1 SECOND] "
+        "INTO MEMORY; CREATE QUERY late AS SELECT k FROM slow.late INTO MEMORY"
+    )
+    watched.push("fast", 0)
+    watched.until(10)
+    watched.push("slow", 0.5, k=7)
+    watched.push("slow", 9, k=8)
+    watched.until(20)
+    assert [row["n"] for row in watched.session.results("counts")] == [1, 1]
+    assert watched.session.results("late") == [{"k": 7}]
+
+
 def test_a_deployment_in_which_nothing_waits_runs_no_micro_batch():
     watched = Watched(
         "CREATE QUERY copy AS SELECT k FROM fast INTO MEMORY; "

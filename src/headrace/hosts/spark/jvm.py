@@ -24,13 +24,15 @@ _is_temporary = False
 def start_context(conf: SparkConf, checkpoint: Path | None) -> None:
     """Start a JVM and a Spark context in it; its log is `spark.log` in a checkpoint, or a new temporary file.
 
+    Nor does a JVM that ends later than this process hold open a pipe on its output.
+
     Do nothing if this process has a JVM, or if the log is wanted on the terminal.
     """
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ or os.environ.get(DEBUG):
         return
     target = _open(checkpoint)
     try:
-        gateway = launch_gateway(conf, {"stderr": target})  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
     finally:
         os.close(target)
     SparkContext(conf=conf, gateway=gateway)
