@@ -2,6 +2,10 @@
 
 The number of commands is part of the source's offset, so a restart replays them at the same place. A file has the
 number of its first command; a micro-batch sees all commands of a file or none.
+
+Commands that no micro-batch repeats need not be kept: a snapshot says what was in force after them, and stands for
+them. It is on disk before the first of their files is deleted, so a file that is missing either has a later snapshot or
+was never written.
 """
 
 from __future__ import annotations
@@ -12,23 +16,37 @@ from pathlib import Path
 import msgspec
 
 from headrace.commands.command import Command, decode_commands, encode_commands
+from headrace.commands.running import Running
 from headrace.errors import HostFault
 from headrace.storage import files
 
+#: A snapshot is taken after so many commands.
+SNAPSHOT_EVERY = 256
+_SNAPSHOT = "snapshot-"
+_decoder = msgspec.json.Decoder(Running)
+
 
 class CommandLog:
-    """Numbered files in a directory; a command exists once its file has its final name."""
+    """Numbered files in a directory; a command exists once its file has its final name.
+
+    One process appends, another may take snapshots, and any may read. What one process has in memory is bounded as the
+    files are.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._read: list[Command] = []
+        self._base: Running | None = None  # what was in force before the commands that are kept; None: not read yet
+        self._kept: list[Command] = []
+        self._next_look = (
+            2 * SNAPSHOT_EVERY
+        )  # with so many commands in memory, look for a snapshot that stands for some
         self._lock = threading.RLock()  # users and micro-batches of one process send commands
 
     def append(self, *commands: Command) -> int:
         """Append commands durably, all or none, and return how many there are now."""
         try:
             with self._lock:
-                count = len(self.upto(None))
+                count = self.count()
                 if commands:
                     files.replace(self._path(count), encode_commands(commands))
         except OSError as error:
@@ -38,22 +56,125 @@ class CommandLog:
             ) from error
         return count + len(commands)
 
-    def upto(self, count: int | None) -> list[Command]:
-        """Return the first `count` commands (None: all); raise a fault if there are fewer."""
+    def count(self) -> int:
+        """Return how many commands there are."""
         with self._lock:
-            while count is None or len(self._read) < count:
-                path = self._path(len(self._read))
-                data = files.read_if_exists(path)
-                if data is not None:
-                    self._read += _decode(data, path)
-                elif count is None:
+            self._read(None)
+            return self._end
+
+    def between(self, start: int, end: int) -> list[Command]:
+        """Return the commands after the first `start`, up to number `end`; raise a fault if one of them is missing."""
+        with self._lock:
+            self._read(end)
+            first = self._first.commands
+            if start < first:
+                raise self._gone(start)
+            return self._kept[start - first : end - first]
+
+    def running(self, count: int, known: Running) -> Running:
+        """Return what is in force after `count` commands; `known` is what was after some of them, or after more."""
+        with self._lock:
+            self._read(count)
+            if not self._first.commands <= known.commands <= count:
+                known = self._first
+            if known.commands > count:
+                raise self._gone(count)
+            for command in self.between(known.commands, count):
+                known = known.after(command)
+            return known
+
+    def settle(self, running: Running) -> None:
+        """Let a snapshot stand for the commands of `running`, which no micro-batch repeats, once they are many."""
+        with self._lock:
+            self._read(running.commands)
+            number = running.commands
+            if number - self._first.commands < SNAPSHOT_EVERY:
+                return
+            try:
+                files.replace(self._snapshot(number), msgspec.json.encode(running))
+            except OSError as error:
+                raise HostFault(
+                    f"cannot write the command log in {self.directory}: {error.strerror}", hint="free space on the disk"
+                ) from error
+            names = files.names(self.directory)
+            stale = [name for name in names if _number(name) < number]
+            files.remove(
+                *(self.directory / name for name in stale), durable=False
+            )  # one that comes back goes next time
+            self._begin_with(running)
+
+    @property
+    def _first(self) -> Running:
+        """What was in force before the commands that are kept."""
+        return self._base or Running()
+
+    @property
+    def _end(self) -> int:
+        return self._first.commands + len(self._kept)
+
+    def _read(self, count: int | None) -> None:
+        """Read on until `count` commands are known (None: all)."""
+        if self._base is None:
+            self._base = Running()
+            self._skip()
+        while count is None or self._end < count:
+            path = self._path(self._end)
+            data = files.read_if_exists(path)
+            if data is not None:
+                self._kept += _decode(data, path)
+            elif not self._skip():  # else a snapshot stands for it
+                if count is None:
                     break
-                else:
-                    raise HostFault(f"{path} is missing", hint="restore the checkpoint folder from a copy")
-            return self._read[:count]
+                raise HostFault(f"{path} is missing", hint="restore the checkpoint folder from a copy")
+        if len(self._kept) >= self._next_look:
+            self._next_look = len(self._kept) + SNAPSHOT_EVERY
+            self._skip()
+
+    def _skip(self) -> bool:
+        """Begin with the newest snapshot; return whether it stands for commands that are not known here."""
+        end = self._end
+        while True:
+            number = max(map(_snapshot_number, files.names(self.directory)), default=0)
+            if number <= self._first.commands:
+                return False
+            path = self._snapshot(number)
+            data = files.read_if_exists(path)
+            if data is not None:
+                break  # else a newer one has just taken its place
+        try:
+            self._begin_with(_decoder.decode(data))
+        except msgspec.DecodeError as error:
+            raise HostFault(f"{path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error
+        return self._end > end
+
+    def _begin_with(self, base: Running) -> None:
+        self._kept = self._kept[base.commands - self._first.commands :]
+        self._base = base
+        self._next_look = max(2 * SNAPSHOT_EVERY, len(self._kept) + SNAPSHOT_EVERY)
+
+    def _gone(self, number: int) -> HostFault:
+        return HostFault(
+            f"command {number} in {self.directory} is not kept any more: a snapshot stands for the first "
+            f"{self._first.commands}",
+            hint="Spark's files in the checkpoint are older than the command log; restore all of it from one copy",
+        )
 
     def _path(self, number: int) -> Path:
         return self.directory / f"{number:08d}.json"
+
+    def _snapshot(self, number: int) -> Path:
+        return self.directory / f"{_SNAPSHOT}{number:08d}.json"
+
+
+def _number(name: str) -> int:
+    """Return the number in the name of a file of commands or a snapshot; infinitely many if it is another file."""
+    digits = name.removeprefix(_SNAPSHOT).removesuffix(".json")
+    return int(digits) if digits.isdigit() else 1 << 62
+
+
+def _snapshot_number(name: str) -> int:
+    """Return how many commands a snapshot stands for; 0 if a file is none."""
+    return _number(name) if name.startswith(_SNAPSHOT) and _number(name) < 1 << 62 else 0
 
 
 def _decode(data: bytes, path: Path) -> list[Command]:

@@ -78,10 +78,7 @@ class Deployments:
 
     def running(self, commands: int) -> Running:
         """Return what is in force after so many commands; the next call goes on from there."""
-        if self._running.commands > commands:
-            self._running = Running()
-        for command in self.log.upto(commands)[self._running.commands :]:
-            self._running = self._running.after(command)
+        self._running = self.log.running(commands, self._running)
         return self._running
 
     def newest(self) -> Running:
@@ -90,7 +87,7 @@ class Deployments:
 
     def count(self) -> int:
         """Return how many commands there are."""
-        return len(self.log.upto(None))
+        return self.log.count()
 
 
 def lane_times_in(directory: Path) -> Path:

@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
 from headrace.commands.command import encode_command
+from headrace.commands.running import Running
 from headrace.connectors.connector import LanedSource, PacedSource, SkippingSource, Source, Split, TimedSource
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.spool import exchange_spool
@@ -42,6 +43,7 @@ class Intake:
         self._left_times = True  # whether tasks may have left timestamps of lanes
         self.deployments = Deployments(directory)
         self._exchanges: set[str] = set()  # those of the last micro-batch that was committed, by origin
+        self._settled = Running()  # what was in force in that micro-batch
 
     def latest(self, start: Offset, now: int) -> Offset:
         """Return the offset up to which to read; `start` itself if there is nothing to do or the deployment stops."""
@@ -89,10 +91,11 @@ class Intake:
 
     def forget(self, end: Offset) -> None:
         """Let sources free what lies before the end of a micro-batch that is committed."""
+        deployed = self.deployments.at(end.commands)
+        sources = deployed.sources
         if self._left_times:
             forget_lane_times(lane_times_in(self.directory), end.time)
             self._left_times = False
-        sources = self.deployments.at(end.commands).sources
         for name, stream in end.streams.items():
             if name in sources:
                 sources[name].forget(stream.at)
@@ -102,6 +105,8 @@ class Intake:
         for origin in self._exchanges - end.exchanges.keys():  # their queries were dropped
             exchange_spool(origin, self.directory).clear()
         self._exchanges = set(end.exchanges)
+        self.deployments.log.settle(self._settled)  # one micro-batch later than necessary
+        self._settled = deployed.running
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> StreamAt:
         before = start.streams.get(name) or StreamAt(fresh=time)
@@ -179,7 +184,7 @@ class Intake:
         return work
 
     def _base(self, deployed: Deployed, start: Offset, end: Offset) -> Control:
-        commands = self.deployments.log.upto(end.commands)[start.commands :]
+        commands = self.deployments.log.between(start.commands, end.commands)
         return Control(
             time=end.time,
             bounds=_bounds(deployed, end),
