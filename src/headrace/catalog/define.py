@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Query, Stream, Table, Timing
-from headrace.errors import NameFault, TypeFault
+from headrace.errors import NameFault, NotSupported, TypeFault
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.names import ConnectorClause
 from headrace.language.syntax.statements import (
@@ -18,6 +18,7 @@ from headrace.language.syntax.statements import (
     Detection,
 )
 from headrace.language.syntax.stints import StintClause
+from headrace.model.limits import COLUMNS
 from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
@@ -26,6 +27,7 @@ from headrace.storage.names import local_path
 
 def define_stream(statement: CreateStream, schema: Schema) -> Stream:
     """Define the stream of a statement; `schema` is the declared one, or that of the source if none is declared."""
+    _check_columns(statement, schema)
     column = None
     if statement.time_column is not None:
         name = statement.time_column
@@ -53,8 +55,18 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
     )
 
 
+def _check_columns(statement: CreateStream | CreateTable, schema: Schema) -> None:
+    if len(schema) > COLUMNS:
+        raise NotSupported(
+            f"{statement.name.text!r} has {len(schema):,} columns; at most {COLUMNS:,} are allowed",
+            span=statement.name.span,
+            hint="declare the columns that queries need",
+        )
+
+
 def define_table(statement: CreateTable, schema: Schema) -> Table:
     """Define the table of a statement."""
+    _check_columns(statement, schema)
     return Table(statement.name.text, schema, define_connector(statement.connector))
 
 

@@ -26,6 +26,7 @@ from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.options import check_names, require, whole
 from headrace.errors import SourceFault
+from headrace.model.limits import LINE_BYTES
 from headrace.storage import files
 from headrace.storage.names import file_name
 
@@ -196,7 +197,7 @@ class _Receiver:
 
     def _receive(self, connection: socket.socket) -> bool:
         """Take bytes until the peer closes or we stop; whether any came."""
-        rest, some = b"", False
+        rest, some, skipping = b"", False, False
         while not self._stopped:
             try:
                 data = connection.recv(1 << 16)
@@ -205,7 +206,13 @@ class _Receiver:
             if not data:
                 break
             some = True
+            if skipping:  # the rest of a line that is too long
+                _, newline, data = data.partition(b"\n")
+                skipping = not newline
             lines, mark, rest = (rest + data).rpartition(b"\n")
+            if len(rest) > LINE_BYTES:  # its beginning is a record, a bad one
+                lines, mark, rest, skipping = lines + mark + rest[:LINE_BYTES], b"\n", b"", True
+                _LOG.warning("%s:%d sent a line of more than %d bytes; it is cut", *self._address, LINE_BYTES)
             with self._changed:
                 self._lines += lines + mark
                 self._changed.wait_for(lambda: self._stopped or len(self._lines) < _WAITING)

@@ -44,6 +44,7 @@ class _Lowering:
         self.query = query
         self.tables = tables
         self.vertices: dict[VertexId, Vertex] = {}
+        self._lowered: dict[tuple[int, bool, bool, bool], Vertex] = {}  # nodes that a plan has in several places
 
     def add(self, spec: specs.Spec, *inputs: Vertex) -> Vertex:
         made = vertex(spec, inputs)
@@ -51,6 +52,12 @@ class _Lowering:
 
     def lower(self, node: nodes.Node, *, seq: bool = False, expiry: bool = False, paced: bool = False) -> Vertex:
         """Lower a node. `seq` asks base streams for arrival numbers, `expiry` asks joins to keep their expiry."""
+        key = id(node), seq, expiry, paced
+        if key not in self._lowered:
+            self._lowered[key] = self._lower(node, seq=seq, expiry=expiry, paced=paced)
+        return self._lowered[key]
+
+    def _lower(self, node: nodes.Node, *, seq: bool, expiry: bool, paced: bool) -> Vertex:
         match node:
             case nodes.Scan(name=name):
                 return self.add(specs.Scan(name, node.schema.names, seq))

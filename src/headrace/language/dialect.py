@@ -22,6 +22,7 @@ from headrace.language.read.pace import HINT as PACE_HINT
 from headrace.language.read.pace import read_pace
 from headrace.language.read.windows import read_window
 from headrace.language.reader import SPELLED, no_type, span_of
+from headrace.language.size import check_written
 from headrace.language.syntax.clauses import FollowingClause, MannerClause, PaceClause
 
 #: The longest name of a stream, query, column or anything else.
@@ -278,7 +279,10 @@ def parse_expressions(tokens_: Sequence[Token], text: str) -> list[exp.Expr]:
 
 def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> list[exp.Expr]:
     try:
-        return work(Headrace().parser(error_level=ErrorLevel.IMMEDIATE))
+        trees = work(Headrace().parser(error_level=ErrorLevel.IMMEDIATE))
+        for tree in trees:
+            check_written(tree)
+        return trees
     except RecursionError as error:
         raise NotSupported(
             "the expression is nested too deeply", span=span_of(tokens_[0]), hint="split it into several queries"

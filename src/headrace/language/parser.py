@@ -8,7 +8,7 @@ from typing import Literal
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headrace.errors import HeadraceError, Span, SyntaxFault
+from headrace.errors import HeadraceError, NotSupported, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.dialect import parse_expressions, parse_select, tokenize
 from headrace.language.names import did_you_mean
@@ -79,6 +79,10 @@ def _statement(text: str, offset: int) -> Statement:
         statement = _read(reader, offset)
         if not reader.done:
             reader.fail("the statement should end here")
+    except RecursionError as error:
+        raise NotSupported(
+            "the statement is nested too deeply", span=Span(offset, offset + len(text)), hint="name parts of it"
+        ) from error
     except HeadraceError as error:
         if error.span is not None:
             error.span = Span(error.span.start + offset, error.span.end + offset)

@@ -115,6 +115,18 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             return nodes.Aggregate(below, _replace_in_window(window, change), named, changed)
 
 
+def expressions(node: Node) -> list[Expr]:
+    """Return all expressions of a node, also those of its window."""
+    collected: list[Expr] = []
+
+    def take(expr: Expr) -> Expr:
+        collected.append(expr)
+        return expr
+
+    replace_expressions(node, take)
+    return collected
+
+
 def window_expressions(window: Window) -> tuple[Expr, ...]:
     """Return the expressions by which a window looks at a tuple."""
     match window:

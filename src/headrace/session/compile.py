@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -17,7 +17,7 @@ from headrace.catalog.definitions import Query, Rule, Stream, Table
 from headrace.commands.command import AddQuery
 from headrace.connectors import check_sink, read_table
 from headrace.engine.statistics import VertexStatistics
-from headrace.errors import NameFault
+from headrace.errors import NameFault, Span
 from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.lower import lower, streams_of, tables_of
@@ -36,48 +36,59 @@ from headrace.plan.binding.binder import bind
 from headrace.plan.binding.event import bind_event
 from headrace.plan.binding.pace import late_of
 from headrace.plan.binding.rule import BoundRule, bind_rule
+from headrace.plan.binding.size import check_plan
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Scan
 from headrace.plan.traversal import transform
 
 _NAMED = "query "
+#: The optimized plans of named queries.
+Plans: TypeAlias = dict[str, Node]
 
 
-def plan_select(select: Any, text: str, catalog: Catalog, *, ordered: bool | str = False) -> Node:
-    """Return the optimized plan of a SELECT that is written in `text`."""
-    return _expanded(
-        bind(
-            select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered
-        ),
-        catalog,
+def plan_select(
+    select: Any, text: str, catalog: Catalog, *, ordered: bool | str = False, known: Plans | None = None
+) -> Node:
+    """Return the optimized plan of a SELECT that is written in `text`.
+
+    `known` are the plans of queries that it may read; those that it needs are added.
+    """
+    bound = bind(
+        select, text, catalog, queries=lambda name: Scan(_NAMED + name, catalog.find(name).schema), ordered=ordered
     )
+    return _expanded(bound, catalog, Span(0, len(text)), known)
 
 
-def plan_event(detection: Detection, catalog: Catalog) -> Node:
+def plan_event(detection: Detection, catalog: Catalog, known: Plans | None = None) -> Node:
     """Return the optimized plan of an event expression."""
-    return _expanded(
-        bind_event(detection, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema)), catalog
-    )
+    bound = bind_event(detection, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema))
+    return _expanded(bound, catalog, detection.span, known)
 
 
 def plan_rule(rule: CreateRule, catalog: Catalog) -> BoundRule:
     """Return a rule with the optimized plan of its detections."""
     bound = bind_rule(rule, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema))
-    return replace(bound, plan=_expanded(bound.plan, catalog))
+    return replace(bound, plan=_expanded(bound.plan, catalog, rule.name.span))
 
 
-def _expanded(plan: Node, catalog: Catalog) -> Node:
-    """Optimize a plan, and insert the plans of the queries that it reads."""
+def _expanded(plan: Node, catalog: Catalog, span: Span, known: Plans | None = None) -> Node:
+    """Optimize a plan, and insert the plans of the queries that it reads: of each once, however often it is read."""
+    plans: Plans = {} if known is None else known
 
     def expand(node: Node) -> Node:
         if not isinstance(node, Scan) or not node.name.startswith(_NAMED):
             return node
-        query = catalog.find(node.name.removeprefix(_NAMED))
-        assert isinstance(query, Query)
-        read = plan_query(query, catalog)
-        return read if query.is_view else transform(read, lambda part: _counted_by(query.name, part))
+        name = node.name.removeprefix(_NAMED)
+        if name not in plans:
+            query = catalog.find(name)
+            assert isinstance(query, Query)
+            read = plan_query(query, catalog, plans)
+            plans[name] = read if query.is_view else transform(read, lambda part: _counted_by(query.name, part))
+        return plans[name]
 
-    return transform(best(plan), expand)
+    expanded = transform(best(plan), expand)
+    check_plan(expanded, span)
+    return expanded
 
 
 def _counted_by(query: str, node: Node) -> Node:
@@ -85,18 +96,18 @@ def _counted_by(query: str, node: Node) -> Node:
     return msgspec.structs.replace(node, query=query) if isinstance(node, Limit) and not node.query else node
 
 
-def plan_query(query: Query, catalog: Catalog) -> Node:
+def plan_query(query: Query, catalog: Catalog, known: Plans | None = None) -> Node:
     """Return the optimized plan of a named query, or of the late tuples of one."""
     side = side_stream(query.name)
     if side is not None and side.side is Side.LATE:
         base = catalog.find(side.base)
         assert isinstance(base, Query)
-        return late_of(plan_query(base, catalog), side.base)
+        return late_of(plan_query(base, catalog, known), side.base)
     statement = parse(query.text)[0]
     if isinstance(statement, Detection):
-        return plan_event(statement, catalog)
+        return plan_event(statement, catalog, known)
     assert isinstance(statement, Select)
-    return plan_select(statement.select, query.text, catalog, ordered=result_order(query.options))
+    return plan_select(statement.select, query.text, catalog, ordered=result_order(query.options), known=known)
 
 
 def rule_statement(rule: Rule) -> CreateRule:

@@ -20,9 +20,10 @@ from headrace.language.syntax.names import Name
 from headrace.model.action import CASCADE, Action, CallFunction, CallWebhook, Effort, RaiseEvent, Reaction, SwitchQuery
 from headrace.model.events.text import format_context
 from headrace.model.expressions.expression import columns
+from headrace.model.limits import CALL_TIMEOUT, CALL_TRIES
 from headrace.model.option import Option
 from headrace.model.schema import Field, Schema
-from headrace.model.time import parse_duration
+from headrace.model.time import format_duration, parse_duration
 from headrace.model.types import Type
 from headrace.plan.binding.rule import BoundRule
 from headrace.session.compile import command_for, plan_rule, rule_statement
@@ -226,12 +227,20 @@ def _duration(value: Option, span: Span | None) -> int:
         raise SyntaxFault(f"timeout: {error}", span=span, hint="timeout '2 s'") from error
     if timeout <= 0:
         raise SyntaxFault("timeout must be longer than 0", span=span, hint="timeout '2 s'")
+    if timeout > CALL_TIMEOUT:
+        raise SyntaxFault(
+            f"timeout must be at most {format_duration(CALL_TIMEOUT)}: the calls of all rules wait for each other",
+            span=span,
+            hint="timeout '2 s'",
+        )
     return timeout
 
 
 def _count(name: str, value: Option, span: Span | None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise SyntaxFault(f"{name} must be a whole number of at least 1", span=span, hint=f"{name} 3")
+    if value > CALL_TRIES:
+        raise SyntaxFault(f"{name} must be at most {CALL_TRIES}", span=span, hint=f"{name} 3")
     return value
 
 

@@ -12,6 +12,7 @@ import pytest
 from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors.socket import SocketSource
 from headrace.errors import SourceFault
+from headrace.model.limits import LINE_BYTES
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 
@@ -151,3 +152,16 @@ def test_a_line_torn_by_a_crash_is_one_bad_record(server: Server, tmp_path: Path
     rows, bad = read(source, None, end)
     assert [row[1] for row in rows] == [0, 1, 2]
     assert [record for record, _ in bad] == ['{"id"']
+
+
+def test_a_line_without_an_end_is_cut_and_is_one_bad_record(server: Server, tmp_path: Path) -> None:
+    data = lines(0, 2) + b"x" * (3 * LINE_BYTES) + b"\n" + lines(2, 4)
+    threading.Thread(target=server.serve, args=(data,), daemon=True).start()
+    source = source_at(server.port, tmp_path)
+    end = wait_for(source, lambda offset: offset is not None and offset >= len(lines(0, 4)) + LINE_BYTES + 1)
+    slices = [part for split in source.splits(None, end, parallel=1) for part in source.read(split)]
+    source.close()
+    assert [row for part in slices for row in part.rows["id"].to_list()] == [0, 1, 2, 3]
+    bad = [part.bad for part in slices if part.bad is not None]
+    assert sum(map(len, bad)) == 1
+    assert end == len(lines(0, 4)) + LINE_BYTES + 1, "the rest of the line is not kept"

@@ -30,8 +30,9 @@ from headrace.storage import files
 
 #: How long a delivery waits for its calls (seconds).
 PATIENCE = 2.0
-#: The pause before a second try; it doubles with each further one (seconds).
+#: The pause before a second try; it doubles with each further one, up to the longest (seconds).
 BACKOFF = 0.1
+LONGEST_PAUSE = 60.0
 
 _decoder = msgspec.msgpack.Decoder(list[Firing])
 
@@ -170,7 +171,7 @@ class Outbox:
         why: str | None = None
         tries = 0
         while tries < (1 if call.name in self._down else effort.tries):
-            if tries and self._closing.wait(BACKOFF * 2 ** (tries - 1)):
+            if tries and self._closing.wait(min(BACKOFF * 2 ** (tries - 1), LONGEST_PAUSE)):
                 return []
             tries += 1
             why = self._limited.call(call.name, seconds, lambda: self._do(call, action, seconds))

@@ -6,7 +6,7 @@ exact meaning, are in `functions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -55,6 +55,9 @@ Expr: TypeAlias = Column | Literal | Call | Case | Cast
 
 TRUE = Literal(True, Type.BOOLEAN)
 FALSE = Literal(False, Type.BOOLEAN)
+
+#: How many terms of AND or OR may stand in a left-deep tree.
+LONG_CHAIN = 32
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -119,9 +122,32 @@ def conjuncts(expr: Expr) -> tuple[Expr, ...]:
 
 def conjunction(terms: tuple[Expr, ...]) -> Expr | None:
     """Return all terms as one expression; None if there are none."""
-    if not terms:
-        return None
+    return chain("and", terms) if terms else None
+
+
+def chain(operator: str, terms: Sequence[Expr]) -> Expr:
+    """Combine terms by AND or OR: as a left-deep tree, or a balanced one if that would be too deep to walk."""
+    if len(terms) > LONG_CHAIN:
+        middle = len(terms) // 2
+        return Call(operator, (chain(operator, terms[:middle]), chain(operator, terms[middle:])), Type.BOOLEAN)
     result = terms[0]
     for term in terms[1:]:
-        result = Call("and", (result, term), Type.BOOLEAN)
+        result = Call(operator, (result, term), Type.BOOLEAN)
     return result
+
+
+def depth(expr: Expr) -> int:
+    """Return the levels of an expression: 0 for a column or constant. Works on expressions too deep to walk."""
+    levels, level = 0, [expr]
+    while level := [child for part in level for child in children(part)]:
+        levels += 1
+    return levels
+
+
+def size(expr: Expr) -> int:
+    """Return the number of parts of an expression, itself included. Works on expressions too deep to walk."""
+    parts, level = 0, [expr]
+    while level:
+        parts += len(level)
+        level = [child for part in level for child in children(part)]
+    return parts

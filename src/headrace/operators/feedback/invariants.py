@@ -177,13 +177,15 @@ def _last(match: Match | None) -> int | None:
             return None
 
 
+#: So many terms of a predicate are considered, which is always correct; each is compared with those before it.
+_CONSIDERED = 100
 _COMPARE = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 
 
 def _implied(predicate: Expr) -> Pattern:
     """Return a pattern that every tuple matches which satisfies a predicate."""
     terms: list[tuple[Column, Match]] = []
-    for term in conjuncts(predicate):
+    for term in conjuncts(predicate)[:_CONSIDERED]:
         match term:
             case Call(op, (Column() as column, Literal(value=value, type=type_))) if (
                 op in _COMPARE and value is not None and type_ is column.type

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.model.expressions.expression import Call
+from headrace.model.expressions.expression import Call, chain, conjuncts, depth
+from headrace.model.limits import EXPRESSION_DEPTH
 from headrace.model.types import Type
 from headrace.plan.nodes import Filter, Node
 from headrace.plan.traversal import transform
@@ -21,6 +22,8 @@ def merge_filters(plan: Node) -> Node:
 def _merge(node: Node) -> Node:
     match node:
         case Filter(input=Filter(input=below, predicate=first), predicate=second):
-            return Filter(below, Call("and", (first, second), Type.BOOLEAN))
+            terms = (*conjuncts(first), *conjuncts(second))
+            both = Call("and", (first, second), Type.BOOLEAN)
+            return Filter(below, both if depth(both) <= EXPRESSION_DEPTH else chain("and", terms))
         case _:
             return node

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from headrace.model.expressions.expression import Column, Literal, substitute, walk
+from headrace.model.expressions.expression import Column, Literal, depth, substitute, walk
+from headrace.model.limits import EXPRESSION_DEPTH
 from headrace.plan.nodes import Node, Project
 from headrace.plan.traversal import transform
 
@@ -21,7 +22,7 @@ def merge_projects(plan: Node) -> Node:
 
 def _merge(node: Node) -> Node:
     match node:
-        case Project(input=Project() as lower) if not _repeats_work(node, lower):
+        case Project(input=Project() as lower) if not _repeats_work(node, lower) and not _too_deep(node, lower):
             by = dict(lower.columns)
             return _merge(Project(lower.input, tuple((name, substitute(expr, by)) for name, expr in node.columns)))
         case Project(input=below, columns=columns) if columns == tuple(
@@ -35,3 +36,9 @@ def _merge(node: Node) -> Node:
 def _repeats_work(upper: Project, lower: Project) -> bool:
     reads = Counter(part.name for _, expr in upper.columns for part in walk(expr) if isinstance(part, Column))
     return any(reads[name] > 1 for name, expr in lower.columns if not isinstance(expr, Column | Literal))
+
+
+def _too_deep(upper: Project, lower: Project) -> bool:
+    """Return whether one expression would be deeper than any may be."""
+    deepest = (max((depth(expr) for _, expr in project.columns), default=0) for project in (upper, lower))
+    return sum(deepest) > EXPRESSION_DEPTH

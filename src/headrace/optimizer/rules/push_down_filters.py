@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
@@ -10,7 +11,18 @@ from headrace.model.events.event import Primitive, primitives
 from headrace.model.events.output import key_columns
 from headrace.model.events.rewrite import own_names
 from headrace.model.events.rewrite import rebuild as rebuild_event
-from headrace.model.expressions.expression import Column, Expr, columns, conjunction, conjuncts, substitute
+from headrace.model.expressions.expression import (
+    Column,
+    Expr,
+    columns,
+    conjunction,
+    conjuncts,
+    depth,
+    size,
+    substitute,
+    walk,
+)
+from headrace.model.limits import EXPRESSION_DEPTH, EXPRESSION_PARTS
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.types import Type
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
@@ -22,6 +34,9 @@ from headrace.plan.traversal import Rebuild, descend, replace_inputs
 Terms = tuple[Expr, ...]
 
 _INEXACT = (Type.FLOAT, Type.DOUBLE)
+#: A term that would become larger than this stays where it is; some levels remain for the conjunction that it joins.
+_PUSHED_PARTS = EXPRESSION_PARTS // 10
+_PUSHED_DEPTH = EXPRESSION_DEPTH - 40
 
 
 def push_down_filters(plan: Node) -> Node:
@@ -48,7 +63,8 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             if is_narrowed_scan(node):  # narrowing comes with reading; below it a filter saves nothing
                 return ((),), _keep(node, terms)
             by = dict(node.columns)
-            return (tuple(substitute(term, by) for term in terms),), _keep(node, ())
+            down, kept = _split(terms, lambda term: _stays_small(term, by))
+            return (tuple(substitute(term, by) for term in down),), _keep(node, kept)
         case nodes.Union(inputs=parts):
             return (terms,) * len(parts), _keep(node, ())
         case nodes.Pace(inputs=parts):  # a tuple that were dropped before would not make others late
@@ -116,8 +132,8 @@ def _all_masked(node: nodes.Detect, port: int, parts: Iterable[Primitive]) -> bo
 def _push_into_aggregate(node: nodes.Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Push terms over keys, which drop whole groups, unless a window counts tuples of several groups."""
     decidable = frozenset(name for name, expr in node.keys if _splits_windows(node.window, expr))
-    down, kept = _split(terms, lambda term: columns(term) <= decidable)
     by = dict(node.keys)
+    down, kept = _split(terms, lambda term: columns(term) <= decidable and _stays_small(term, by))
     return (tuple(substitute(term, by) for term in down),), _keep(node, kept)
 
 
@@ -229,6 +245,13 @@ def _counts_rows(extent: Extent | None) -> bool:
 
 def _split(terms: Terms, goes: Callable[[Expr], bool]) -> tuple[Terms, Terms]:
     return tuple(term for term in terms if goes(term)), tuple(term for term in terms if not goes(term))
+
+
+def _stays_small(term: Expr, by: Mapping[str, Expr]) -> bool:
+    """Return whether a term is worth its size after substitution: what it reads twice is computed twice."""
+    read = Counter(part.name for part in walk(term) if isinstance(part, Column) and part.name in by)
+    parts = size(term) + sum(count * size(by[name]) for name, count in read.items())
+    return parts <= _PUSHED_PARTS and depth(term) + max((depth(by[name]) for name in read), default=0) <= _PUSHED_DEPTH
 
 
 def _keep(node: Node, kept: Terms) -> Rebuild:

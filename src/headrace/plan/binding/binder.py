@@ -36,6 +36,7 @@ from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
 from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.scope import Scope, unique
+from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
@@ -83,6 +84,7 @@ def bind(
         raise NotSupported(
             "the query is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
         ) from error
+    check_plan(node, Span(0, len(text)))
     is_ordered = isinstance(node, nodes.Limit)  # the first tuples come in order anyway
     return nodes.Order(node, merge=ordered == "merge") if (ordered or by_time) and not is_ordered else node
 
@@ -147,13 +149,16 @@ def _bind_union(tree: exp.Union, env: Environment) -> Node:
 
 def _parts(tree: exp.Union) -> list[exp.Expr]:
     """Return the queries that one UNION after the other puts together."""
+    parts = [tree.expression]
     inner = tree.this
-    chained = (
+    while (
         isinstance(inner, exp.Union)
         and pace_of(inner) is None
         and not any(inner.args.get(clause) for clause in ("with_", "order", "limit"))
-    )
-    return [*(_parts(inner) if chained else [inner]), tree.expression]
+    ):
+        parts.append(inner.expression)
+        inner = inner.this
+    return [inner, *reversed(parts)]
 
 
 def _names_of(tree: exp.Expr) -> tuple[str, ...]:

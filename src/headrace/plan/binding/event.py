@@ -19,6 +19,7 @@ from headrace.model.events.event import Event, Mode, constituents, operands, pri
 from headrace.model.events.output import Count, Output, Pick, Started
 from headrace.model.events.rewrite import own_names, rebuild
 from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts
+from headrace.model.limits import EVENT_OPERATORS
 from headrace.model.schema import TS
 from headrace.model.types import Type
 from headrace.plan.binding.expression import ExpressionBinder
@@ -41,6 +42,7 @@ def bind_event(
 
     Errors have spans into the detection's text.
     """
+    _check_size(detection)
     names = tuple(part.alias.text for part in detection.parts)
     parts = tuple(_input(catalog, part.source.text, part.source.span, queries) for part in detection.parts)
     terms: tuple[Expr, ...] = ()
@@ -137,6 +139,19 @@ def _equalities(terms: Sequence[Expr]) -> Iterator[tuple[Expr, tuple[_Member, _M
             left, right = ((_named(arg).pop(), arg) for arg in term.args)
             if left[0] != right[0]:
                 yield term, (left, right)
+
+
+def _check_size(detection: Detection) -> None:
+    operators, level = 0, [detection.event]
+    while level:
+        operators += len(level)
+        level = [operand for part in level for operand in operands(part)]
+    if operators > EVENT_OPERATORS:
+        raise NotSupported(
+            f"the event has {operators} operators and parts; at most {EVENT_OPERATORS} are allowed",
+            span=detection.span,
+            hint="name parts of it with CREATE EVENT",
+        )
 
 
 def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> None:

@@ -13,8 +13,9 @@ from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.reader import no_type
+from headrace.language.size import terms_of
 from headrace.language.syntax.clauses import ImputeClause, impute_of
-from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Expr, Literal
+from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Case, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES
 from headrace.model.time import parse_duration
 from headrace.model.types import Type
@@ -31,8 +32,6 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.And: "and", exp.Or: "or", exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike",
 }  # fmt: skip
 
-#: How many terms of AND or OR may stand in a left-deep tree.
-_CHAIN = 32
 #: The parts of a binary operator's node that mean something to us, and those that say nothing.
 _OPERANDS = ("this", "expression", "negate", "typed", "safe")
 #: Takes the name of an aggregate, its arguments and its node.
@@ -123,7 +122,9 @@ class ExpressionBinder:
                     "ANY and ALL are not supported", span=place(node), hint="write IN, or several conditions with OR"
                 )
         if operator in ("and", "or"):
-            return _combine(operator, [self.predicate(term) for term in _terms(node)])
+            return chain(operator, [self.predicate(term) for term in terms_of(node)])
+        if operator == "||" and len(terms := terms_of(node)) > LONG_CHAIN:
+            return apply("||", tuple(self.bind(term) for term in terms), place(node))
         if any(value and name not in _OPERANDS for name, value in node.args.items()):
             raise NotSupported("this form of the operator is not supported", span=place(node))
         result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
@@ -263,30 +264,6 @@ def type_of(node: exp.Expr) -> Type:
     if type_ is None:
         raise no_type(node.sql(), place(node) or place(node.parent))
     return type_
-
-
-def _terms(node: exp.Expr) -> list[exp.Expr]:
-    """Return the terms of a chain of AND or OR, without recursion because programs write chains of hundreds."""
-    terms: list[exp.Expr] = []
-    while isinstance(node, exp.And | exp.Or):
-        terms.append(node.expression)
-        left = node.this
-        if type(left) is not type(node):
-            terms.append(left)
-            break
-        node = left
-    return terms[::-1]
-
-
-def _combine(operator: str, terms: list[Expr]) -> Expr:
-    """Combine terms to a left-deep tree, or a balanced one if that would be too deep to walk."""
-    if len(terms) > _CHAIN:
-        middle = len(terms) // 2
-        return Call(operator, (_combine(operator, terms[:middle]), _combine(operator, terms[middle:])), Type.BOOLEAN)
-    result = terms[0]
-    for term in terms[1:]:
-        result = Call(operator, (result, term), Type.BOOLEAN)
-    return result
 
 
 def _boolean(expr: Expr, node: exp.Expr) -> Expr:

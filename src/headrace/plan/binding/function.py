@@ -9,6 +9,7 @@ from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.model.expressions.expression import Call, Case, Cast, Expr, Literal
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
+from headrace.model.limits import PADDED_LENGTH
 from headrace.model.types import Type
 from headrace.plan.binding.coerce import coerce, is_text, unify
 
@@ -147,6 +148,12 @@ def _constants(function: str, args: tuple[Expr, ...], span: Span | None) -> tupl
             raise NotSupported(
                 f"argument {index + 1} of {function} must be a constant", span=span, hint=FUNCTIONS[function].help
             )
+    length = args[1] if function in ("lpad", "rpad") else None
+    if isinstance(length, Literal) and isinstance(length.value, int) and length.value > PADDED_LENGTH:
+        raise NotSupported(
+            f"{function} cannot fill a text to {length.value:,} characters; at most {PADDED_LENGTH:,} are allowed",
+            span=span,
+        )
     if function == "date_trunc" and isinstance(args[0], Literal):
         unit = str(args[0].value).lower()
         if unit not in _TRUNCATIONS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.errors import NotSupported, UnboundedStateFault
+from headrace.errors import NotSupported, Span, UnboundedStateFault
 from headrace.language.syntax.clauses import (
     LandmarkClause,
     NowClause,
@@ -16,8 +16,9 @@ from headrace.language.syntax.clauses import (
     WindowClause,
 )
 from headrace.model.expressions.expression import Call, Column, Expr, Literal
+from headrace.model.limits import WINDOWS_PER_TUPLE
 from headrace.model.schema import TS
-from headrace.model.time import END
+from headrace.model.time import END, format_duration
 from headrace.model.types import Type
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.binding.expression import ExpressionBinder
@@ -31,8 +32,8 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
     match clause:
         case RangeClause(size=size, per_tuple=True):
             return Sliding(size)
-        case RangeClause(size=size, slide=slide):
-            return Range(size, slide or size)
+        case RangeClause(size=size, slide=slide, span=span):
+            return _range(size, slide or size, span)
         case RowsClause(size=size, slide=slide, by=by):
             return Rows(size, slide or size, tuple(binder.bind(expression) for expression in by))
         case SessionClause(gap=gap):
@@ -76,7 +77,17 @@ def _largest_range(ranges: Sequence[RangeClause]) -> Window:
     slides = [clause.slide for clause in ranges if clause.slide is not None]
     if not slides and any(clause.per_tuple for clause in ranges):
         return Sliding(size)
-    return Range(size, min(slides, default=size))
+    return _range(size, min(slides, default=size), ranges[0].span)
+
+
+def _range(size: int, slide: int, span: Span) -> Range:
+    if size > slide * WINDOWS_PER_TUPLE:
+        raise NotSupported(
+            f"each tuple would be in {-(-size // slide):,} windows; at most {WINDOWS_PER_TUPLE:,} are allowed",
+            span=span,
+            hint=f"write SLIDE {format_duration(-(-size // WINDOWS_PER_TUPLE))} or longer, or SLIDE 1 TUPLE",
+        )
+    return Range(size, slide)
 
 
 def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) -> Extent:
