@@ -1,12 +1,14 @@
 """Every error a user can meet, as one tree, sorted by who must act.
 
 `QueryError` is about the text: it has a span and often a hint. `RunError` is about data or environment.
-`InternalError` is our own fault. `render` draws a caret under the span.
+`InternalError` is our own fault. `render` draws a caret under the span. No error shows a secret.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from headrace.redaction import redact, redact_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,11 @@ class HeadraceError(Exception):
     code = "HR000"
 
     def __init__(self, message: str, *, span: Span | None = None, hint: str | None = None) -> None:
+        message = redact(message)
         super().__init__(message)
         self.message = message
         self.span = span
-        self.hint = hint
+        self.hint = None if hint is None else redact(hint)
         self.text: str | None = None  # the text that the span points into, if known
 
     def render(self, text: str | None = None) -> str:
@@ -34,7 +37,7 @@ class HeadraceError(Exception):
         text = self.text if self.text is not None else text
         lines = [f"{self.code} {type(self).__name__}: {self.message}"]
         if text is not None and self.span is not None:
-            lines += _excerpt(text, self.span)
+            lines += _excerpt(redact_statement(text), self.span)
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)

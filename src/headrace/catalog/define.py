@@ -22,6 +22,7 @@ from headrace.model.limits import COLUMNS
 from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+from headrace.secrets import has_reference
 from headrace.storage.names import local_path
 
 
@@ -113,6 +114,7 @@ def define_event(statement: CreateEvent, schema: Schema) -> Query:
 def define_connector(clause: ConnectorClause) -> Connector:
     """Define the connector of a FROM or INTO clause; a path of FILES becomes absolute for later sessions."""
     options = dict(clause.options)
-    if clause.kind == "FILES" and isinstance(path := options.get("path"), str):
+    path = options.get("path")
+    if clause.kind == "FILES" and isinstance(path, str) and not has_reference(path):
         options["path"] = os.path.abspath(local_path(path, span=clause.span))
     return Connector(clause.kind, options)

@@ -1,7 +1,16 @@
 """Sources, sinks and stored relations."""
 
 from headrace.connectors.files.tables import check_table, infer_schema, read_table
-from headrace.connectors.kinds import SINKS, SOURCES, STAGING_SINKS, check_sink, check_source
+from headrace.connectors.kinds import (
+    SINKS,
+    SOURCES,
+    STAGING_SINKS,
+    check_sink,
+    check_source,
+    make_sink,
+    make_source,
+    make_staging_sink,
+)
 from headrace.connectors.memory import push
 
 __all__ = [
@@ -12,6 +21,9 @@ __all__ = [
     "check_source",
     "check_table",
     "infer_schema",
+    "make_sink",
+    "make_source",
+    "make_staging_sink",
     "push",
     "read_table",
 ]

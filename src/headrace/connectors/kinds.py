@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
+
 from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Connector, Stream
 from headrace.connectors.clock import ClockSource
 from headrace.connectors.connector import Sink, Source, StagingSink
@@ -17,10 +19,11 @@ from headrace.connectors.kafka.sink import KafkaSink, check_kafka_sink
 from headrace.connectors.kafka.source import KafkaSource, check_kafka
 from headrace.connectors.memory import MemorySink
 from headrace.connectors.options import check_names, near, require
+from headrace.connectors.secrets import resolved, with_secrets
 from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SparkSink
 from headrace.connectors.spool import spool_source
-from headrace.errors import NameFault
+from headrace.errors import NameFault, QueryError
 from headrace.model.schema import Schema
 
 #: A stream and the session's checkpoint directory, where a source may keep files under `sources/<stream>/`.
@@ -56,6 +59,21 @@ SINKS: dict[str, MakeSink] = {
 STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": FilesSink}
 
 
+def make_source(stream: Stream, checkpoint: Path) -> Source:
+    """Make the source of a stream, with its secrets."""
+    return SOURCES[stream.connector.kind](with_secrets(stream), checkpoint)
+
+
+def make_sink(query: str, connector: Connector, schema: Schema, checkpoint: Path) -> Sink:
+    """Make a sink of a query, with its secrets."""
+    return SINKS[connector.kind](query, resolved(connector, where=f"query {query}: "), schema, checkpoint)
+
+
+def make_staging_sink(query: str, connector: Connector, schema: Schema, checkpoint: Path) -> StagingSink:
+    """Make a sink into which tasks write, with its secrets."""
+    return STAGING_SINKS[connector.kind](query, resolved(connector, where=f"query {query}: "), schema, checkpoint)
+
+
 def check_source(stream: Stream) -> None:
     """Refuse a stream whose source cannot be made; touches nothing."""
     kind = stream.connector.kind
@@ -63,6 +81,7 @@ def check_source(stream: Stream) -> None:
         raise NameFault(
             f"there is no source {kind!r}", hint=near(kind, [known for known in SOURCES if known not in _OWN])
         )
+    stream = msgspec.structs.replace(stream, connector=resolved(stream.connector, error=QueryError))
     match kind:
         case "FILES":
             check_files(stream.connector)
@@ -84,6 +103,7 @@ def check_sink(query: str, connector: Connector, schema: Schema) -> None:
     """Refuse a query whose sink cannot be made; touches nothing."""
     if connector.kind not in SINKS:
         raise NameFault(f"query {query}: there is no sink {connector.kind!r}", hint=near(connector.kind, SINKS))
+    connector = resolved(connector, error=QueryError)
     match connector.kind:
         case "FILES":
             check_files_sink(connector)

@@ -14,7 +14,7 @@ import polars as pl
 
 from headrace.catalog.definitions import SHED, Connector
 from headrace.commands.running import Running
-from headrace.connectors import SINKS
+from headrace.connectors import make_sink
 from headrace.connectors.connector import Sink, StagingSink
 from headrace.connectors.spool import exchange_spool, stream_spool
 from headrace.driver.progress import mark_ended, read_progress, write_progress
@@ -70,7 +70,7 @@ class Delivery:
         for name, (sinks, schema) in targets.items():
             if name not in self.sinks:
                 self._opened[name] = sinks, schema
-                self.sinks[name] = [SINKS[sink.kind](name, sink, schema, self.directory) for sink in sinks]
+                self.sinks[name] = [make_sink(name, sink, schema, self.directory) for sink in sinks]
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
         """Hand out one micro-batch; return True if each query of a draining deployment has given its last result."""

@@ -14,7 +14,7 @@ from headrace.catalog.definitions import Stream
 from headrace.commands.log import CommandLog
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, placement_of
-from headrace.connectors import SOURCES
+from headrace.connectors import make_source
 from headrace.connectors.connector import Source
 from headrace.connectors.spool import ExchangeSource, exchange_spool
 from headrace.driver.rules.raising import feeders
@@ -47,7 +47,7 @@ class Deployed:
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
             key = msgspec.json.encode(stream).decode()
-            self.sources[name] = sources.get(key) or SOURCES[stream.connector.kind](stream, directory)
+            self.sources[name] = sources.get(key) or make_source(stream, directory)
             sources[key] = self.sources[name]
         for origin in self.exchanges:
             name = exchange_stream(origin)

@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from headrace.commands.running import Running
-from headrace.connectors import STAGING_SINKS
+from headrace.connectors import STAGING_SINKS, make_staging_sink
 from headrace.graph.graph import VertexId
 from headrace.model.page import Page
 from headrace.worker.wire import Kind, Row
@@ -45,7 +45,7 @@ class Stager:
         self._made += 1
         name = f"{self.attempt}-{bucket}-{self._made}"
         for sink in query.sinks:
-            STAGING_SINKS[sink.kind](query.query, sink, query.schema, self.directory).stage(rows, name)
+            make_staging_sink(query.query, sink, query.schema, self.directory).stage(rows, name)
         return Row(bucket, Kind.STAGED, vertex, part, len(rows), msgspec.msgpack.encode(name))
 
 

@@ -40,6 +40,7 @@ from headrace.plan.binding.size import check_plan
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Scan
 from headrace.plan.traversal import transform
+from headrace.redaction import redact
 
 _NAMED = "query "
 #: The optimized plans of named queries.
@@ -181,10 +182,10 @@ def explain(
     """Return plan and graph as text or JSON; with `counters`, those of each operator, by what it computes."""
     graph = graph_of(plan, "query", catalog)
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode()
+        return redact(msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode())
     notes = {name: _counters(counts) for name, counts in (counters or {}).items()}
     warnings = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
-    return f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{warnings}"
+    return redact(f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{warnings}")
 
 
 def _counters(counts: VertexStatistics) -> str:

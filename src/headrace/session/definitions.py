@@ -14,21 +14,26 @@ from headrace.connectors import check_source, infer_schema
 from headrace.language.syntax import statements
 from headrace.session.compile import plan_event, plan_select, warnings_of
 from headrace.session.outcome import format_warnings
+from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.transaction import Transaction
 
 
 def create_stream(statement: statements.CreateStream, transaction: Transaction) -> None:
     """Define a stream; its columns come from the source if the statement names none."""
+    check_secrets(statement.connector)
     schema = statement.columns or infer_schema(define_connector(statement.connector))
     stream = define_stream(statement, schema)
     check_source(stream)
-    transaction.define(stream, statement, f"stream {stream.name}")
+    note = format_warnings(secret_warnings(statement.connector))
+    transaction.define(stream, statement, f"stream {stream.name}", note)
 
 
 def create_table(statement: statements.CreateTable, transaction: Transaction) -> None:
     """Define a table; its columns come from the source if the statement names none."""
+    check_secrets(statement.connector)
     schema = statement.columns or infer_schema(define_connector(statement.connector))
-    transaction.define(define_table(statement, schema), statement, f"table {statement.name.text}")
+    note = format_warnings(secret_warnings(statement.connector))
+    transaction.define(define_table(statement, schema), statement, f"table {statement.name.text}", note)
 
 
 def create_aggregate(statement: statements.CreateAggregate, transaction: Transaction) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from headrace.redaction import redact
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -20,6 +22,11 @@ class Listing:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+
+    def redacted(self) -> Listing:
+        """Return the listing without secrets; not for rows of streams, which are shown as they are."""
+        rows = (tuple(redact(cell) if isinstance(cell, str) else cell for cell in row) for row in self.rows)
+        return Listing(self.columns, tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from headrace.model.types import Type
 from headrace.plan.binding.rule import BoundRule
 from headrace.session.compile import command_for, plan_rule, rule_statement
 from headrace.session.outcome import Message, format_warnings
+from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
 from headrace.session.transaction import Transaction
 
 Functions = Collection[str]
@@ -55,7 +56,7 @@ def create_rule(
         else:
             catalog.add(rule, span=statement.name.span)
         transaction.entries.append(Entry(statement.text, rule))
-        warnings = format_warnings(rule.warnings)
+        warnings = format_warnings((*rule.warnings, *rule_secret_warnings(rule)))
         transaction.outcomes.append(lambda: Message(f"rule {name} created{warnings}"))
     command = _command(rule, bound, catalog)
     admit(command)
@@ -78,8 +79,10 @@ def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:
 
 def create_sink(statement: rules.CreateSink, transaction: Transaction) -> None:
     """Name a sink for detections of rules."""
+    check_secrets(statement.connector)
     sink = Sink(statement.name.text, define_connector(statement.connector))
-    transaction.define(sink, statement, f"sink {sink.name}")
+    note = format_warnings(secret_warnings(statement.connector))
+    transaction.define(sink, statement, f"sink {sink.name}", note)
 
 
 def declare_event(statement: rules.DeclareEvent, transaction: Transaction) -> None:
@@ -138,6 +141,7 @@ def _action(
                 target.text, None if args is None else tuple(bound.expression(arg, catalog) for arg in args)
             )
         case rules.WebhookClause(url=url):
+            check_webhook(url)
             return CallWebhook(url.text)
         case rules.TurnClause(query=query, on=on):
             turned = catalog.find(query.text, span=query.span)

@@ -28,6 +28,7 @@ from headrace.language.syntax.statements import Describe, Explain, Show, Stateme
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Outcome
+from headrace.session.secrets import check_secrets_of
 from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
@@ -179,6 +180,7 @@ class Session:
         """Start the queries of the checkpoint, or continue them; `execute` does so unless it only reads."""
         if not self._started:
             self._own()
+            check_secrets_of(self._running())
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True

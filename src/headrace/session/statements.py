@@ -37,6 +37,7 @@ from headrace.session.forecast import forecast_together, measured
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises
 from headrace.session.rules import create_rule, create_sink, declare_event, enable_rule
+from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.show import describe, describe_rule, show
 from headrace.session.stints import with_activation
 from headrace.session.transaction import Transaction
@@ -124,12 +125,14 @@ class Statements:
     def _create_query(self, statement: statements.CreateQuery, transaction: Transaction) -> None:
         order = result_order(statement.options)
         plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
+        check_secrets(*statement.sinks)
         query = define_query(statement, plan.schema)
         command = command_for(query, plan, transaction.catalog)
         if statement.stint is not None:
             command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now())
         check_promises(query.qos, command.streams, statement.option_spans)
         if transaction.define(query, statement, f"query {query.name}"):
+            _warn(statement, transaction)
             self._admit(command, statement, transaction)
             transaction.start(command, references(query.text).relations)
 
@@ -137,6 +140,8 @@ class Statements:
         """Run a SELECT without a name; the same text is the same query."""
         plan = plan_select(statement.select, statement.text, transaction.catalog)
         name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
+        check_secrets(*statement.sinks)
+        _warn(statement, transaction)
         sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
         query = Query(name, statement.select_text, plan.schema, sinks)
         command = command_for(query, plan, transaction.catalog)
@@ -162,19 +167,19 @@ class Statements:
             self._statistics,
             self._deployment.now(),
             self._deployment.control.decisions.all(),
-        )
+        ).redacted()
 
     def _describe(self, statement: statements.Describe, transaction: Transaction) -> None:
         catalog, name = transaction.catalog, statement.name
         if catalog.has_rule(name.text):
             rule = catalog.rule(name.text)
-            transaction.outcomes.append(lambda: describe_rule(rule))
+            transaction.outcomes.append(lambda: describe_rule(rule).redacted())
             return
         definition = catalog.find(name.text, span=name.span)
         transaction.outcomes.append(
             lambda: describe(
                 definition, self._deployments.newest(), event_warnings(definition, catalog), self._statistics
-            )
+            ).redacted()
         )
 
     def _explain(self, statement: statements.Explain, transaction: Transaction) -> None:
@@ -258,3 +263,10 @@ class Statements:
     @property
     def _statistics(self) -> Statistics:
         return self._deployment.delivery.statistics
+
+
+def _warn(statement: statements.CreateQuery | statements.Select, transaction: Transaction) -> None:
+    """Warn of secrets in clear before the query starts."""
+    warnings = secret_warnings(*statement.sinks)
+    if warnings:
+        transaction.outcomes.append(lambda: Message("\n".join(f"warning: {warning}" for warning in warnings)))

@@ -8,15 +8,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace import extras
+from headrace import extras, secrets
 
 
 class Store:
     """Connections to one database; transactions of all processes run one at a time."""
 
     def __init__(self, place: str | Path) -> None:
-        self._place = str(place)
-        self._is_postgres = self._place.startswith(("postgresql:", "postgres:"))
+        self._written = str(place)  # with references to secrets, which are resolved when a connection is made
 
     @contextmanager
     def transaction(self) -> Iterator[Work]:
@@ -39,6 +38,14 @@ class Store:
                 work.do("SELECT pg_advisory_xact_lock(716)")
             for statement in statements:
                 work.do(statement)
+
+    @property
+    def _place(self) -> str:
+        return secrets.resolve(self._written)
+
+    @property
+    def _is_postgres(self) -> bool:
+        return self._place.startswith(("postgresql:", "postgres:"))
 
     def _connect(self) -> Any:
         if not self._is_postgres:

@@ -15,6 +15,7 @@ from headrace.connectors.files.source import FilesSource, Layout, layout
 from headrace.connectors.formats import columnar
 from headrace.connectors.formats.conversion import convert
 from headrace.connectors.options import near
+from headrace.connectors.secrets import resolved
 from headrace.errors import NameFault, NotSupported, QueryError, SourceFault
 from headrace.model.schema import Field, Schema
 from headrace.model.types import Type, type_of
@@ -24,13 +25,15 @@ _SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
 
 def check_table(table: Table) -> None:
     """Refuse a table whose files cannot be read."""
-    list_files(_files(table.connector).path, _files(table.connector).pattern)
+    where = _files(resolved(table.connector, where=f"table {table.name}: "))
+    list_files(where.path, where.pattern)
 
 
 def read_table(table: Table) -> pl.DataFrame:
     """Read all rows of a stored relation, with its declared types; a record that cannot be read is a fault here."""
-    where = _files(table.connector)
-    source = FilesSource(Stream(table.name, table.schema, table.connector, Timing.LATENT), Path())
+    connector = resolved(table.connector, where=f"table {table.name}: ")
+    where = _files(connector)
+    source = FilesSource(Stream(table.name, table.schema, connector, Timing.LATENT), Path())
     frames = [pl.DataFrame(schema=table.schema.polars())]
     for number, path in enumerate(sorted(list_files(where.path, where.pattern))):
         size = os.path.getsize(path)
@@ -45,7 +48,7 @@ def read_table(table: Table) -> pl.DataFrame:
 
 def infer_schema(connector: Connector) -> Schema:
     """Return the columns of the first file that a FILES connector names."""
-    where = _files(connector)
+    where = _files(resolved(connector, error=QueryError))
     if where.messages is not None:
         raise QueryError(
             f"the columns that {where.messages.target} returns cannot be inferred",

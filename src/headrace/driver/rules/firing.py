@@ -15,6 +15,7 @@ from headrace.model.action import CallFunction, Reaction
 from headrace.model.page import Page
 from headrace.model.schema import HIDDEN, SEQ, TS
 from headrace.operators.expressions.evaluate import compile_expr
+from headrace.redaction import redact
 
 #: A row of <rule>.failed: key, action, reason, tries, instant, detection.
 Failure: TypeAlias = tuple[str, str, str, int, int, str]
@@ -69,7 +70,7 @@ def key_of(detection: str, number: int, action: str) -> str:
 def failure(firing: Firing, at: int, number: int, row: Mapping[str, Any], why: str, tries: int) -> Failure:
     """Return the row of <rule>.failed for an action that was given up."""
     text = firing.reaction.texts[number]
-    return key_of(firing.keys[at], number, text), text, why, tries, firing.instants[at], as_json(row)
+    return key_of(firing.keys[at], number, text), redact(text), redact(why), tries, firing.instants[at], as_json(row)
 
 
 def as_json(row: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from headrace import secrets
 from headrace.catalog.definitions import FAILED
 from headrace.connectors.spool import stream_spool
 from headrace.driver.rules.counters import RuleCounters
@@ -189,7 +190,7 @@ class Outbox:
             case CallWebhook(url=url):
                 instant = format_instant(call.firing.instants[call.at])
                 post(
-                    url,
+                    secrets.resolve(url),
                     {"rule": call.firing.rule, "key": call.key, "detected": instant, "detection": call.row},
                     call.key,
                     seconds,

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
+from headrace.connectors.secrets import with_secrets
 from headrace.connectors.spool import stream_spool
 from headrace.errors import SourceFault
 from headrace.model.types import Type
@@ -21,7 +22,7 @@ _SPARK_TYPES = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 
 def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQuery:
     """Start to read; rows are in the spool once their micro-batch is complete."""
-    options = {name: str(value) for name, value in stream.connector.options.items()}
+    options = {name: str(value) for name, value in with_secrets(stream).connector.options.items()}
     kind = options.pop("format")
     try:
         reader = session.readStream.format(kind).options(**options)

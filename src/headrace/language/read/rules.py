@@ -26,6 +26,7 @@ from headrace.language.syntax.rules import (
     TurnClause,
     WebhookClause,
 )
+from headrace.secrets import has_reference
 
 _RULE = (
     "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] "
@@ -146,7 +147,7 @@ def _call(reader: Reader) -> ActionClause:
         span = reader.here()
         url = reader.string("'http://...'")
         reader.expect(")")
-        if not url.lower().startswith(("http://", "https://")):
+        if not has_reference(url) and not url.lower().startswith(("http://", "https://")):
             raise SyntaxFault(
                 f"{url!r} is not the address of a webhook",
                 span=span,
