@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from headrace.graph.losses import creates_by_loss
 from headrace.model.events.event import (
     Absent,
     And,
@@ -169,6 +170,32 @@ def test_an_operator_gives_what_its_definition_gives(mode: Mode, shape: str, dat
 def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
     event = data.draw(events(shape, nested=True))
     check(event, Context(mode, point=data.draw(st.booleans())), (), data.draw(histories(6)), data.draw(st.booleans()))
+
+
+@pytest.mark.parametrize("mode", [Mode.UNRESTRICTED, Mode.RECENT])
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(data=st.data())
+def test_an_event_that_is_shed_has_no_occurrence_that_it_would_not_have_otherwise(
+    mode: Mode, shape: str, data: st.DataObject
+) -> None:
+    """In the other modes nothing is shed before an event."""
+    event = data.draw(events(shape, nested=data.draw(st.booleans())))
+    names = [part.name for part in primitives(event)]
+    outputs: list[Output] = [
+        output for name in names for output in (Pick(f"{name}.id", name, "id"), Count(f"{name}.n", name))
+    ]
+    ports = len(NAMES)
+    context, terms = data.draw(contexts(mode, event)), data.draw(conditions(event))
+    spec = Detect(event, context, (SCHEMA,) * ports, ((),) * ports, terms, (*outputs, Started("began")))
+    elements = script(data.draw(histories(ports, 20)), ports)
+    lost = data.draw(st.sets(st.integers(0, len(elements) - 1)))
+    remaining = [
+        (port, element)
+        for place, (port, element) in enumerate(elements)
+        if place not in lost or not isinstance(element, Page) or creates_by_loss(spec, port)
+    ]
+    assert results(spec, remaining, END, restart=-1) <= results(spec, elements, END, restart=-1)
 
 
 @pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.CUMULATIVE])

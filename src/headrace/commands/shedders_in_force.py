@@ -13,6 +13,7 @@ from headrace.commands.command import ShedAt
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.graph.graph import Arc, Graph, Vertex, VertexId
+from headrace.graph.losses import creating_arcs
 from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Column
 from headrace.model.qos import Shedding
@@ -34,9 +35,9 @@ def shedders_in(running: Running) -> dict[Arc, ShedAt]:
     if not running.shedders and not running.shed_shares:
         return {}
     whole = whole_of(running)
-    arcs = sheddable(whole)
+    arcs, exact = sheddable(whole), exact_vertices(running)
     by_hand = {vertex for query in running.shed_shares for vertex in running.own(query)}
-    automatic = [shedder for shedder in running.shedders if shedder.reader not in by_hand]
+    automatic = [shedder for shedder in running.shedders if shedder.reader not in by_hand | exact]
     in_force: dict[Arc, ShedAt] = {}
     for shedder in (*automatic, *_by_hand(running, whole)):
         known = in_force.get(shedder.arc)
@@ -66,10 +67,10 @@ def place_shedders(placement: Placement, shedders: Mapping[Arc, ShedAt]) -> Plac
 def sheddable(graph: Graph) -> set[Arc]:
     """Return the arcs on which tuples may be dropped.
 
-    Excluded are arcs behind a partial aggregate, whose rows stand for many tuples, and all that comes from a system
-    stream: shedding it would only produce more of it.
+    Excluded are arcs behind a partial aggregate, whose rows stand for many tuples; all that comes from a system stream:
+    shedding it would only produce more of it; and arcs on which a loss would create results.
     """
-    vertices = graph.by_id()
+    vertices, creating = graph.by_id(), creating_arcs(graph)
     system: set[VertexId] = set()
     arcs: set[Arc] = set()
     for vertex in graph:
@@ -81,9 +82,36 @@ def sheddable(graph: Graph) -> set[Arc]:
         arcs |= {
             (vertex.id, port)
             for port, origin in enumerate(vertex.inputs)
-            if not isinstance(vertices[origin].spec, specs.PartialAggregate)
+            if not isinstance(vertices[origin].spec, specs.PartialAggregate) and (vertex.id, port) not in creating
         }
     return arcs
+
+
+def unsheddable(graph: Graph) -> VertexId | None:
+    """Return the vertex because of which nothing that a query reads may be shed; None if some of it may.
+
+    To drop tuples behind that vertex is harmless, but it is its results that would be dropped.
+    """
+    arcs, vertices = sheddable(graph), graph.by_id()
+    if any(isinstance(vertices[vertices[reader].inputs[port]].spec, specs.Scan) for reader, port in arcs):
+        return None
+    return next(iter(creating_arcs(graph).values()), None)
+
+
+def exact_vertices(running: Running) -> set[VertexId]:
+    """Return the vertices whose input must stay whole.
+
+    They belong to a query without an error, to a stint that is ending, or to a graph that starts or stops a query.
+    """
+    strict = (query.graph for query in running.queries if not query.qos.error)
+    return unpromised_vertices(running) | {vertex.id for graph in strict for vertex in graph}
+
+
+def unpromised_vertices(running: Running) -> set[VertexId]:
+    """Return the vertices of stints that are ending and of graphs that start or stop queries: these promise nothing."""
+    ending = (query.graph for query in running.ending)
+    watched = (graph for query in running.known for graph in query.activation.watched)
+    return {vertex.id for graph in (*ending, *watched) for vertex in graph}
 
 
 def readers_of(running: Running) -> dict[VertexId, tuple[str, ...]]:
@@ -134,6 +162,7 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
     Along a path the share only grows, so each arc drops what is missing of it from the tuples that remain.
     """
     qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
+    exact, creating = exact_vertices(running), creating_arcs(whole)
     parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
     shares = {
         query: min(share, share_of_each(qos[query].error or 0.0, parts[query]))
@@ -143,10 +172,14 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
     dropped: dict[VertexId, float] = {}
     shedders = []
     for vertex in whole:
-        strictest = min(readers[vertex.id], key=lambda query: shares.get(query, 0.0))
-        share = shares.get(strictest, 0.0)
-        after = [share if (vertex.id, port) in arcs else dropped[origin] for port, origin in enumerate(vertex.inputs)]
-        dropped[vertex.id] = min(after, default=0.0)
+        strictest = min(readers.get(vertex.id, ()), key=lambda query: shares.get(query, 0.0), default="")
+        share = 0.0 if vertex.id in exact else shares.get(strictest, 0.0)
+        after = {
+            port: share if (vertex.id, port) in arcs else dropped[origin] for port, origin in enumerate(vertex.inputs)
+        }
+        # what is missing where nothing may be shed is not made up for by dropping results
+        sheddable_ports = [lost for port, lost in after.items() if (vertex.id, port) not in creating]
+        dropped[vertex.id] = min(sheddable_ports or after.values(), default=0.0)
         for port, origin in enumerate(vertex.inputs):
             if (vertex.id, port) in arcs and share > dropped[origin]:
                 missing = 1.0 - (1.0 - share) / (1.0 - dropped[origin]) if dropped[origin] else share

@@ -9,8 +9,9 @@ import msgspec
 from headrace.analysis.forecast.facts import kind_of
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, SetPromises
-from headrace.commands.shedders_in_force import parts_of, share_of_each
+from headrace.commands.shedders_in_force import parts_of, share_of_each, unsheddable
 from headrace.errors import NameFault, QueryError, Span, TypeFault
+from headrace.graph.naming import Names
 from headrace.language.names import did_you_mean
 from headrace.language.read.options import NONE
 from headrace.language.syntax.statements import AlterPromises
@@ -65,6 +66,14 @@ def check_shed_share(share: float, query: AddQuery, span: Span) -> None:
     if error is None:
         hint = f"declare one first: ALTER QUERY {query.query} SET (error {share:g})"
         raise QueryError(f"{query.query} declares no error, so nothing may be shed for it", span=span, hint=hint)
+    creator = unsheddable(query.graph)
+    if creator is not None:
+        raise QueryError(
+            f"nothing can be shed for {query.query}: without some of its tuples, "
+            f"'{Names(query.graph)[creator]}' would give results that are not there otherwise",
+            span=span,
+            hint="shed other queries; docs/promises.md says which operators this is true of",
+        )
     parts = parts_of(query.graph, query.output)
     lost = 1.0 - (1.0 - share) ** parts
     if lost > error + 1e-9:

@@ -11,6 +11,7 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, whole_of
 from headrace.control.decision_log import Decided
 from headrace.engine.statistics import RuleStatistics, Statistics, StreamStatistics
+from headrace.graph.losses import creating_arcs
 from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
 from headrace.model.time import format_duration, format_instant
@@ -200,11 +201,11 @@ def _shedding(running: Running, statistics: Statistics) -> Listing:
     rows: list[tuple[str, str, str, float | None, int, int]] = []
     vertices, names = whole_of(running).by_id(), names_in(running)
     for (reader, port), arc in statistics.shed.items():
-        inputs = vertices[reader].inputs if reader in vertices else ()
+        origins = vertices[reader].inputs if reader in vertices else ()
         rows.append(
             (
                 ", ".join(arc.queries),
-                f"{names[reader]}, input {port + 1}" if len(inputs) > 1 else names[reader],
+                f"{names[reader]}, input {port + 1}" if len(origins) > 1 else names[reader],
                 arc.kind if arc.active else "ended",
                 arc.share,
                 arc.seen,
@@ -213,6 +214,12 @@ def _shedding(running: Running, statistics: Statistics) -> Listing:
         )
     chosen = {query: f"manual {share:g}" if share else "off" for query, share in running.shed_shares.items()}
     for query in running.queries:
+        for creator in dict.fromkeys(creating_arcs(query.graph).values()) if query.qos.error else ():
+            ports = [port for reader, port in creating_arcs(query.graph) if reader == creator]
+            some = 0 < len(ports) < len(vertices[creator].inputs)
+            inputs = ", ".join(str(port + 1) for port in ports)
+            where = f"{names[creator]}, input {inputs}" if some else names[creator]
+            rows.append((query.query, where, "never", None, 0, 0))
         counts = statistics.queries.get(query.query)
         lost = 0 if counts is None else counts.shed
         if lost or query.query in chosen:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import polars as pl
 
 from headrace.catalog.definitions import Stream
-from headrace.graph.graph import Graph, VertexId
+from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import BEGIN, END
@@ -15,6 +16,9 @@ from headrace.operators.endpoints import Output, Scan
 from headrace.operators.operator import Operator
 from headrace.testing.oracle.rows import Row, rows_of
 from headrace.testing.streams import page
+
+#: Returns what is left of a page on an arc.
+Keep: TypeAlias = Callable[[Arc, Page], Page]
 
 
 def run_graph(
@@ -24,13 +28,14 @@ def run_graph(
     *,
     size: int = 1,
     forgetful: bool = False,
+    keep: Keep | None = None,
 ) -> list[Row]:
     """Return all results once the streams have ended, in the order in which they come.
 
     Pages of `size` tuples are taken from the streams in turn, each followed by the bound that the stream's skew
-    permits. `forgetful` saves and restores all operators after every page.
+    permits. `forgetful` saves and restores all operators after every page; `keep` may drop tuples on an arc.
     """
-    run = _Run(graph)
+    run = _Run(graph, keep)
     bounds: dict[str, Element] = {}
     for stream, element in _turns(streams, histories, size):
         run.enter(stream, element)
@@ -44,7 +49,8 @@ def run_graph(
 
 
 class _Run:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, keep: Keep | None) -> None:
+        self.keep = keep
         self.vertices = graph.by_id()
         self.readers = graph.readers()
         self.operators: dict[VertexId, Operator] = {item.id: item.spec.build() for item in graph}
@@ -57,6 +63,8 @@ class _Run:
 
     def push(self, vertex: VertexId, port: int, element: Element) -> None:
         operator = self.operators[vertex]
+        if self.keep is not None and isinstance(element, Page) and self.vertices[vertex].inputs:
+            element = self.keep((vertex, port), element)
         match element:
             case Page():
                 emitted = operator.on_page(port, element)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.commands.shedders_in_force import sheddable, shedders_in
 from headrace.errors import QueryError
+from headrace.graph.losses import creating_arcs
 from headrace.hosts.local import LocalDeployment
 from headrace.session.forecast import Stated
+from headrace.session.outcome import Listing
 from headrace.session.session import Session
 from headrace.testing.clock import VirtualClock
 from headrace.worker.wire import Row
@@ -52,7 +55,7 @@ def lost(session: Session, query: str) -> int:
         "SELECT k, v FROM t",
         "SELECT k, v FROM t WHERE v >= 0",
         "SELECT k, v FROM t [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k, v",
-        "SELECT DISTINCT k, v, at FROM t [RANGE 1 SECOND]",
+        "SELECT DISTINCT k, v, at FROM t [NOW]",
     ],
     ids=["a scan", "a filter", "a window per tuple", "distinct"],
 )
@@ -240,9 +243,9 @@ def test_a_micro_batch_that_is_delivered_again_tells_what_it_shed_once(
 
 def test_a_query_is_shed_by_a_column_that_it_does_not_read_itself(session: Session) -> None:
     session.execute(
-        """CREATE QUERY q WITH (error 0.5, shed SMALLEST V) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR]
+        """CREATE QUERY q WITH (error 0.5, shed SMALLEST V) AS SELECT k, count(*) AS n FROM t [RANGE 1 HOUR]
         WHERE k > 0 GROUP BY k INTO MEMORY;
-        CREATE QUERY plain AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY;
+        CREATE QUERY plain AS SELECT k, count(*) AS n FROM t [RANGE 1 HOUR] WHERE k > 0 GROUP BY k INTO MEMORY;
           ALTER QUERY q SET shedding = 0.5"""
     )
     feed(session, 0, 1000)
@@ -254,12 +257,13 @@ def test_a_query_is_shed_by_a_column_that_it_does_not_read_itself(session: Sessi
 
 
 EVERYWHERE = {
-    "a merging union": "WITH (ordered merge) AS SELECT at, k FROM t UNION ALL SELECT at, k FROM u",
-    "a join by rows": "AS SELECT x.k, x.at FROM t [ROWS 5] AS x, u [ROWS 5] AS y WHERE x.k = y.k",
-    "a join of joins": "AS SELECT x.at FROM t [RANGE 1 SECOND] AS x, u [RANGE 1 SECOND] AS y, t [NOW] AS z "
-    "WHERE x.k = y.k AND y.k = z.k",
-    "a sequence": "AS SELECT a.at, b.k FROM t [RANGE 1 SECOND] AS a JOIN u AS b ON a.k = b.k FOLLOWING RECENT",
-    "an aggregate by other keys": """AS SELECT n, count(*) AS c
+    "a merging union": "WITH (ordered merge, error 1) AS SELECT at, k FROM t UNION ALL SELECT at, k FROM u",
+    "a join by rows": "WITH (error 1) AS SELECT x.k, x.at FROM t [ROWS 5] AS x, u [ROWS 5] AS y WHERE x.k = y.k",
+    "a join of joins": "WITH (error 1) AS SELECT x.at FROM t [RANGE 1 SECOND] AS x, u [RANGE 1 SECOND] AS y, "
+    "t [NOW] AS z WHERE x.k = y.k AND y.k = z.k",
+    "a sequence": "WITH (error 1) AS SELECT a.at, b.k FROM t [RANGE 1 SECOND] AS a JOIN u AS b ON a.k = b.k "
+    "FOLLOWING RECENT",
+    "an aggregate by other keys": """WITH (error 1) AS SELECT n, count(*) AS c
         FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) [RANGE 2 SECONDS] GROUP BY n""",
 }
 
@@ -272,11 +276,12 @@ def test_shedders_on_every_arc_hold_nobody_up(session: Session, share: float) ->
         session.execute(f"CREATE QUERY q{number} {query} INTO MEMORY")
     running = session._running()
     plain = {}
+    whole = whole_of(running)
     for dropped in (0.0, share):
         with Session(session.directory.parent / f"share{dropped}", host="local", buckets=2) as other:
             for command in running.queries:
                 other.deployment.send(command)
-            arcs = sorted(sheddable(whole_of(running))) if dropped else []
+            arcs = sorted(sheddable(whole)) if dropped else []
             other.deployment.send(UseShedders(tuple(ShedAt(*arc, dropped) for arc in arcs)))
             other.catalog = session.catalog
             other.start()
@@ -295,3 +300,96 @@ def test_shedders_on_every_arc_hold_nobody_up(session: Session, share: float) ->
     for name in EVERYWHERE:
         assert plain[name], name
         assert found[name] == (plain[name] if share < 1 else []), name
+
+
+def test_nothing_is_shed_where_a_lost_tuple_creates_results(tmp_path: Path) -> None:
+    queries = {
+        "missing": "SELECT * FROM silence",
+        "lonely": "SELECT x.k, x.at FROM t [RANGE 1 SECOND] AS x LEFT JOIN u [RANGE 1 SECOND] AS y ON x.k = y.k "
+        "WHERE y.k IS NULL",
+    }
+    rows: dict[tuple[str, bool], Counter[str]] = {}
+    for sheds in (False, True):
+        with Session(tmp_path / str(sheds), host="local", buckets=2) as session:
+            session.execute(
+                f"""{STREAM} CREATE STREAM u (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECONDS FROM MEMORY;
+                CREATE EVENT silence AS NOT (u) [t, '50 ms'] WHERE t.k = u.k CONTEXT UNRESTRICTED"""
+            )
+            for name, select in queries.items():
+                session.execute(f"CREATE QUERY {name} WITH (error 0.6) AS {select} INTO MEMORY")
+                if sheds:
+                    session.execute(f"ALTER QUERY {name} SET shedding = 0.3")
+            for start in range(0, 2000, 400):
+                times = [START + datetime.timedelta(milliseconds=i) for i in range(start, start + 400)]
+                session.push("u", [{"at": at, "k": i % 6} for i, at in enumerate(times, start) if i % 900 < 700])
+                feed(session, start)
+            session.drain()
+            for name in queries:
+                rows[name, sheds] = Counter(str(row) for row in session.results(name))
+                assert sheds == (lost(session, name) > 0)
+            (listing,) = session.execute("SHOW SHEDDING")
+    for name in queries:
+        assert rows[name, True] < rows[name, False]
+    assert isinstance(listing, Listing)
+    never = [(row[0], row[1]) for row in listing.rows if row[2] == "never"]
+    assert [query for query, _ in never] == list(queries)
+    assert all("input" in place for _, place in never)
+
+
+@pytest.mark.parametrize(
+    ("select", "operator"),
+    [
+        ("SELECT k, v FROM t GROUP BY k HAVING RSUPPRESS(10)", "suppress"),
+        ("SELECT k, v FROM t LIMIT 10", "first 10"),
+        ("SELECT DISTINCT k FROM t [RANGE 1 SECOND]", "distinct"),
+        ("SELECT k, count(*) AS n FROM t [SESSION 1 SECOND] GROUP BY k", "session"),
+        ("SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k HAVING count(*) < 3", "filter"),
+        ("SELECT k, sum(v) AS s FROM t [RANGE 1 SECOND] GROUP BY k HAVING NOT max(v) >= 3", "filter"),
+        ("SELECT k, min(v) AS s FROM t [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k HAVING min(v) > 3", "filter"),
+        ("SELECT k FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) WHERE n = 3", "filter"),
+    ],
+)
+def test_a_share_is_refused_where_every_loss_may_create_results(session: Session, select: str, operator: str) -> None:
+    session.execute(f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY")
+    with pytest.raises(QueryError, match=f"nothing can be shed for q: .*{operator}"):
+        session.execute("ALTER QUERY q SET shedding = 0.1")
+    facts = Stated({"t": 1e9}).facts(session.catalog.streams())
+    options = shed_options(session._running(), facts)
+    shedders = options.shedders(decide(ActiveSheds(), options.load, options.places), session._running())
+    assert creating_arcs(whole_of(session._running())).keys().isdisjoint(shedder.arc for shedder in shedders)
+    session.execute("ALTER QUERY q SET shedding = 'off'")
+
+
+@pytest.mark.parametrize(
+    "condition", ["count(*) > 3", "max(v) >= 3", "3 > min(v)", "sum(v) < 3", "count(*) > 3 OR avg(v) < 3"]
+)
+def test_a_condition_that_a_loss_can_only_fail_may_be_shed(session: Session, condition: str) -> None:
+    session.execute(
+        f"CREATE QUERY q WITH (error 0.5) AS SELECT k, sum(v) AS s FROM t [RANGE 1 SECOND] GROUP BY k "
+        f"HAVING {condition} INTO MEMORY; ALTER QUERY q SET shedding = 0.1"
+    )
+
+
+def test_a_query_that_starts_or_stops_beside_one_that_is_shed_keeps_its_tuples(session: Session) -> None:
+    session.execute(
+        """CREATE QUERY lax WITH (error 0.5) AS SELECT k FROM t WHERE v >= 0 INTO MEMORY;
+        CREATE QUERY f AS SELECT k, count(*) AS n FROM t [RANGE 10 SECONDS] WHERE v >= 0 GROUP BY k INTO MEMORY;
+        CREATE QUERY g START ON t AS SELECT k, v FROM t INTO MEMORY"""
+    )
+    feed(session, 0)
+    session.execute("ALTER QUERY lax SET shedding = 0.2; STOP QUERY f")
+    feed(session, 400)
+    feed(session, 800)
+    session.execute("ALTER QUERY lax SET shedding = 'off'; START QUERY f")
+    feed(session, 1200)
+    session.drain()
+    assert sum(row["n"] for row in session.results("f")) == 800
+    assert len(session.results("lax")) == 1600 - lost(session, "lax") < 1600
+
+
+def test_a_new_query_without_an_error_loses_nothing_on_an_arc_that_is_being_shed(session: Session) -> None:
+    session.execute("CREATE QUERY q WITH (error 0.5) AS SELECT k FROM t WHERE v >= 0 INTO MEMORY")
+    (reader,) = [vertex.id for vertex in session._running().queries[0].graph if vertex.id.startswith("filter")]
+    session.deployment.send(UseShedders((ShedAt(reader, 0, 0.5, query="q"),)))
+    session.execute("CREATE QUERY strict AS SELECT k FROM t WHERE v >= 0 INTO MEMORY")
+    assert not shedders_in(session._running())

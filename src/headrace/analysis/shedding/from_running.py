@@ -16,7 +16,14 @@ from headrace.analysis.shedding.places import Place, QueryPath, choose_places
 from headrace.commands.command import ShedAt
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
-from headrace.commands.shedders_in_force import fitted, parts_of, share_of_each, sheddable, shedders_in
+from headrace.commands.shedders_in_force import (
+    fitted,
+    parts_of,
+    share_of_each,
+    sheddable,
+    shedders_in,
+    unpromised_vertices,
+)
 from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.operators.specs import Output, Scan
 
@@ -58,8 +65,11 @@ def shed_options(
         error = share_of_each(errors[query.query], parts_of(query.graph, query.output))
         ways = _labels(whole, query.output)
         paths += [QueryPath(query.query, way, facts.rates.get(streams[way[0]], 0.0), error) for way in ways]
-    may = sheddable(whole)
-    barred = frozenset(label for label, arc in arcs.items() if arc not in may or arc in fixed) | streams.keys()
+    may, whole_input = sheddable(whole), unpromised_vertices(running)
+    barred = (
+        frozenset(label for label, arc in arcs.items() if arc not in may or arc[0] in whole_input or arc in fixed)
+        | streams.keys()
+    )
     needs = load([(path.labels, path.rate) for path in paths], operators) if paths else 0.0
     return ShedOptions(needs, choose_places(paths, operators, test=test / speed, barred=barred), arcs)
 
