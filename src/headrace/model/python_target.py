@@ -6,6 +6,7 @@ All imports of users' code are made here.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,12 @@ PREFIX = "python:"
 def is_python_target(text: str) -> bool:
     """Return whether a text is written 'python:...'."""
     return text.startswith(PREFIX)
+
+
+def search_hint() -> str:
+    """Return a hint that says where modules are looked for."""
+    folders = ", ".join(dict.fromkeys(folder or "." for folder in sys.path[:4]))
+    return f"Python looks in {folders} and more; put the module there, or its folder on PYTHONPATH, on every worker too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class PythonTarget:
 
     def load(self, what: str, *, error: type[HeadraceError], hint: str | None = None) -> Callable[..., Any]:
         """Import the module and return its function or class; raise `error`, which calls it `what`, if that fails."""
+        importlib.invalidate_caches()  # the file may be new
         try:
             loaded: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name)
         except Exception as cause:  # importing runs the user's code, which may raise anything

@@ -41,6 +41,7 @@ from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Scan
 from headrace.plan.traversal import transform
 from headrace.redaction import redact
+from headrace.session.python_code import check_code
 
 _NAMED = "query "
 #: The optimized plans of named queries.
@@ -132,10 +133,11 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
 
 
 def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction | None = None) -> AddQuery:
-    """Check the sinks of a query or rule and return the command that starts it."""
+    """Check the sinks and the Python code of a query or rule, and return the command that starts it."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
     graph = graph_of(prepare_for_shedding(plan, query.qos), query.name, catalog, numbered=reaction is not None)
+    check_code(graph)
     return AddQuery(
         query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction=reaction
     )

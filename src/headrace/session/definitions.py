@@ -12,8 +12,10 @@ from headrace.catalog.define import (
 )
 from headrace.connectors import check_source, infer_schema
 from headrace.language.syntax import statements
+from headrace.model.python_target import PREFIX
 from headrace.session.compile import plan_event, plan_select, warnings_of
 from headrace.session.outcome import format_warnings
+from headrace.session.python_code import check_aggregate, check_format
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.transaction import Transaction
 
@@ -23,6 +25,7 @@ def create_stream(statement: statements.CreateStream, transaction: Transaction) 
     check_secrets(statement.connector)
     schema = statement.columns or infer_schema(define_connector(statement.connector))
     stream = define_stream(statement, schema)
+    check_format(stream, statement.connector.span)
     check_source(stream)
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(stream, statement, f"stream {stream.name}", note)
@@ -37,8 +40,10 @@ def create_table(statement: statements.CreateTable, transaction: Transaction) ->
 
 
 def create_aggregate(statement: statements.CreateAggregate, transaction: Transaction) -> None:
-    """Define an aggregate function."""
-    transaction.define(define_aggregate(statement), statement, f"aggregate {statement.name.text}")
+    """Define an aggregate function, whose class must be there."""
+    aggregate = define_aggregate(statement)
+    check_aggregate(PREFIX + aggregate.target, statement.name.span)
+    transaction.define(aggregate, statement, f"aggregate {statement.name.text}")
 
 
 def create_view(statement: statements.CreateView, text: str, transaction: Transaction) -> None:

@@ -1,6 +1,7 @@
 import json
 import re
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from headrace.language import parser
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateQuery, CreateStream
 from headrace.session import Session
+from headrace.testing.aggregates import GeometricMean
 
 STREAM = "CREATE STREAM bids (item INT, price DOUBLE, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY;\n"
 QUERY = "CREATE QUERY dear AS SELECT item, price FROM bids WHERE price > 10 INTO MEMORY;\n"
@@ -143,7 +145,10 @@ def test_help_at_the_prompt_lists_every_statement_and_command() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_the_examples_in_the_help_at_the_prompt_run_one_after_the_other() -> None:
+def test_the_examples_in_the_help_at_the_prompt_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("module")
+    monkeypatch.setattr(module, "Class", GeometricMean, raising=False)
+    monkeypatch.setitem(sys.modules, "module", module)
     with Session(host="local") as session:
         for group, entries in shell.GROUPS.items():
             for _, example in entries:

@@ -1,0 +1,53 @@
+"""Python code that statements name: it is loaded when they are checked, so that no tuple is the first to miss it."""
+
+from __future__ import annotations
+
+from headrace.catalog.definitions import Stream
+from headrace.errors import NameFault, OperatorFault, Span
+from headrace.graph.graph import Graph
+from headrace.model.python_target import PythonTarget, is_python_target, search_hint
+from headrace.operators.specs import Impute, Spec
+from headrace.operators.tuples.archives import PythonFunction
+from headrace.operators.windows.user_aggregates import load as load_aggregate
+
+
+def check_code(graph: Graph) -> None:
+    """Raise if a function or class that a query uses cannot be loaded."""
+    for vertex in graph:
+        match vertex.spec:
+            case Impute(archive=PythonFunction(target=target)):
+                _load(PythonTarget.parse(target), "the archive")
+            case spec:
+                for name in _aggregates(spec):
+                    check_aggregate(name)
+
+
+def check_aggregate(name: str, span: Span | None = None) -> None:
+    """Raise if a user's aggregate, 'python:module:Class', cannot be loaded."""
+    try:
+        load_aggregate(name)
+    except OperatorFault as error:
+        raise NameFault(error.message, span=span, hint=f"{error.hint}; {search_hint()}") from error
+
+
+def check_format(stream: Stream, span: Span | None = None) -> None:
+    """Raise if the function that reads the messages of a stream cannot be loaded."""
+    try:
+        target = PythonTarget.parse_prefixed(str(stream.connector.options.get("format", "")))
+    except ValueError:
+        return  # it names no function; its connector says what is wrong, if anything is
+    _load(target, "the format", span)
+
+
+def _load(target: PythonTarget, what: str, span: Span | None = None) -> None:
+    try:
+        target.load(what, error=NameFault, hint=search_hint())
+    except NameFault as error:
+        error.span = span
+        raise
+
+
+def _aggregates(spec: Spec) -> list[str]:
+    """Return the users' aggregates that an operator computes."""
+    calls = getattr(spec, "calls", ())
+    return [call.function for call in calls if is_python_target(call.function)]
