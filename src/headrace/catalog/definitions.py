@@ -32,7 +32,7 @@ class Timing(Enum):
 
     EXTERNAL = "EXTERNAL"  # a column, with a skew bound
     INTERNAL = "INTERNAL"  # set when the tuple is read
-    LATENT = "LATENT"  # none; stamped like INTERNAL when an operator needs one
+    LATENT = "LATENT"  # in older checkpoints only; the same as INTERNAL
 
 
 class Stream(Struct, frozen=True, tag="stream"):

@@ -33,7 +33,7 @@ def read_table(table: Table) -> pl.DataFrame:
     """Read all rows of a stored relation, with its declared types; a record that cannot be read is a fault here."""
     connector = resolved(table.connector, where=f"table {table.name}: ")
     where = _files(connector)
-    source = FilesSource(Stream(table.name, table.schema, connector, Timing.LATENT), Path())
+    source = FilesSource(Stream(table.name, table.schema, connector, Timing.INTERNAL), Path())
     frames = [pl.DataFrame(schema=table.schema.polars())]
     for number, path in enumerate(sorted(list_files(where.path, where.pattern))):
         size = os.path.getsize(path)

@@ -15,7 +15,7 @@ _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGAT
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
-    "[TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL | TIMESTAMP LATENT] FROM KIND (options)"
+    "[TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL] FROM KIND (options)"
 )
 
 
@@ -82,11 +82,9 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
         time_column = reader.name("the column that holds the time")
         if reader.accept("SKEW"):
             skew = reader.duration()
-    elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.accept("TIMESTAMP", "LATENT"):
-        reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
-        return CreateStream(
-            reader.text, offset, name, columns, "LATENT", None, 0, read_connector(reader), or_replace, if_not_exists
-        )
+    elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.word(1) == "LATENT":
+        hint = "write TIMESTAMP INTERNAL: such tuples have the time at which they are read, and never wait"
+        raise SyntaxFault("there are no latent timestamps", span=reader.here(), hint=hint)
     reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
     connector = read_connector(reader)
     if time_column is None:

@@ -43,7 +43,7 @@ class CreateStream:
     offset: int
     name: Name
     columns: Schema | None
-    timing: Literal["EXTERNAL", "INTERNAL", "LATENT"]
+    timing: Literal["EXTERNAL", "INTERNAL"]
     time_column: Name | None
     skew_us: int
     connector: ConnectorClause
