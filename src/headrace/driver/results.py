@@ -9,12 +9,13 @@ import polars as pl
 
 from headrace.commands.running import Running
 from headrace.driver.staged_results import staged_name
-from headrace.graph.graph import VertexId
+from headrace.graph.graph import Graph, VertexId
 from headrace.model.action import Reaction
 from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
-from headrace.operators.specs import Output
+from headrace.operators.spec import Order
+from headrace.operators.specs import Limit, OrderedUnion, Output, Reorder
 from headrace.worker.wire import Kind, Report, Row, decode_report
 
 
@@ -73,7 +74,11 @@ def results_by_query(arrived: Arrived, running: Running) -> list[QueryResults]:
     for vertex, query in outputs_of(running).items():
         vertices.setdefault(query, []).append(vertex)
     rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
-    desired = {sent.query: sent.feedback.pattern for sent in running.feedback if sent.feedback.intent is Intent.DESIRED}
+    desired = {
+        sent.query: sent.feedback.pattern
+        for sent in running.feedback
+        if sent.feedback.intent is Intent.DESIRED and not _is_sorted(sent.query, running)
+    }
     return [_results(query, own, arrived, rules.get(query), desired.get(query)) for query, own in vertices.items()]
 
 
@@ -92,6 +97,16 @@ def _results(
         count=sum(map(len, handed_out)) + sum(row.n for row in staged),
         detected=None if rule is None else pages,
     )
+
+
+def _is_sorted(name: str, running: Running) -> bool:
+    """Return whether a query promises its results in the order of time, which no desire may change."""
+    graph = next((query.graph for query in running.working if query.query == name), Graph())
+    vertices = graph.by_id()
+    vertex = graph.vertices[-1] if graph.vertices else None
+    while vertex is not None and len(vertex.inputs) == 1 and vertex.spec.output_order is Order.KEPT:
+        vertex = vertices[vertex.inputs[0]]
+    return vertex is not None and isinstance(vertex.spec, Reorder | OrderedUnion | Limit)
 
 
 def _desired_first(pages: Sequence[Page], desired: Pattern) -> list[Page]:

@@ -31,12 +31,13 @@ def feedback_command(
     in_force: Running,
     *,
     since: int,
-    now: int,
+    now: int | None,
     number: int,
 ) -> SendFeedback:
     """Check a statement and return its command.
 
-    `since` is the bound of the query's results, and a duration begins at `now`. A demand gets this `number`.
+    `since` is the bound of the query's results, and a duration begins at `now` (None: its time has not begun). A demand
+    gets this `number`.
     """
     query = running.get(statement.query.text)
     if query is None:
@@ -49,6 +50,12 @@ def feedback_command(
     intent = _INTENTS[statement.intent]
     times = {stream.name: stream.time_column for stream in query.streams if stream.time_column is not None}
     if statement.duration is not None:
+        if now is None:
+            raise NotSupported(
+                f"no tuple of {query.query} has come yet, so a duration has no beginning in the time of its streams",
+                span=statement.span,
+                hint="say up to when it holds, such as rowtime < TIMESTAMP '2026-01-01 00:00:00', or wait for a tuple",
+            )
         # feedback about a span of time ends by itself, so users need not revoke it
         meant = intersect(meant, pattern((STAMP, Between(low=now, high=now + statement.duration, open_high=True))))
     meant = stamped(query.graph, query.output, meant, times)

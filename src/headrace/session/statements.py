@@ -11,11 +11,10 @@ import polars as pl
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
-from headrace.catalog.definitions import Connector, Query
+from headrace.catalog.definitions import Connector, Query, Timing
 from headrace.catalog.references import references
 from headrace.commands.command import AddQuery, SendFeedback
 from headrace.driver.deployed import Deployments
-from headrace.engine.clock import SystemClock
 from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.errors import HostFault, NameFault, Span
 from headrace.graph.graph import VertexId
@@ -224,7 +223,7 @@ class Statements:
         """Send feedback to a query; a demand is answered with the results so far."""
         known = transaction.running.get(statement.query.text)
         bound = BEGIN if known is None else self._deployment.delivery.bounds.get(known.output, BEGIN)
-        now = bound if BEGIN < bound < END else SystemClock().now()
+        now = bound if BEGIN < bound < END else self._time_of(known)
         command = feedback_command(
             statement,
             transaction.catalog,
@@ -239,6 +238,16 @@ class Statements:
             transaction.outcomes.append(lambda: Message(f"{command.query}: {command.feedback}"))
             return
         transaction.outcomes.append(lambda: self._answer(command))
+
+    def _time_of(self, query: AddQuery | None) -> int | None:
+        """Return how far the slowest stream of a query has come in its own time; None if one has not begun."""
+        if query is None:
+            return None
+        external = [stream.name for stream in query.streams if stream.timing is Timing.EXTERNAL]
+        counted = self._statistics.streams
+        reached = [counted[name].frontier if name in counted else None for name in external]
+        known = [frontier for frontier in reached if frontier is not None]
+        return None if len(known) < len(reached) else min(known, default=self._deployment.now())
 
     def _answer(self, command: SendFeedback) -> Outcome:
         """Return what a DEMAND gave, once its micro-batch is through."""

@@ -19,6 +19,7 @@ from headrace.commands.command import (
     SendFeedback,
     Set,
     SetPromises,
+    StartQuery,
     StopQuery,
     UseCosts,
     UseRelays,
@@ -143,6 +144,10 @@ class Bucket:
             self._schedule()
         # the vertices that others share go on for them; the stint that is to end starts from the same state
         self.engine.restore({new: state[old] for old, new in moved.items() if old in state})
+        started = {command.stint.query for command in commands if isinstance(command, StartQuery)}
+        for sent in self.running.feedback:
+            if sent.query in started:  # what was said about a query holds for its stints to come
+                self._feed_back(sent)
         for command in commands:
             # feedback beyond the limit is not in force, so every bucket ignores the same
             if isinstance(command, SendFeedback) and command in self.running.feedback:

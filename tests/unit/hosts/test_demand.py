@@ -1,4 +1,7 @@
-"""Time is told when somebody waits for it: how many micro-batches that takes, and that no mode changes a result."""
+"""Time is told when somebody waits for it: how many micro-batches that takes.
+
+No mode changes a result of tuples that keep to their skew.
+"""
 
 import datetime as dt
 

@@ -328,11 +328,59 @@ def test_padded_rows_of_an_outer_join_match_no_time(session):
     assert session.results("pairs") == [{"segment": segment, "other": None} for segment in (0, 1)] * 10
 
 
+def test_a_duration_counts_in_the_time_of_the_streams_from_their_first_tuple_on(session):
+    session.execute("CREATE STREAM other (at TIMESTAMP, segment INT) TIMESTAMP BY at SKEW 20 SECONDS FROM MEMORY")
+    session.execute(
+        "CREATE QUERY whole AS SELECT segment, count(*) AS n FROM other [RANGE 30 SECONDS] GROUP BY segment"
+    )
+    with pytest.raises(NotSupported, match="no tuple of whole has come yet"):
+        session.execute("ASSUME whole WHERE segment = 1 FOR 1 MINUTE")
+    session.push("other", [{"at": EPOCH, "segment": 1}])
+    local_host(session).step()
+    session.execute("ASSUME whole WHERE segment = 1 FOR 1 MINUTE")
+    (sent,) = session._running().feedback
+    assert sent.until == (1_767_225_600 + 60) * SECOND
+
+
+@pytest.mark.parametrize("condition", ["segment = 1", "n >= 8"])
+def test_an_assumption_holds_after_a_stop_and_a_start(session, condition):
+    push(session, range(11), range(3))
+    session.execute(f"ASSUME speeds WHERE {condition} FOR 1 HOUR")
+    push(session, range(11, 21), range(3))
+    session.execute("STOP QUERY speeds")
+    push(session, range(21, 31), range(3))
+    session.execute("START QUERY speeds")
+    push(session, range(31, 61), range(3))
+    session.drain()
+    assert ended(session, 50) == ([0, 2] if condition == "segment = 1" else [])
+
+
 def test_what_is_desired_comes_first(session):
     session.execute("DESIRE speeds WHERE segment = 7")
     push(session, range(11))
     assert session.results("speeds")[0]["segment"] == 7
     assert segments(session) == list(range(9))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """AS SELECT segment, count(*) AS n, window_end AS at FROM detectors [RANGE 2 SECONDS] GROUP BY segment
+           ORDER BY rowtime""",
+        "WITH (ordered) AS SELECT segment, at FROM detectors",
+        "WITH (ordered merge) AS SELECT segment, at FROM detectors UNION SELECT segment, at FROM detectors",
+        "AS SELECT segment, at FROM detectors LIMIT 40",
+    ],
+)
+def test_a_desire_does_not_change_an_order_that_a_query_promises(session, text):
+    session.execute(f"CREATE QUERY sorted {text} INTO MEMORY; DESIRE sorted WHERE segment = 2")
+    push(session, range(11), range(3))
+    session.execute("DESIRE sorted WHERE segment = 1")
+    push(session, range(11, 21), range(3))
+    session.drain()
+    times = [row["at"] for row in session.results("sorted")]
+    assert len(times) > 30
+    assert times == sorted(times)
 
 
 @pytest.mark.parametrize("buckets", [1, 3])
