@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headrace.redaction import redact, redact_statement
@@ -41,6 +43,17 @@ class HeadraceError(Exception):
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+@contextmanager
+def pointing_at(span: Span) -> Iterator[None]:
+    """Let an error in the text that points nowhere point at this place."""
+    try:
+        yield
+    except QueryError as error:
+        if error.span is None:
+            error.span = span
+        raise
 
 
 class QueryError(HeadraceError):

@@ -11,6 +11,7 @@ from headrace.catalog.define import (
     define_view,
 )
 from headrace.connectors import check_source, infer_schema
+from headrace.errors import pointing_at
 from headrace.language.syntax import statements
 from headrace.model.python_target import PREFIX
 from headrace.session.compile import plan_event, plan_select, warnings_of
@@ -22,19 +23,21 @@ from headrace.session.transaction import Transaction
 
 def create_stream(statement: statements.CreateStream, transaction: Transaction) -> None:
     """Define a stream; its columns come from the source if the statement names none."""
-    check_secrets(statement.connector)
-    schema = statement.columns or infer_schema(define_connector(statement.connector))
-    stream = define_stream(statement, schema)
-    check_format(stream, statement.connector.span)
-    check_source(stream)
+    with pointing_at(statement.connector.span):
+        check_secrets(statement.connector)
+        schema = statement.columns or infer_schema(define_connector(statement.connector))
+        stream = define_stream(statement, schema)
+        check_format(stream, statement.connector.span)
+        check_source(stream)
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(stream, statement, f"stream {stream.name}", note)
 
 
 def create_table(statement: statements.CreateTable, transaction: Transaction) -> None:
     """Define a table; its columns come from the source if the statement names none."""
-    check_secrets(statement.connector)
-    schema = statement.columns or infer_schema(define_connector(statement.connector))
+    with pointing_at(statement.connector.span):
+        check_secrets(statement.connector)
+        schema = statement.columns or infer_schema(define_connector(statement.connector))
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(define_table(statement, schema), statement, f"table {statement.name.text}", note)
 

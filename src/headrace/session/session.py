@@ -20,7 +20,7 @@ from headrace.connectors import push
 from headrace.connectors.memory import MemorySink
 from headrace.driver.deployed import Deployments
 from headrace.engine.statistics import Statistics
-from headrace.errors import HeadraceError, HostFault, NameFault, Span
+from headrace.errors import HeadraceError, HostFault, NameFault, Span, pointing_at
 from headrace.hosts.host import Deployment
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
@@ -287,7 +287,8 @@ def _deployment(
 def _pointing_into(text: str, statement: Statement) -> Iterator[None]:
     """Let an error in a statement point into the text that contains it."""
     try:
-        yield
+        with pointing_at(Span(0, len(statement.text.split(None, 1)[0]))):
+            yield
     except HeadraceError as error:
         if error.span is not None and error.text is None:
             error.span = Span(error.span.start + statement.offset, error.span.end + statement.offset)
