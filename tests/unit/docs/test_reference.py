@@ -118,6 +118,7 @@ def test_the_tutorial_shows_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_examples_make_plans(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(script.parent)  # as `headrace run` does
     assert len(parse(script.read_text())) >= 2
     with Session(host="local") as session:
         assert "output of query" in session.explain(script.read_text())
