@@ -1,5 +1,6 @@
 """Sources, sinks and stored relations."""
 
+from headrace.connectors.files.rolling_sink import finish_dropped
 from headrace.connectors.files.tables import check_table, infer_schema, read_table
 from headrace.connectors.kinds import (
     SINKS,
@@ -20,6 +21,7 @@ __all__ = [
     "check_sink",
     "check_source",
     "check_table",
+    "finish_dropped",
     "infer_schema",
     "make_sink",
     "make_source",

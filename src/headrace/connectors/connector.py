@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import polars as pl
@@ -155,4 +156,22 @@ class StagingSink(Protocol):
 
     def close(self) -> None:
         """Flush and release."""
+        ...
+
+
+@runtime_checkable
+class RollingSink(Protocol):
+    """A sink in which results wait, durably and out of sight, until there are enough for a file."""
+
+    @property
+    def directory(self) -> Path:
+        """Where they wait."""
+        ...
+
+    def resume(self) -> None:
+        """Finish what an earlier process began; called once, on the driver."""
+        ...
+
+    def flush(self) -> None:
+        """Deliver what waits."""
         ...

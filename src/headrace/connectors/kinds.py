@@ -12,7 +12,8 @@ from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Connector, Str
 from headrace.connectors.clock import ClockSource
 from headrace.connectors.connector import Sink, Source, StagingSink
 from headrace.connectors.console import ConsoleSink, check_console
-from headrace.connectors.files.sink import FilesSink, check_files_sink
+from headrace.connectors.files.rolling_sink import files_sink
+from headrace.connectors.files.sink import check_files_sink
 from headrace.connectors.files.source import FilesSource, check_files
 from headrace.connectors.generator.source import GeneratorSource
 from headrace.connectors.kafka.sink import KafkaSink, check_kafka_sink
@@ -49,14 +50,14 @@ _OWN = (RAISED, FAILURES, "SYSTEM")
 
 SINKS: dict[str, MakeSink] = {
     "CONSOLE": ConsoleSink,
-    "FILES": FilesSink,
+    "FILES": files_sink,
     "KAFKA": KafkaSink,
     "MEMORY": MemorySink,
     "SPARK": SparkSink,
 }
 
 #: The sinks into which tasks can write.
-STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": FilesSink}
+STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": files_sink}
 
 
 def make_source(stream: Stream, checkpoint: Path) -> Source:

@@ -14,8 +14,8 @@ import polars as pl
 
 from headrace.catalog.definitions import SHED, Connector
 from headrace.commands.running import Running
-from headrace.connectors import make_sink
-from headrace.connectors.connector import Sink, StagingSink
+from headrace.connectors import finish_dropped, make_sink
+from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.spool import exchange_spool, stream_spool
 from headrace.driver.progress import mark_ended, read_progress, write_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
@@ -54,6 +54,7 @@ class Delivery:
         self._totals = Totals()
         self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
         self._writers = ThreadPoolExecutor(_WRITERS, "files")
+        self._is_open = False
 
     @property
     def statistics(self) -> Statistics:
@@ -71,6 +72,11 @@ class Delivery:
             if name not in self.sinks:
                 self._opened[name] = sinks, schema
                 self.sinks[name] = [make_sink(name, sink, schema, self.directory) for sink in sinks]
+                for rolling in _rolling(self.sinks[name]):
+                    rolling.resume()
+        if not self._is_open:
+            self._is_open = True
+            finish_dropped(self.directory, {rolling.directory for rolling in self._rolling()})
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
         """Hand out one micro-batch; return True if each query of a draining deployment has given its last result."""
@@ -91,6 +97,8 @@ class Delivery:
         self.reports, self.commands = arrived.reports, running.commands
         if ended:
             self.reactions.outbox.settle()
+            for rolling in self._rolling():
+                rolling.flush()
             mark_ended(self.directory)  # before the micro-batch is committed: after that none would say so
         return ended
 
@@ -101,6 +109,9 @@ class Delivery:
         for sinks in self.sinks.values():
             for sink in sinks:
                 sink.close()
+
+    def _rolling(self) -> list[RollingSink]:
+        return [rolling for sinks in self.sinks.values() for rolling in _rolling(sinks)]
 
     def _has_ended(self, reports: Sequence[Report], running: Running) -> bool:
         ends = (*outputs_of(running), *running.watched())
@@ -171,6 +182,11 @@ class Delivery:
     ) -> None:
         counts = {result.query: result.count for result in results}
         self._totals.add(batch, reports, running, counts, delivered=self.clock.now(), milliseconds=milliseconds)
+
+
+def _rolling(sinks: Sequence[Sink]) -> list[RollingSink]:
+    """Return the sinks in which results wait."""
+    return [sink for sink in sinks if isinstance(sink, RollingSink)]
 
 
 def _all_read(reports: Sequence[Report], running: Running) -> bool:

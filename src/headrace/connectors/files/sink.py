@@ -12,15 +12,17 @@ from typing import BinaryIO
 import polars as pl
 
 from headrace.catalog.definitions import Connector
-from headrace.connectors.options import check_names, near, require
-from headrace.errors import NameFault, SinkFault
+from headrace.connectors.options import check_names, duration, near, require
+from headrace.errors import NameFault, SinkFault, TypeFault
 from headrace.model.page import Page
+from headrace.model.qos import parse_size
 from headrace.model.schema import Schema
+from headrace.model.time import SECOND
 from headrace.model.types import Type
 from headrace.storage import files
 
 FORMATS = ("parquet", "csv", "json")
-OPTIONS = ("path", "format")
+OPTIONS = ("path", "format", "roll_bytes", "roll_interval")
 _STAGING = "_staging"
 
 
@@ -30,6 +32,15 @@ class Target:
 
     directory: Path
     format: str
+    is_rolling: bool  # whether results of several micro-batches make one file
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """When what waits becomes a file: at so many bytes, or after so many seconds."""
+
+    size: float
+    seconds: float
 
 
 def target(connector: Connector) -> Target:
@@ -39,7 +50,21 @@ def target(connector: Connector) -> Target:
     form = str(connector.options.get("format", "parquet"))
     if form not in FORMATS:
         raise NameFault(f"FILES cannot write format {form!r}", hint=near(form, FORMATS))
-    return Target(Path(os.path.abspath(path)), form)
+    roll_of(connector)
+    is_rolling = not connector.options.keys().isdisjoint(("roll_bytes", "roll_interval"))
+    return Target(Path(os.path.abspath(path)), form, is_rolling)
+
+
+def roll_of(connector: Connector) -> Roll:
+    """Read when the results that wait become a file; either option alone has a default for the other."""
+    value = connector.options.get("roll_bytes", "128 MB")
+    try:
+        size = float(value) if isinstance(value, int | float) else parse_size(str(value))
+    except ValueError as error:
+        raise TypeFault(f"option 'roll_bytes': {error}") from None
+    if size < 1:
+        raise TypeFault(f"option 'roll_bytes' is {value!r}", hint="write a size such as '64 MB'")
+    return Roll(size, duration(connector.options, "roll_interval", "1 minute") / SECOND)
 
 
 def check_files_sink(connector: Connector) -> None:
@@ -95,6 +120,11 @@ class FilesSink:
             files.remove(*takewhile(Path.exists, more))
         except OSError as error:
             raise self._fault(error) from error
+
+    def put(self, stem: str, rows: pl.DataFrame) -> None:
+        """Write rows into one file."""
+        self._target.directory.stat()  # raises if the directory went away
+        self._put(self._target.directory / f"{stem}.{self._target.format}", rows)
 
     def close(self) -> None:
         """Remove the empty staging directory; what a failed batch staged stays for its next try."""
