@@ -223,16 +223,23 @@ def _json_rows(directory):
     return [row for path in sorted(directory.glob("*.json")) for row in pl.read_ndjson(path).to_dicts()]
 
 
-def test_an_operator_that_fails_says_where_and_why(spark, tmp_path):
+def test_an_operator_that_fails_says_where_and_why_and_its_query_can_be_removed(spark, tmp_path):
     with Session(tmp_path, buckets=2) as session:
         session.execute(
             BIDS
-            + "CREATE AGGREGATE broken(DOUBLE) RETURNS DOUBLE FROM PYTHON 'headrace.testing.aggregates:Broken';"
-            + "CREATE QUERY q AS SELECT broken(price) AS b FROM bids [RANGE 10 SECONDS] INTO MEMORY;"
+            + "CREATE AGGREGATE fussy(DOUBLE) RETURNS DOUBLE FROM PYTHON 'headrace.testing.aggregates:Fussy';"
+            + "CREATE QUERY q AS SELECT fussy(price - 6) AS b FROM bids [RANGE 10 SECONDS] INTO MEMORY;"
+            + "CREATE QUERY n AS SELECT count(*) AS n, min(price) AS low FROM bids [RANGE 10 SECONDS] INTO MEMORY;"
         )
         session.push("bids", bids(0, 5))
-        with pytest.raises(HostFault, match="broken on purpose"):
-            session.drain(60)
+        with pytest.raises(HostFault, match="on purpose"):
+            session.drain(120)
+    with Session(tmp_path, host="local") as session:
+        assert session.repair(["q"]) == ["q"]
+    with Session(tmp_path, buckets=2) as session:
+        session.drain(120)
+        (row,) = session.results("n")
+        assert row["n"] == 5
 
 
 def test_a_missing_file_and_a_blocked_sink_are_clear_errors(spark, tmp_path):

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.commands.command import Command, decode_commands, encode_commands
+from headrace.commands.command import AddQuery, Command, decode_commands, encode_commands
+from headrace.commands.repairs import Repair, read_repairs, repaired, repaired_state
 from headrace.commands.running import Running
 from headrace.errors import HostFault
 from headrace.storage import files
@@ -37,6 +38,7 @@ class CommandLog:
         self.directory = directory
         self._base: Running | None = None  # what was in force before the commands that are kept; None: not read yet
         self._kept: list[Command] = []
+        self._repairs: tuple[Repair, ...] = ()
         self._next_look = (
             2 * SNAPSHOT_EVERY
         )  # with so many commands in memory, look for a snapshot that stands for some
@@ -83,6 +85,21 @@ class CommandLog:
                 known = known.after(command)
             return known
 
+    def repairs(self) -> tuple[Repair, ...]:
+        """Return the repairs; what was read before they changed must be read again."""
+        with self._lock:
+            repairs = read_repairs(self.directory)
+            if repairs != self._repairs:
+                self._repairs, self._base, self._kept = repairs, None, []
+            return repairs
+
+    def known_queries(self) -> set[str]:
+        """Return the names of all queries that a micro-batch which is repeated may have."""
+        with self._lock:
+            self._read(None)
+            added = {command.query for command in self._kept if isinstance(command, AddQuery)}
+            return added | {query.query for query in self._first.known}
+
     def settle(self, running: Running) -> None:
         """Let a snapshot stand for the commands of `running`, which no micro-batch repeats, once they are many."""
         with self._lock:
@@ -115,13 +132,17 @@ class CommandLog:
     def _read(self, count: int | None) -> None:
         """Read on until `count` commands are known (None: all)."""
         if self._base is None:
+            self._repairs = read_repairs(self.directory)
             self._base = Running()
             self._skip()
         while count is None or self._end < count:
             path = self._path(self._end)
             data = files.read_if_exists(path)
             if data is not None:
-                self._kept += _decode(data, path)
+                first = self._end
+                self._kept += [
+                    repaired(command, first + place, self._repairs) for place, command in enumerate(_decode(data, path))
+                ]
             elif not self._skip():  # else a snapshot stands for it
                 if count is None:
                     break
@@ -142,7 +163,7 @@ class CommandLog:
             if data is not None:
                 break  # else a newer one has just taken its place
         try:
-            self._begin_with(_decoder.decode(data))
+            self._begin_with(repaired_state(_decoder.decode(data), self._repairs))
         except msgspec.DecodeError as error:
             raise HostFault(f"{path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error
         return self._end > end

@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.log import CommandLog
+from headrace.commands.repairs import Repair
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, placement_of
 from headrace.connectors import make_source
@@ -68,9 +69,11 @@ class Deployments:
         self._sources: dict[str, Source] = {}
         self._known: dict[int, Deployed] = {}
         self._running = Running()
+        self._repairs: tuple[Repair, ...] = ()
 
     def at(self, commands: int) -> Deployed:
         """Return what is deployed after so many commands."""
+        self.repairs()
         if commands not in self._known:
             self._known = {number: known for number, known in self._known.items() if number >= commands - 2}
             self._known[commands] = Deployed(self.running(commands), self.directory, self._sources)
@@ -78,8 +81,16 @@ class Deployments:
 
     def running(self, commands: int) -> Running:
         """Return what is in force after so many commands; the next call goes on from there."""
+        self.repairs()
         self._running = self.log.running(commands, self._running)
         return self._running
+
+    def repairs(self) -> tuple[Repair, ...]:
+        """Return the repairs; what was built without them is forgotten."""
+        repairs = self.log.repairs()
+        if repairs != self._repairs:
+            self._repairs, self._known, self._running = repairs, {}, Running()
+        return repairs
 
     def newest(self) -> Running:
         """Return what is in force after all commands so far."""

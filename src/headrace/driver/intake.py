@@ -193,6 +193,7 @@ class Intake:
             commands=[encode_command(command) for command in commands],
             arrived={name: _fresh(start.streams.get(name), end.streams[name]) for name in deployed.streams},
             budget=end.budget,
+            dropped=[repair.query for repair in self.deployments.repairs() if end.commands <= repair.commands],
         )
 
 

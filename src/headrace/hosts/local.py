@@ -54,6 +54,7 @@ class Saved(Struct, frozen=True):
     batch: int
     offset: Offset
     stores: dict[int, tuple[int | None, dict[str, bytes]]]
+    planned: Offset | None = None  # of a micro-batch that failed, and is repeated
 
 
 class LocalDeployment:
@@ -83,6 +84,7 @@ class LocalDeployment:
         self.cache = ChunkCache(directory / "cache")
         self.offset = START
         self.batch = 0
+        self.planned: Offset | None = None  # of the micro-batch that runs, or that failed
         self.ended = False
         self.cores = 1
 
@@ -105,9 +107,21 @@ class LocalDeployment:
 
     def step(self) -> bool:
         """Run one micro-batch; return False if there was nothing to do."""
-        end = self.intake.latest(self.offset, self.clock.now())
+        end = self.planned or self.intake.latest(self.offset, self.clock.now())
         if end == self.offset or self.ended:
             return False
+        stores = {number: (store.number, dict(store.values)) for number, store in self.stores.items()}
+        self.planned = end
+        try:
+            self._run(end)
+        except BaseException:
+            self._undo(stores)
+            raise
+        self.planned = None
+        return True
+
+    def _run(self, end: Offset) -> None:
+        """Run the micro-batch up to an offset."""
         began = time.perf_counter_ns()
         end = msgspec.json.decode(msgspec.json.encode(end), type=Offset)  # an offset must survive as text
         deployed = self.intake.deployments.at(end.commands)
@@ -123,7 +137,7 @@ class LocalDeployment:
             if bucket is None or self.forgetful:
                 if bucket is not None:
                     bucket.close()
-                bucket = self.kept[number] = Bucket.restore(number, store, self.cache)
+                bucket = self.kept[number] = Bucket.restore(number, store, self.cache, rows)
             out += bucket.run(rows, self.batch, store)
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
@@ -131,7 +145,14 @@ class LocalDeployment:
         self.intake.forget(end)
         self.offset = end
         self.batch += 1
-        return True
+
+    def _undo(self, stores: dict[int, tuple[int | None, dict[str, bytes]]]) -> None:
+        """Forget what a micro-batch that failed has done to the buckets; it is repeated as a whole."""
+        for bucket in self.kept.values():
+            bucket.close()
+        self.kept.clear()
+        for number, (version, values) in stores.items():
+            self.stores[number].number, self.stores[number].values = version, values
 
     def settle(self, commands: int, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
@@ -150,9 +171,9 @@ class LocalDeployment:
         return True
 
     def stop(self) -> None:
-        if self.batch:
+        if self.batch or self.planned is not None:
             stores = {number: (store.number, store.values) for number, store in self.stores.items()}
-            saved = Saved(batch=self.batch, offset=self.offset, stores=stores)
+            saved = Saved(batch=self.batch, offset=self.offset, stores=stores, planned=self.planned)
             files.replace(self._saved, msgspec.msgpack.encode(saved))
         self.delivery.close()
 
@@ -171,7 +192,7 @@ class LocalDeployment:
                 )
             return
         saved = msgspec.msgpack.decode(data, type=Saved)
-        self.batch, self.offset = saved.batch, saved.offset
+        self.batch, self.offset, self.planned = saved.batch, saved.offset, saved.planned
         for number, (version, values) in saved.stores.items():
             self.stores[number] = MemoryStore()
             self.stores[number].number, self.stores[number].values = version, values

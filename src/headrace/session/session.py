@@ -15,6 +15,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Stream
 from headrace.catalog.journal import Journal
 from headrace.commands.command import AddQuery, Drain
+from headrace.commands.repairs import Repair, add_repairs
 from headrace.commands.running import Running
 from headrace.connectors import push
 from headrace.connectors.memory import MemorySink
@@ -28,6 +29,7 @@ from headrace.language.syntax.statements import Describe, Explain, Show, Stateme
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Outcome
+from headrace.session.repair import drop_statements, names_to_drop
 from headrace.session.secrets import check_secrets_of
 from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
@@ -184,6 +186,22 @@ class Session:
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
+
+    def repair(self, drop: Sequence[str]) -> list[str]:
+        """Remove queries or rules that make every micro-batch fail, without running one; return their names.
+
+        The micro-batch that failed is repeated without them. Only a session that has not started can do this.
+        """
+        if self._started:
+            raise HostFault("a running session cannot be repaired", hint="stop it first")
+        self._own()
+        running = self._running()
+        names = names_to_drop(drop, self.catalog, self._deployments.log.known_queries())
+        text = drop_statements(names, self.catalog, running)
+        transaction = self._prepare(text, parse(text))
+        add_repairs(self._deployments.log.directory, [Repair(name, running.commands) for name in names])
+        self._commit(transaction)
+        return names
 
     def drain(self, timeout: float | None = None) -> None:
         """Read what the sources hold now, close the streams so that every window ends, deliver, and stop."""

@@ -1,4 +1,4 @@
-"""User-defined aggregates for tests: one that works and one that fails."""
+"""User-defined aggregates for tests: one that works and two that fail."""
 
 from __future__ import annotations
 
@@ -26,3 +26,12 @@ class Broken(GeometricMean):
 
     def add(self, state: list[float], values: list[float]) -> list[float]:
         raise RuntimeError("broken on purpose")
+
+
+class Fussy(GeometricMean):
+    """Fails on the first value that is not positive."""
+
+    def add(self, state: list[float], values: list[float]) -> list[float]:
+        if min(values) <= 0:
+            raise RuntimeError("not positive, on purpose")
+        return super().add(state, values)

@@ -25,6 +25,7 @@ from headrace.commands.command import (
     UseRelays,
     UseShedders,
 )
+from headrace.commands.repairs import without
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, invariants_in, placement_of, spread_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
@@ -68,6 +69,7 @@ class Bucket:
         self.bounds: dict[str, int] = {}  # of streams
         self.time = BEGIN
         self.restored = False  # since the last micro-batch
+        self._has_dropped = False  # queries that the store still has
         self._saved = SavedState(number, cache)
         self._placement = Placement(Graph(), Graph())
         self._receives: dict[VertexId, Receive] = {}
@@ -75,13 +77,17 @@ class Bucket:
         self._closed: frozenset[VertexId] = frozenset()  # entrances at which no further tuple comes
 
     @staticmethod
-    def restore(number: int, store: Store, cache: ChunkCache | None = None) -> Bucket:
-        """Rebuild a bucket from its store; a fresh one if nothing was ever saved."""
+    def restore(number: int, store: Store, cache: ChunkCache | None = None, rows: Iterable[Row] = ()) -> Bucket:
+        """Rebuild a bucket from its store; a fresh one if nothing was ever saved.
+
+        `rows` are those that it will run next: a query that they drop is not built.
+        """
         bucket = Bucket(number, cache)
         if store.version() is None:
             return bucket
         bucket.restored = True
-        bucket.running, placement, invariants = _known(store.get("queries"))
+        bucket.running, placement, invariants = _known(store.get("queries"), Inbox.of(rows).dropped())
+        bucket._has_dropped = bool(Inbox.of(rows).dropped())
         bucket._deploy(placement, invariants)
         state, extra = bucket._saved.load(store)
         bucket.bounds, bucket.time = extra.bounds, extra.time
@@ -103,11 +109,13 @@ class Bucket:
         inbox = Inbox.of(rows)
         self.engine.begin(inbox.time, "bucket", self.number, version)
         commands = inbox.commands()
+        self._drop(inbox.dropped())
         self._command(commands)
         self._advance(inbox)
         asked = self._work(inbox)
         answers = list(self._answers(commands))
-        self._save(version, store, queries_changed=bool(commands) or self.version is None)
+        self._save(version, store, queries_changed=bool(commands) or self._has_dropped or self.version is None)
+        self._has_dropped = False
         results = self.engine.take_results()
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
         out = [*inbox.staged, *self._results(results, stage), *answers]
@@ -124,6 +132,15 @@ class Bucket:
     def stored_bytes(self) -> int:
         """The size of the large chunks."""
         return self._saved.stored_bytes
+
+    def _drop(self, names: Iterable[str]) -> None:
+        """Forget queries that were removed by a repair."""
+        running = self.running
+        for name in names:
+            running = without(running, name)
+        if running != self.running:
+            self.running, self._has_dropped = running, True
+            self._deploy(placement_of(running), invariants_in(running))
 
     def _command(self, commands: Sequence[Command]) -> None:
         """Apply the commands of a micro-batch; `run` meets demands at its end."""
@@ -370,7 +387,9 @@ def _relays(guards: Iterable[Guard]) -> list[Relay]:
 
 
 @lru_cache(maxsize=4)
-def _known(queries: bytes) -> tuple[Running, Placement, dict[VertexId, Invariants]]:
+def _known(queries: bytes, dropped: tuple[str, ...]) -> tuple[Running, Placement, dict[VertexId, Invariants]]:
     """Return saved queries, their placement and invariants; a worker restores many buckets of one deployment."""
     running = _running.decode(queries)
+    for name in dropped:
+        running = without(running, name)
     return running, placement_of(running), invariants_in(running)

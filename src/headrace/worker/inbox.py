@@ -40,6 +40,10 @@ class Inbox:
         """Return the commands that take effect with this micro-batch."""
         return [decode_command(data) for control in self.controls for data in control.commands]
 
+    def dropped(self) -> tuple[str, ...]:
+        """Return the queries that were removed before this micro-batch could succeed."""
+        return tuple(name for control in self.controls for name in control.dropped)
+
     def clocks(self) -> dict[str, int]:
         """Return the bounds that silent streams have reached by the clock."""
         return {stream: bound for control in self.controls for stream, bound in control.clocks.items()}

@@ -121,6 +121,7 @@ class Control(Struct, frozen=True, kw_only=True):
     clocks: dict[str, int] = {}
     lanes: dict[str, dict[str, int]] = {}  # bounds by stream and lane
     commands: list[bytes] = []
+    dropped: list[str] = []  # queries that do not run in this micro-batch, although the bucket may know them
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
     counts: TaskCounts | None = None  # None in the controls of all buckets but one

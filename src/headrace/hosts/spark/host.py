@@ -257,7 +257,10 @@ class SparkDeployment:
         if error is not None:
             raise HostFault(
                 f"a micro-batch failed: {_essence(str(error))}",
-                hint=with_log("a new session on the same checkpoint tries it again"),
+                hint=with_log(
+                    "a new session on the same checkpoint tries it again; if a query always fails, remove it with "
+                    f"headrace repair --checkpoint {self.directory} --drop QUERY"
+                ),
             ) from error
 
 

@@ -50,11 +50,12 @@ class BucketProcessor(StatefulProcessor):
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         run = context.getLocalProperty("sql.streaming.queryId") or ""
         store = _SparkStore(self.values)
+        arrived = from_spark(rows)
         bucket = _kept.pop((run, bucket_number), None)
         if bucket is None or bucket.version != store.version():
-            bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"))
+            bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"), arrived)
         stager = Stager(Path(self.directory), f"{batch}-{context.taskAttemptId()}", bucket.running)
-        out = bucket.run(from_spark(rows), batch, store, stager)
+        out = bucket.run(arrived, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket
         else:

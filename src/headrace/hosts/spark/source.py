@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.driver.deployed import Deployments
+    from headrace.driver.deployed import Deployed, Deployments
     from headrace.driver.intake import Intake
     from headrace.driver.offset import Offset
     from headrace.worker.ingest import Ingest, Task
@@ -140,7 +140,7 @@ def _from_spark(offset: Json) -> Offset:
     return msgspec.convert(offset, Offset)
 
 
-_kept: dict[tuple[Path, tuple[int, ...], int], tuple[int, Ingest]] = {}
+_kept: dict[tuple[Path, tuple[int, ...], int], tuple[Deployed, Ingest]] = {}
 _deployments: dict[Path, Deployments] = {}
 
 
@@ -150,7 +150,7 @@ def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int)
 
     key = (directory, buckets, page)
     known = _kept.get(key)
-    if known is None or known[0] != commands:
-        deployed = _deployments.setdefault(directory, Deployments(directory)).at(commands)
-        known = _kept[key] = (commands, deployed.ingest(buckets, page, patience=_PATIENCE))
+    deployed = _deployments.setdefault(directory, Deployments(directory)).at(commands)
+    if known is None or known[0] is not deployed:
+        known = _kept[key] = (deployed, deployed.ingest(buckets, page, patience=_PATIENCE))
     return known[1]
