@@ -22,6 +22,7 @@ from headrace.cli.output import complain, err, exit_code, faults, is_debugging, 
 from headrace.cli.split_statements import is_blank, take
 from headrace.errors import HeadraceError
 from headrace.session import Listing, Session
+from headrace.storage.disk import make_directory
 
 EXAMPLES = examples(
     ("a prompt; \\help lists the commands", "sql"),
@@ -220,6 +221,15 @@ def is_command(text: str) -> bool:
     return line.startswith("\\") or line.rstrip("; ").lower() in (*LEAVE, *ASK)
 
 
+def history_file(home: Path) -> Path:
+    """Return the file of earlier statements, which only this user can read: statements may hold secrets."""
+    history = home / ".headrace" / "history"
+    make_directory(history.parent)
+    history.touch(mode=0o600)
+    history.chmod(0o600)  # an earlier version made it with the modes of the umask
+    return history
+
+
 def _prompt(names: Callable[[], Names]) -> PromptSession[str]:
     keys = KeyBindings()
     prompt: PromptSession[str]
@@ -237,10 +247,8 @@ def _prompt(names: Callable[[], Names]) -> PromptSession[str]:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
 
-    history = Path.home() / ".headrace" / "history"
-    history.parent.mkdir(parents=True, exist_ok=True)
     prompt = PromptSession(
-        history=FileHistory(str(history)),
+        history=FileHistory(str(history_file(Path.home()))),
         completer=StatementCompleter(names),
         complete_while_typing=False,
         multiline=True,

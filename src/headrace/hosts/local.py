@@ -22,6 +22,7 @@ from headrace.driver.turn import Turn
 from headrace.engine.clock import Clock, SystemClock
 from headrace.errors import HostFault
 from headrace.storage import files
+from headrace.storage.disk import make_directory
 from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.ingest import PAGE_TUPLES
@@ -90,7 +91,7 @@ class LocalDeployment:
 
     def start(self) -> None:
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self.directory)
         except OSError as error:
             raise HostFault(
                 f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"

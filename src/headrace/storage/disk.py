@@ -1,4 +1,8 @@
-"""The local disk as a storage. A file is written under a hidden name, forced to disk and renamed."""
+"""The local disk as a storage. A file is written under a hidden name, forced to disk and renamed.
+
+Only the user who runs Headrace can read what it keeps: directories have mode 0700 and files 0600. What is made for
+others to read, the files of sinks, has the modes that the umask gives.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,12 @@ class LocalDisk:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def replace(self, path: Path, write: Callable[[BinaryIO], Any], *, durable: bool = True) -> None:
+    def replace(
+        self, path: Path, write: Callable[[BinaryIO], Any], *, durable: bool = True, shared: bool = False
+    ) -> None:
         hidden = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            with _open(hidden, "wb") as file:
+            with _open(hidden, "xb", shared=shared) as file:
                 write(file)
                 if durable:
                     _force(file)
@@ -41,7 +47,7 @@ class LocalDisk:
 
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
         is_new = not path.exists()
-        with _open(path, "ab") as file:
+        with _open(path, "ab", shared=False) as file:
             if keep is not None:
                 file.truncate(keep)
             file.write(data)
@@ -68,22 +74,29 @@ class LocalDisk:
                 _force_directory(directory)
 
 
-def _open(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
+def open_private(path: str, flags: int) -> int:
+    """Open a file that only this user can read if it is new: the `opener` of `open`."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def make_directory(directory: Path, *, shared: bool = False) -> None:
+    """Make a directory durably, with those above it that are missing; one that exists stays as it is."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o777 if shared else 0o700, exist_ok=True)
+        _force_directory(path.parent)
+
+
+def _open(path: Path, mode: Literal["xb", "ab"], *, shared: bool) -> BinaryIO:
     """Open a file for writing; make the directory durably if it is missing."""
+    opener = None if shared else open_private
     try:
-        return open(path, mode)
+        return open(path, mode, opener=opener)
     except FileNotFoundError:
-        _make_directory(path.parent)
-        return open(path, mode)
-
-
-def _make_directory(directory: Path) -> None:
-    missing = [directory]
-    while not missing[-1].parent.exists():
-        missing.append(missing[-1].parent)
-    directory.mkdir(parents=True, exist_ok=True)
-    for made in reversed(missing):
-        _force_directory(made.parent)
+        make_directory(path.parent, shared=shared)
+    except FileExistsError:  # an earlier process of that number left it, or somebody else a link: neither is written to
+        path.unlink()
+    return open(path, mode, opener=opener)
 
 
 def _force(file: BinaryIO) -> None:

@@ -31,9 +31,12 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     storage_of(path).replace(path, lambda file: file.write(data), durable=durable)
 
 
-def replace_by(path: Path, write: Write) -> None:
-    """Write a whole file durably by a function that takes an open file: nothing is held in memory twice."""
-    storage_of(path).replace(path, write)
+def replace_by(path: Path, write: Write, *, shared: bool = False) -> None:
+    """Write a whole file durably by a function that takes an open file: nothing is held in memory twice.
+
+    Only a `shared` file may be read by other users of the machine, as far as the umask allows.
+    """
+    storage_of(path).replace(path, write, shared=shared)
 
 
 def append(path: Path, data: bytes, *, keep: int | None = None) -> None:

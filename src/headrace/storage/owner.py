@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.errors import HostFault
+from headrace.storage.disk import make_directory
 
 _FILE = "owner.json"
 
@@ -44,7 +45,7 @@ class Ownership:
         if self._close is not None:
             return False
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self._directory)
             file = os.open(self._directory / _FILE, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise HostFault(

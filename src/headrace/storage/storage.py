@@ -28,11 +28,12 @@ class Storage(Protocol):
         """Return the sorted names of complete files in a directory; none if there is no such directory."""
         ...
 
-    def replace(self, path: Path, write: Write, *, durable: bool = True) -> None:
+    def replace(self, path: Path, write: Write, *, durable: bool = True, shared: bool = False) -> None:
         """Write a whole file, in place of the one that is there; make its directories.
 
         Readers see the old file or the new one, never a part. With `durable` that holds after a power failure as well,
-        and once this has returned they see the new one. Without it, a power failure may leave anything.
+        and once this has returned they see the new one. Without it, a power failure may leave anything. Other users of
+        the machine can read the file only if it is `shared`, as far as the umask allows.
         """
         ...
 

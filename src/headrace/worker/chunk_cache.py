@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from headrace.model.page import Page
+from headrace.storage.disk import make_directory, open_private
 
 
 def encode_chunk(frame: pl.DataFrame) -> bytes:
@@ -75,8 +76,9 @@ class ChunkCache:
         path = self._path(bucket, name, version)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(data)
+            make_directory(path.parent)
+            with open(temporary, "wb", opener=open_private) as file:
+                file.write(data)
             temporary.replace(path)
         except OSError:
             self.directory = None

@@ -14,7 +14,7 @@ class Refusing:
     def names(self, directory: Path) -> list[str]:
         return []
 
-    def replace(self, path: Path, write: Write, *, durable: bool = True) -> None:
+    def replace(self, path: Path, write: Write, *, durable: bool = True, shared: bool = False) -> None:
         pass
 
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:

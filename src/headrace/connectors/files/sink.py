@@ -146,7 +146,7 @@ class FilesSink:
         files.move(moves)
 
     def _put(self, path: Path, rows: pl.DataFrame) -> None:
-        files.replace_by(path, lambda file: self._encode(rows.select(self._schema.names), file))
+        files.replace_by(path, lambda file: self._encode(rows.select(self._schema.names), file), shared=True)
 
     def _encode(self, rows: pl.DataFrame, file: BinaryIO) -> None:
         if self._target.format == "parquet":

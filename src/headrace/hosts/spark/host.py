@@ -33,9 +33,11 @@ from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
 from headrace.hosts.spark.jvm import start_context, with_log
 from headrace.hosts.spark.processor import BucketProcessor
+from headrace.hosts.spark.scratch import private_folders
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import HeadraceSource
 from headrace.storage import files
+from headrace.storage.disk import make_directory
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
@@ -51,7 +53,7 @@ def spark_session(cores: int | None = None, *, checkpoint: Path | None = None) -
     python_environment()
     cores = cores or max(2, os.cpu_count() or 2)
     # the 4: a task whose worker died is tried again, as on a cluster
-    chosen = {**settings(cores), **_quick_start()}
+    chosen = {**settings(cores), **_quick_start(), **private_folders(os.environ)}
     conf = SparkConf().setMaster(f"local[{cores}, 4]").setAppName("headrace").setAll(list(chosen.items()))
     try:
         with _own_interrupts():
@@ -124,6 +126,8 @@ class SparkDeployment:
                 hint="use --host local, or a new checkpoint",
             )
         resume(self.directory)
+        for name in ("spark", "feeders"):  # Spark would make them with the modes of the umask
+            make_directory(self.directory / name)
         shutil.rmtree(self.directory / "cache", ignore_errors=True)
         spark = spark_session(checkpoint=None if self.is_temporary else self.directory)
         self.cores = spark.sparkContext.defaultParallelism

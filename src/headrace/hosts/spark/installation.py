@@ -12,12 +12,15 @@ import hashlib
 import os
 import shutil
 import site
+import stat
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
+
+from headrace.storage.disk import make_directory
 
 #: The first bytes of an archive of classes. Java writes them last.
 MAGIC = (0xF00BABA8).to_bytes(4, "little")
@@ -42,7 +45,8 @@ def spark_home(folder: Path) -> Path | None:
         return None
     home = folder / f"spark-{_hash(str(package))}"
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        _make_own(folder)
+        home.mkdir(mode=0o700, exist_ok=True)
         for name in ("bin", "jars"):
             if not (home / name).exists():
                 (home / name).symlink_to(package / name)
@@ -59,6 +63,7 @@ def class_options(home: Path, folder: Path, environ: Mapping[str, str]) -> str:
     if java is None or (home / "conf").exists() or any(environ.get(name) for name in _CLASS_FOLDERS):
         return ""
     try:
+        _make_own(folder)
         archive = folder / f"classes-{_identity(java, home)}.jsa"
         _publish(archive, java)
         if archive.exists():
@@ -70,6 +75,19 @@ def class_options(home: Path, folder: Path, environ: Mapping[str, str]) -> str:
     except OSError:
         return ""  # the folder is not writable: a start takes longer
     return f'"{option}" -Xshare:auto -Xlog:cds*=off'  # an archive that does not fit is not used, without a word
+
+
+def _make_own(folder: Path) -> None:
+    """Make the cache folder; OSError unless it is this user's alone: Java runs what an archive of classes holds."""
+    try:
+        make_directory(folder)
+    except FileExistsError as error:
+        raise PermissionError(f"{folder} is not a folder") from error
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise PermissionError(f"{folder} is not a folder of this user")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)
 
 
 def _java(environ: Mapping[str, str]) -> Path | None:
@@ -118,7 +136,6 @@ def _is_sound(archive: Path, java: Path) -> bool:
 
 def _claim(path: Path) -> bool:
     """Return whether this process may write the archive: one at a time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and time.time() - path.stat().st_mtime > CLAIM_SECONDS:
         path.unlink(missing_ok=True)
     try:

@@ -115,3 +115,30 @@ print(*sorted(name for name in sys.modules if name.startswith("headrace.") or na
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["headrace.hosts", "headrace.hosts.spark", "headrace.hosts.spark.source"]
+
+
+def test_the_cache_folder_is_for_this_user_alone(folder, environ):
+    folder.mkdir(parents=True, mode=0o777)
+    folder.chmod(0o777)
+    home = spark_home(folder)
+    assert home is not None
+    assert folder.stat().st_mode & 0o077 == 0
+    assert class_options(home, folder, environ)
+
+
+@pytest.mark.parametrize("is_dangling", [True, False])
+def test_a_cache_folder_that_is_a_link_is_not_used(folder, environ, home, tmp_path, is_dangling):
+    other = tmp_path / "elsewhere"
+    folder.rename(tmp_path / "before")
+    if not is_dangling:
+        other.mkdir()
+    folder.symlink_to(other)
+    assert spark_home(folder) is None
+    assert class_options(tmp_path / "before" / home.name, folder, environ) == ""
+    assert not is_dangling or not other.exists()
+
+
+def test_a_cache_folder_of_another_user_is_not_used(folder, environ, home, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert spark_home(folder) is None
+    assert class_options(home, folder, environ) == ""
