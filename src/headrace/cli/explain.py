@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from headrace.cli.help import examples, flag
+from headrace.cli.live_session import allow_python, beside, python_option
 from headrace.cli.output import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
@@ -34,6 +35,7 @@ def explain(
     sql: str | None = typer.Option(
         None, "-e", "--sql", help="A SELECT to explain instead of the file's queries; it may use the file's streams."
     ),
+    python: list[str] = python_option(),
     as_json: bool = flag("--json", "Print JSON: an object with a plan for each query."),
 ) -> None:
     """Show how the queries of a file, or a query given here, would run. Needs no Java."""
@@ -41,6 +43,9 @@ def explain(
         raise typer.BadParameter("give a file of statements, or a query with -e")
     form: Form = "json" if as_json else "text"
     text = "" if file is None else file.read_text()
+    if file is not None:
+        beside(file)
+    allow_python(python)
     with faults(text), Session(host="local") as session:
         plans = dict(_of_file(session, text, form)) if sql is None else {"query": _of_query(session, text, sql, form)}
     if as_json:

@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
+import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from headrace.cli import java
 from headrace.cli.output import err, is_debugging, out
+from headrace.model.allowed_python import allow
 from headrace.session import Listing, Session
 
 FORCED = 130
@@ -91,10 +94,25 @@ def ended_by_interrupt(message: str) -> Iterator[None]:
 
 
 def beside(file: Path) -> None:
-    """Make Python code in the folder of a script importable, here and in Spark's workers."""
+    """Make Python code in the folder of a script importable and allowed, here and in Spark's workers."""
     folder = str(file.resolve().parent)
+    allow(folders=[folder])
     sys.path.insert(0, folder)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
+
+
+def python_option() -> Any:
+    """Return the option that lists modules which statements may use."""
+    text = "Let statements call code in this module, or in a whole package (name.*). Repeatable."
+    return typer.Option([], "--allow-python", metavar="MODULE", help=text)
+
+
+def allow_python(modules: list[str]) -> None:
+    """Let statements call code in these modules, here and in Spark's workers."""
+    try:
+        allow(modules)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--allow-python") from error
 
 
 def is_running(session: Session) -> bool:

@@ -12,7 +12,7 @@ import typer
 from headrace.analysis.forecast.facts import GROUPS, SERVICE
 from headrace.analysis.forecast.report import format_report
 from headrace.cli.help import examples
-from headrace.cli.live_session import beside
+from headrace.cli.live_session import allow_python, beside, python_option
 from headrace.cli.output import PROMISE_BROKEN, faults, out
 from headrace.language.names import did_you_mean
 from headrace.model.qos import parse_rate
@@ -46,6 +46,7 @@ def plan(
         "50ms", "--overhead", metavar="TIME", help="Cost of a micro-batch besides its operators."
     ),
     speedup: float = typer.Option(1.0, "--speedup", min=1e-6, help="Assume a processor this many times as fast."),
+    python: list[str] = python_option(),
     json: Path | None = typer.Option(
         None, "--json", metavar="FILE", help="Also write the forecast to this file, as JSON."
     ),
@@ -53,6 +54,7 @@ def plan(
     """Predict latency, memory and load of the queries of a file, and whether promises would hold. Needs no Java."""
     text = file.read_text()
     beside(file)
+    allow_python(python)
     with faults(text), Session(host="local") as session:
         streams = session.streams_of(text)
         rates = {name: known for name, known in streams.items() if known is not None}

@@ -8,7 +8,16 @@ import typer
 from rich.markup import escape
 
 from headrace.cli.help import examples, flag
-from headrace.cli.live_session import Host, beside, interruptible, is_running, open_session, watch
+from headrace.cli.live_session import (
+    Host,
+    allow_python,
+    beside,
+    interruptible,
+    is_running,
+    open_session,
+    python_option,
+    watch,
+)
 from headrace.cli.meter import Meter
 from headrace.cli.output import DATA_LOST, err, faults, out, show
 from headrace.cli.summary import LossLimit, losses, summary
@@ -38,6 +47,7 @@ def run(
         None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
     ),
     host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
+    python: list[str] = python_option(),
     stats: bool = flag("--stats", "Print rates and times every five seconds."),
     fail_on: list[str] = typer.Option(
         [], metavar="KIND=N", help="With --once, exit with code 5 if more than N records (or N%) are bad, late or shed."
@@ -49,6 +59,7 @@ def run(
     with faults(text):
         parse(text)  # report syntax errors at once
         beside(file)
+        allow_python(python)
         with open_session(checkpoint, host=host, buckets=buckets) as session:
             for outcome in session.execute(text, start=False):
                 show(outcome)

@@ -16,7 +16,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from headrace import __version__
 from headrace.cli.completion import Names, StatementCompleter
 from headrace.cli.help import examples
-from headrace.cli.live_session import Host, is_running, open_session
+from headrace.cli.live_session import Host, allow_python, is_running, open_session, python_option
 from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
 from headrace.cli.split_statements import is_blank, take
@@ -95,8 +95,10 @@ def sql(
         None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
     ),
     host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
+    python: list[str] = python_option(),
 ) -> None:
     """Type statements at a prompt, or pipe them in."""
+    allow_python(python)
     with faults(), open_session(checkpoint, host=host, buckets=buckets) as session:
         continues = is_running(session)
         shell = Shell(session, steps=host is Host.local, continues=continues)

@@ -1,17 +1,20 @@
 """Python code that users name in SQL: 'module:name', in places where other things may stand too 'python:module:name'.
 
-All imports of users' code are made here.
+All imports of users' code are made here, of modules that are allowed.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import HeadraceError
+from headrace.model.allowed_python import allowed, how_to_allow
 
 PREFIX = "python:"
 
@@ -53,7 +56,14 @@ class PythonTarget:
         return f"{self.module}:{self.name}"
 
     def load(self, what: str, *, error: type[HeadraceError], hint: str | None = None) -> Callable[..., Any]:
-        """Import the module and return its function or class; raise `error`, which calls it `what`, if that fails."""
+        """Import the module and return its function or class; raise `error`, which calls it `what`, if that fails.
+
+        What is not allowed is not even imported, since importing runs code.
+        """
+        known = allowed()
+        if _exists(self.module) and not known.allows(self.module):
+            wrong = f"cannot load {what} '{self}': statements may not use the module {self.module}"
+            raise error(wrong, hint=how_to_allow(self.module))
         importlib.invalidate_caches()  # the file may be new
         try:
             loaded: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name)
@@ -62,4 +72,23 @@ class PythonTarget:
         if not callable(loaded):
             wrong = f"{what} '{self}' is not a function but a value of type {type(loaded).__name__}"
             raise error(wrong, hint="name a function or a class")
+        origin = _origin(loaded)
+        if origin and origin.partition(".")[0] != self.module.partition(".")[0] and not known.allows(origin):
+            wrong = f"cannot load {what} '{self}': it comes from the module {origin}, which statements may not use"
+            raise error(wrong, hint=f"write a function around it, or allow {origin} as well; {how_to_allow(origin)}")
         return loaded
+
+
+def _exists(module: str) -> bool:
+    """Return whether the module, or the package that it is in, can be found; nothing is imported."""
+    package = module.partition(".")[0]
+    try:
+        return package in sys.modules or importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return True
+
+
+def _origin(loaded: Callable[..., Any]) -> str:
+    """Return the module in which a function or class is defined; "" if that is not known."""
+    is_defined = isinstance(loaded, type | types.FunctionType | types.BuiltinFunctionType)
+    return getattr(loaded, "__module__", None) or "" if is_defined else ""

@@ -26,6 +26,7 @@ from headrace.hosts.host import Deployment
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Describe, Explain, Show, Statement
+from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Outcome
@@ -51,6 +52,9 @@ class Session:
 
     A session changes a checkpoint only as its owner: of all processes one at a time, from the first change until
     `stop`. Statements that only read (SHOW, DESCRIBE, EXPLAIN) work beside the owner, and start nothing.
+
+    Statements may name Python code in modules beside the program, and in `python_modules` (`stats`, `stats.*`); that
+    holds for the whole process.
     """
 
     def __init__(
@@ -62,7 +66,12 @@ class Session:
         limit: int = 1_000_000,
         page: int = PAGE_TUPLES,
         interval: float = 0.05,
+        python_modules: Sequence[str] = (),
     ) -> None:
+        try:
+            allow(python_modules)
+        except ValueError as error:
+            raise HostFault(f"python_modules: {error}") from error
         self._temporary = checkpoint is None
         self.directory = (
             Path(tempfile.mkdtemp(prefix="headrace-"))

@@ -36,6 +36,7 @@ from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.scratch import private_folders
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import HeadraceSource
+from headrace.model.allowed_python import allowed
 from headrace.storage import files
 from headrace.storage.disk import make_directory
 from headrace.worker.ingest import PAGE_TUPLES
@@ -134,18 +135,20 @@ class SparkDeployment:
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         self.buckets = self._buckets(partitions)
+        python = allowed()
         pages = (
             spark.readStream.format("headrace")
             .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
             .option("directory", str(self.directory))
             .option("buckets", json.dumps(self.buckets))
+            .option("python", msgspec.json.encode(python).decode())
             .option("parallel", str(partitions))
             .option("limit", str(self.limit))
             .option("page", str(self.page))
             .load()
         )
         stage = pages.groupBy("bucket").transformWithState(
-            BucketProcessor(str(self.directory)), SPARK_SCHEMA, "Append", "None"
+            BucketProcessor(str(self.directory), python), SPARK_SCHEMA, "Append", "None"
         )
         writer = stage.writeStream.foreachBatch(self._deliver).option(
             "checkpointLocation", str(self.directory / "spark")

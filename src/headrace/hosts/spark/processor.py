@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 # Spark makes a processor on the driver too, in a new process, only to ask for its state variables: imports come later.
 if TYPE_CHECKING:
+    from headrace.model.allowed_python import Allowed
     from headrace.worker.bucket import Bucket
 
 #: A bucket with more state than this is not kept in memory; the next micro-batch maps its files again.
@@ -28,22 +29,28 @@ _kept: dict[tuple[str, int], Bucket] = {}
 
 
 class BucketProcessor(StatefulProcessor):
-    """Runs the micro-batches of the buckets that Spark gives to this task; `directory` is the checkpoint."""
+    """Runs the micro-batches of the buckets that Spark gives to this task.
 
-    def __init__(self, directory: str) -> None:
+    `directory` is the checkpoint, `python` what statements may use of Python.
+    """
+
+    def __init__(self, directory: str, python: Allowed) -> None:
         self.directory = directory
+        self.python = python
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.values = handle.getMapState("values", _NAME, _DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
         from headrace.driver.staged_results import Stager
+        from headrace.model.allowed_python import allow
         from headrace.worker.bucket import Bucket
         from headrace.worker.chunk_cache import ChunkCache
         from headrace.worker.wire import from_spark, to_spark
 
         if not gc.get_freeze_count():
             gc.freeze()  # imported objects stay: collecting a large bucket need not visit them
+        allow(self.python.modules, self.python.folders)
         bucket_number = key[0]
         context = TaskContext.get()
         assert context is not None

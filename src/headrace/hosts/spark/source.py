@@ -36,7 +36,7 @@ _PATIENCE = 2.0
 
 
 class HeadraceSource(DataSource):
-    """`spark.readStream.format("headrace")`; options: directory, buckets (JSON list), parallel, limit, page."""
+    """`spark.readStream.format("headrace")`; options: directory, buckets and python (JSON), parallel, limit, page."""
 
     @classmethod
     def name(cls) -> str:
@@ -66,6 +66,7 @@ class HeadraceReader(DataSourceStreamReader):
     def __init__(self, options: dict[str, str]) -> None:
         self.directory = Path(options["directory"])
         self.buckets: list[int] = json.loads(options["buckets"])
+        self.python: dict[str, list[str]] = json.loads(options["python"])
         self.page = int(options["page"])
         self.parallel, self.limit = int(options["parallel"]), int(options["limit"])
         self._intake: Intake | None = None
@@ -78,6 +79,7 @@ class HeadraceReader(DataSourceStreamReader):
         if self._intake is None:
             from headrace.driver.intake import Intake
 
+            self._allow()
             self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit, buckets=self.buckets)
         return self._intake
 
@@ -105,6 +107,7 @@ class HeadraceReader(DataSourceStreamReader):
         from headrace.driver.staged_results import Stager
         from headrace.worker.wire import to_arrow
 
+        self._allow()
         assert isinstance(partition, TaskPartition)
         ingest = _ingest(self.directory, partition.commands, partition.buckets, self.page)
         context = TaskContext.get()
@@ -126,6 +129,12 @@ class HeadraceReader(DataSourceStreamReader):
 
     def stop(self) -> None:
         pass
+
+    def _allow(self) -> None:
+        """Let statements use in this process what they may use on the driver."""
+        from headrace.model.allowed_python import allow
+
+        allow(**self.python)
 
 
 def _to_spark(offset: Offset) -> Json:
