@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from headrace.catalog.definitions import SHED, Connector
+from headrace.catalog.definitions import FAILURES, SHED, Connector
 from headrace.commands.running import Running
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
@@ -121,6 +121,16 @@ class Delivery:
             and _all_read(reports, running)
         )
 
+    def _is_settled(self, running: Running) -> bool:
+        """Return whether all actions of rules have been taken, if streams end and a query reads those that failed."""
+        readers = {
+            query.query for query in running.known if any(stream.connector.kind == FAILURES for stream in query.streams)
+        }
+        others = [vertex for vertex, query in outputs_of(running).items() if query not in readers]
+        if not running.draining or not readers or any(self.bounds.get(vertex, BEGIN) < END for vertex in others):
+            return False
+        return self.reactions.outbox.settle()
+
     def _exchange(self, batch: int, arrived: Arrived) -> None:
         """Spool the pages that change bucket for the next micro-batch."""
         for vertex in self.bounds:
@@ -163,6 +173,7 @@ class Delivery:
                 event: min(self.bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()
             },
             raising=sorted(self.reactions.raised),
+            settled=before.settled or self._is_settled(running),
         )
         if after != before:
             write_progress(self.directory, after)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.catalog.definitions import CLOCK, RAISED, Stream, Timing
+from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Stream, Timing
 from headrace.commands.command import encode_command
 from headrace.commands.running import Running
 from headrace.connectors.connector import LanedSource, PacedSource, SkippingSource, Source, Split, TimedSource
@@ -123,6 +123,8 @@ class Intake:
         ended = deployed.running.draining and complete
         if ended and stream.connector.kind == RAISED:
             ended = before.ended or is_over(name, deployed.feeders, start.ended(), progress)
+        if ended and stream.connector.kind == FAILURES:  # the last actions may fail, too
+            ended = before.ended or progress.settled
         return StreamAt(
             at=at,
             newest=time

@@ -26,6 +26,7 @@ class Progress(Struct, frozen=True):
     limits: dict[str, int] = {}  # most tuples of a stream to read next, where it is not the intake's limit
     raised: dict[str, int] = {}  # bounds of the rules that raise each event
     raising: list[str] = []  # events that the last micro-batch raised
+    settled: bool = False  # whether a draining deployment has taken all actions of rules, but for those on failures
     ended: bool = False  # whether a draining deployment has delivered everything
     lanes: dict[str, dict[str, int]] = {}  # bounds by stream of several lanes, and lane
 

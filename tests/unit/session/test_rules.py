@@ -192,6 +192,20 @@ def test_an_action_that_fails_is_tried_again_and_then_kept_with_its_key(session:
     )
 
 
+def test_actions_that_fail_while_a_deployment_is_drained_are_read_before_it_ends(session: Session) -> None:
+    def refuse(found: dict[str, Any], key: str) -> None:
+        raise ValueError("no")
+
+    session.register("refuse", refuse)
+    session.execute("""
+        CREATE RULE stern WITH (tries 1) ON immobile DO CALL refuse;
+        CREATE QUERY gone AS SELECT * FROM stern.failed INTO MEMORY;
+    """)
+    session.push("immobile", [row(at, at) for at in range(5)])
+    session.drain(60)
+    assert [lost["reason"] for lost in session.results("gone")] == ["ValueError: no"] * 5
+
+
 def test_a_call_that_hangs_is_given_up_and_does_not_stop_the_pipeline(session: Session) -> None:
     release = threading.Event()
     session.register("slow", lambda found, key: release.wait(60))

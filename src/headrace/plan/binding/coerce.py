@@ -8,7 +8,7 @@ from headrace.model.expressions.expression import Cast, Expr, Literal
 from headrace.model.time import DAY, parse_duration, parse_instant
 from headrace.model.types import Type, common_type
 
-_TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
+TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
 
 
 def coerce(expr: Expr, target: Type) -> Expr:
@@ -37,7 +37,7 @@ def unified_type(exprs: Sequence[Expr]) -> Type | None:
     texts = [expr for expr in exprs if is_text(expr)]
     if not texts or result is None:
         return result
-    if result in _TEMPORAL:
+    if result in TEMPORAL:
         with_time = result is Type.DATE and any(
             len(str(expr.value)) > len("2026-01-01") for expr in texts if isinstance(expr, Literal)
         )

@@ -30,7 +30,7 @@ from headrace.model.expressions.expression import (
     transform,
 )
 from headrace.model.types import Type
-from headrace.plan.binding.coerce import coerce
+from headrace.plan.binding.coerce import TEMPORAL, coerce, is_text
 from headrace.plan.binding.event import bind_event, is_complex, repeated
 from headrace.plan.binding.expression import ExpressionBinder
 from headrace.plan.binding.scope import Relation, Scope, relation_of
@@ -56,7 +56,11 @@ class BoundRule:
         """Bind an argument and convert it to a type."""
         expr = self.expression(node, catalog)
         numeric = expr.type.is_numeric and target.is_numeric
-        if expr.type not in (target, Type.NULL) and not numeric and not isinstance(expr, Literal):
+        value = expr.value if isinstance(expr, Literal) else None
+        if target is Type.INT and isinstance(value, int) and not -(2**31) <= value < 2**31:
+            raise TypeFault(f"{value} is no {target.value}", span=place(node), hint="declare the column as BIGINT")
+        is_written = is_text(expr) and target in TEMPORAL  # a constant such as '2026-01-01'
+        if expr.type not in (target, Type.NULL) and not numeric and not is_written:
             raise TypeFault(
                 f"expected {target.value}, not {expr.type.value}",
                 span=place(node),
