@@ -144,7 +144,7 @@ class Bucket:
 
     def _command(self, commands: Sequence[Command]) -> None:
         """Apply the commands of a micro-batch; `run` meets demands at its end."""
-        moved: dict[VertexId, VertexId] = {}
+        moved: dict[VertexId, VertexId] = {}  # to these vertices from those; several may have shared one
         for command in commands:
             before, self.running = self.running, self.running.after(command)
             if not set(before.deferrals) <= set(self.running.deferrals):
@@ -160,7 +160,7 @@ class Bucket:
             self._shed()
             self._schedule()
         # the vertices that others share go on for them; the stint that is to end starts from the same state
-        self.engine.restore({new: state[old] for old, new in moved.items() if old in state})
+        self.engine.restore({new: state[old] for new, old in moved.items() if old in state})
         started = {command.stint.query for command in commands if isinstance(command, StartQuery)}
         for sent in self.running.feedback:
             if sent.query in started:  # what was said about a query holds for its stints to come
@@ -365,7 +365,7 @@ def _graph_stays(command: Command) -> bool:
 
 
 def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId, VertexId]:
-    """Return which vertices go on under another name in a stint that was shared and is now to end."""
+    """Return the vertices of a stint that was shared and is now to end, and which go on there under another name."""
     old = next(
         (query for query in before.queries if (query.query, query.number) == (command.query, command.number)), None
     )
@@ -374,7 +374,7 @@ def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId
         if old is None or old.stint is not None
         else next((query for query in after.ending if query.query == command.query), None)
     )
-    return {} if old is None or new is None else counterparts(old.graph, new.graph)
+    return {} if old is None or new is None else counterparts(new.graph, old.graph)
 
 
 def _guard_seen(guard: Guard) -> GuardSeen:

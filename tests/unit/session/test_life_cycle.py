@@ -292,3 +292,11 @@ def test_a_disabled_rule_keeps_its_state(session):
     session.execute("DISABLE RULE r")
     session.execute("ENABLE RULE r")
     assert session._running().queries[0].incarnation == incarnation > 0
+
+
+def test_queries_that_share_a_window_and_are_stopped_at_once_both_deliver_it(session):
+    session.execute(f"CREATE QUERY p AS {COUNTS}; CREATE QUERY q AS {COUNTS}")
+    push(session, *range(5))
+    session.execute("STOP QUERY p; STOP QUERY q")
+    settle(session)
+    assert counts(session, "p") == counts(session) == [(10, 1, 5), (10, 2, 5)]
