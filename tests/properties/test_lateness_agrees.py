@@ -78,7 +78,7 @@ def run(text: str, *, parallel: int, limit: int, page: int, buckets: int) -> dic
         session.deployment.intake.parallel = parallel
         session.execute(text)
         session.drain(60)
-        assert not list((session.directory / "lanes").glob("*")), "what tasks told each other is removed"
+        assert not list((session.directory / "notes").glob("*")), "what tasks told each other is removed"
         return {
             name: sorted(tuple(row.values()) for row in session.results(name)) for name in ("kept", "late", "counted")
         }

@@ -17,6 +17,7 @@ from headrace.commands.running import Running
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.spool import exchange_spool, stream_spool
+from headrace.driver.deployed import notes_in
 from headrace.driver.progress import mark_ended, read_progress, write_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
 from headrace.driver.rules.raising import raisers
@@ -29,6 +30,7 @@ from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
+from headrace.worker.task_times import forget_times, with_times
 from headrace.worker.wire import Report, Row, Wait
 
 Subscriber = Callable[[int, Sequence[Page]], None]
@@ -82,19 +84,20 @@ class Delivery:
         """Hand out one micro-batch; return True if each query of a draining deployment has given its last result."""
         self.open(running)
         arrived = sort_out(rows)
+        reports = [self._timed(report) for report in arrived.reports]
         results = results_by_query(arrived, running)
-        self.bounds = _least_bounds(arrived.reports)
-        ended = self._has_ended(arrived.reports, running)
+        self.bounds = _least_bounds(reports)
+        ended = self._has_ended(reports, running)
         self._exchange(batch, arrived)
         self._write(batch, results)
         self.demanded = dict([*self.demanded.items(), *arrived.demanded.items()][-_KEPT_ANSWERS:])
         detected = {result.query: result.detected for result in results if result.detected is not None}
         self.reactions.react(batch, running, detected, ended=ended)
-        self._remember(arrived.reports, running)
-        self._report_shed(batch, arrived.reports, running)
+        self._remember(reports, running)
+        self._report_shed(batch, reports, running)
         # the statistics come last: a tuple that is counted has its results
-        self._count(batch, arrived.reports, running, results, milliseconds)
-        self.reports, self.commands = arrived.reports, running.commands
+        self._count(batch, reports, running, results, milliseconds)
+        self.reports, self.commands = reports, running.commands
         if ended:
             self.reactions.outbox.settle()
             for rolling in self._rolling():
@@ -112,6 +115,13 @@ class Delivery:
 
     def _rolling(self) -> list[RollingSink]:
         return [rolling for sinks in self.sinks.values() for rolling in _rolling(sinks)]
+
+    def _timed(self, report: Report) -> Report:
+        """Return a report with the times that its ingest tasks left."""
+        notes = notes_in(self.directory)
+        tasks = [with_times(notes, report.time, counts) for counts in report.tasks]
+        forget_times(notes, report.time, [counts.task for counts in report.tasks])
+        return msgspec.structs.replace(report, tasks=tasks)
 
     def _has_ended(self, reports: Sequence[Report], running: Running) -> bool:
         ends = (*outputs_of(running), *running.watched())

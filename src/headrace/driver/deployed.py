@@ -25,7 +25,6 @@ from headrace.graph.place import Placement
 from headrace.model.streams import base_stream, exchange_stream
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.ingest import Ingest
-from headrace.worker.lane_times import LaneTimes
 from headrace.worker.source_needs import Needed
 
 
@@ -56,8 +55,8 @@ class Deployed:
 
     def ingest(self, buckets: Sequence[int], page: int, *, patience: float = 0.0) -> Ingest:
         """Return what runs the ingest tasks; `patience` is that of `LaneTimes`, for tasks that run side by side."""
-        times = LaneTimes(lane_times_in(self.directory), patience)
-        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running, times)
+        notes = notes_in(self.directory)
+        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running, notes, patience)
 
 
 class Deployments:
@@ -101,9 +100,9 @@ class Deployments:
         return self.log.count()
 
 
-def lane_times_in(directory: Path) -> Path:
-    """Return where the ingest tasks of a checkpoint tell each other newest timestamps."""
-    return directory / "lanes"
+def notes_in(directory: Path) -> Path:
+    """Return where the ingest tasks of a checkpoint leave files for each other and for the driver."""
+    return directory / "notes"
 
 
 def _partners(running: Running) -> dict[str, set[str]]:

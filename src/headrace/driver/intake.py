@@ -16,7 +16,7 @@ from headrace.commands.running import Running
 from headrace.connectors.connector import LanedSource, PacedSource, SkippingSource, Source, Split, TimedSource
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.spool import exchange_spool
-from headrace.driver.deployed import Deployed, Deployments, lane_times_in
+from headrace.driver.deployed import Deployed, Deployments, notes_in
 from headrace.driver.offset import ExchangeAt, Offset, StreamAt
 from headrace.driver.pause import is_paused
 from headrace.driver.progress import Progress, read_progress
@@ -24,7 +24,7 @@ from headrace.driver.rules.raising import is_over
 from headrace.model.streams import bad_stream, exchange_stream, is_system_stream, late_stream
 from headrace.model.time import BEGIN, EARLIEST, END, LATEST, MILLISECOND
 from headrace.worker.ingest import Task, Work
-from headrace.worker.lane_times import forget_lane_times
+from headrace.worker.lane_times import forget_notes
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control
 
@@ -40,7 +40,7 @@ class Intake:
         self.parallel = parallel
         self.limit = limit
         self.buckets = list(buckets)
-        self._left_times = True  # whether tasks may have left timestamps of lanes
+        self._left_notes = True  # whether tasks may have left files that nobody has deleted
         self.deployments = Deployments(directory)
         self._exchanges: set[str] = set()  # those of the last micro-batch that was committed, by origin
         self._settled = Running()  # what was in force in that micro-batch
@@ -82,7 +82,7 @@ class Intake:
             *self._exchange_work(deployed, start, end, parallel),
         ]
         shares = _deal(work, parallel)
-        self._left_times |= any(piece.is_asked for pieces in work for piece in pieces)
+        self._left_notes |= any(piece.is_asked for pieces in work for piece in pieces)
         first = Task(0, end.time, shares[0], self._base(deployed, start, end))
         return [
             first,
@@ -93,9 +93,9 @@ class Intake:
         """Let sources free what lies before the end of a micro-batch that is committed."""
         deployed = self.deployments.at(end.commands)
         sources = deployed.sources
-        if self._left_times:
-            forget_lane_times(lane_times_in(self.directory), end.time)
-            self._left_times = False
+        if self._left_notes:
+            forget_notes(notes_in(self.directory), end.time)
+            self._left_notes = False
         for name, stream in end.streams.items():
             if name in sources:
                 sources[name].forget(stream.at)
@@ -191,7 +191,7 @@ class Intake:
             time=end.time,
             bounds=_bounds(deployed, end),
             clocks=_clocks(deployed, end),
-            lanes={name: stream.lanes for name, stream in end.streams.items() if stream.lanes},
+            lanes={name: end.streams[name].lanes for name in deployed.streams if end.streams[name].lanes},
             commands=[encode_command(command) for command in commands],
             arrived={name: _fresh(start.streams.get(name), end.streams[name]) for name in deployed.streams},
             budget=end.budget,

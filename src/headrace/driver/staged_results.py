@@ -23,11 +23,14 @@ STAGE_BYTES = 128 * 1024
 
 
 class Stager:
-    """Stages results of queries all of whose sinks allow it; `attempt` makes names unique among tasks and retries."""
+    """Stages results of queries all of whose sinks allow it.
 
-    def __init__(self, directory: Path, attempt: str, running: Running, *, least: int = STAGE_BYTES) -> None:
+    `name` is that of the micro-batch and task, the same for every try: writing again replaces a file by the same bytes.
+    """
+
+    def __init__(self, directory: Path, name: str, running: Running, *, least: int = STAGE_BYTES) -> None:
         self.directory = directory
-        self.attempt = attempt
+        self.name = name
         self.least = least
         self._made = 0
         self._queries = {query.graph.vertices[-1].id: query for query in running.working}
@@ -43,7 +46,7 @@ class Stager:
             return None
         rows = Page(pl.concat([page.rows for page in pages]))
         self._made += 1
-        name = f"{self.attempt}-{bucket}-{self._made}"
+        name = f"{self.name}-{bucket}-{self._made}"
         for sink in query.sinks:
             make_staging_sink(query.query, sink, query.schema, self.directory).stage(rows, name)
         return Row(bucket, Kind.STAGED, vertex, part, len(rows), msgspec.msgpack.encode(name))

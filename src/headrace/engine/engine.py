@@ -154,7 +154,7 @@ class Engine:
     def remembered(self) -> Remembered:
         """Return all that a restart must find again besides `state`."""
         return Remembered(
-            ends={name: bound for name in self.ends if (bound := self.bounds.reached[name]) > BEGIN},
+            ends={name: bound for name in sorted(self.ends) if (bound := self.bounds.reached[name]) > BEGIN},
             owed=dict(self.bounds.owed),
             guards=self.guards.in_force(),
             desires=self.desires.in_force(),
@@ -347,7 +347,7 @@ class Engine:
             counts.queued = self.network.queued(name) if name not in self.ends else 0
         return Observed(
             vertices=vertices,
-            bounds={name: self.bounds.reached[name] for name in self.ends},
+            bounds={name: self.bounds.reached[name] for name in sorted(self.ends)},
             guards=self.guards.in_force(),
             ended=self.guards.take_ended(),
             purged=self.guards.take_purged(),

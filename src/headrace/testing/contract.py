@@ -31,14 +31,15 @@ def check_operator(
 ) -> list[Row]:
     """Assert that an operator keeps its promises on a script; return its results.
 
-    Ports that the script leaves open are ended. Then: punctuations never fall and no row is below one; a saved and
-    restored operator goes on as if nothing had happened, at every position; a chunk of state that did not change is the
-    same object; results do not depend on how tuples are cut into pages of `sizes`; what a punctuation short of the end
-    completes was due by it.
+    Ports that the script leaves open are ended. Then: the same input gives the same bytes, not only the same rows;
+    punctuations never fall and no row is below one; a saved and restored operator goes on as if nothing had happened,
+    at every position; a chunk of state that did not change is the same object; results do not depend on how tuples are
+    cut into pages of `sizes`; what a punctuation short of the end completes was due by it.
     """
     count = ports if ports is not None else max((port for port, _ in script), default=0) + 1
     whole = [*script, *((port, Punctuation(END)) for port in range(count) if (port, Punctuation(END)) not in script)]
     straight = _run(spec.build(), whole)
+    assert _encoded(_run(spec.build(), whole)) == _encoded(straight), "the same input gave other bytes"
     _check_marks(straight)
     expected = multiset(straight)
     for position in range(len(whole) + 1):
@@ -189,6 +190,10 @@ def _step(operator: Operator, port: int, element: Element) -> list[Element]:
             return list(operator.on_page(port, element))
         case Punctuation():
             return list(operator.on_punctuation(port, element))
+
+
+def _encoded(elements: Iterable[Element]) -> list[bytes | Punctuation]:
+    return [element.encode() if isinstance(element, Page) else element for element in elements]
 
 
 def _check_marks(emitted: Sequence[Element]) -> None:

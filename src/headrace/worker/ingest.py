@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time as clock
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.lane_times import LaneTimes
 from headrace.worker.router import Router
 from headrace.worker.source_needs import Needed
+from headrace.worker.task_times import TaskTimes, leave_times, without_times
 from headrace.worker.wire import Control, Kind, Row, Stage, TaskCounts, encode
 
 #: Tuples gathered for a route before they go to the buckets, and the most that one page holds.
@@ -79,9 +81,11 @@ class Ingest:
         buckets: Sequence[int],
         page: int = PAGE_TUPLES,
         running: Running | None = None,
-        lane_times: LaneTimes | None = None,
+        notes: Path | None = None,
+        patience: float = 0.0,
     ) -> None:
-        self.lane_times = lane_times or LaneTimes(None)
+        self.notes = notes  # where tasks leave files for each other and for the driver
+        self.lane_times = LaneTimes(notes, patience)
         self.placement = placement
         self.streams = streams
         self.sources = sources
@@ -113,7 +117,7 @@ class Ingest:
 
         `stage` may write results that are ready here to a file and return a note of the place.
         """
-        began = clock.perf_counter_ns()
+        began = clock.perf_counter_ns() - self.lane_times.waited_ns
         base = task.base or Control()
         bounds = dict(base.bounds)  # a stream that has ended stays so, however far its last tuples came
         lanes = {stream: dict(reached) for stream, reached in base.lanes.items()}
@@ -134,7 +138,7 @@ class Ingest:
             self._advance(bounds, lanes, work, newest, statistics)
         yield from router.flush()
         control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes)
-        yield from self._controls(task.number, control, counts, began)
+        yield from self._controls(task, control, counts, began)
 
     def _begin(self, task: Task, bounds: Mapping[str, int]) -> None:
         """Prepare shedders and guards for a task; nothing may depend on what the worker ran before."""
@@ -230,21 +234,25 @@ class Ingest:
         if statistics.oldest is not None:
             statistics.punctual = statistics.oldest >= work.since - stream.skew
 
-    def _controls(self, task: int, control: Control, counts: dict[str, StreamCounts], began: int) -> Iterator[Row]:
+    def _controls(self, task: Task, control: Control, counts: dict[str, StreamCounts], began: int) -> Iterator[Row]:
         """Yield a control for each bucket; the first one carries the counts of the task, as the driver adds them up."""
         observed = self.engine.observe()
         counted = TaskCounts(
+            task=task.number,
             streams=counts,
-            vertices=observed.vertices,
+            vertices=without_times(observed.vertices),
             guards=[] if self.guards is None else self.guards.report(observed),
             shed=self._shed(observed),
-            busy_ns=clock.perf_counter_ns() - began,
         )
+        if self.notes is not None:
+            vertices = {name: vertex.busy_ns for name, vertex in observed.vertices.items()}
+            times = TaskTimes(clock.perf_counter_ns() - self.lane_times.waited_ns - began, vertices)
+            leave_times(self.notes, task.time, task.number, times)
         first, *others = self.buckets
-        yield Row(first, Kind.CONTROL, "", task, 0, encode(msgspec.structs.replace(control, counts=counted)))
+        yield Row(first, Kind.CONTROL, "", task.number, 0, encode(msgspec.structs.replace(control, counts=counted)))
         payload = encode(control)
         for bucket in others:
-            yield Row(bucket, Kind.CONTROL, "", task, 0, payload)
+            yield Row(bucket, Kind.CONTROL, "", task.number, 0, payload)
 
     def _shed(self, observed: Observed) -> list[ShedSeen]:
         """Return what was dropped on arcs and on routes, the latter by the arc behind the cut."""

@@ -30,6 +30,7 @@ class LaneTimes:
     def __init__(self, directory: Path | None, patience: float = 0.0) -> None:
         self._directory = directory
         self._patience = patience
+        self.waited_ns = 0  # so far
 
     def tell(self, time: int, name: str, newest: int | None) -> None:
         """Leave the newest timestamp of a split for other tasks of the micro-batch; None if it has no tuple."""
@@ -41,15 +42,17 @@ class LaneTimes:
         """Return whether another task has told the newest timestamp of a split that takes so long to read, and it."""
         if self._directory is None:
             return False, None
+        began = clock.perf_counter_ns()
         deadline = clock.monotonic() + self._patience * max(reading, _LEAST)
         while (data := files.read_if_exists(self._directory / f"{time}.{name}")) is None:
             if clock.monotonic() >= deadline:
-                return False, None
+                break
             clock.sleep(_PAUSE)
-        return True, None if data == _NONE else int(data)
+        self.waited_ns += clock.perf_counter_ns() - began
+        return data is not None, None if data is None or data == _NONE else int(data)
 
 
-def forget_lane_times(directory: Path, upto: int) -> None:
-    """Delete what tasks of micro-batches up to a time have left."""
+def forget_notes(directory: Path, upto: int) -> None:
+    """Delete all files that tasks of micro-batches up to a time have left."""
     names = [name for name in files.names(directory) if int(name.split(".", 1)[0]) <= upto]
     files.remove(*(directory / name for name in names), durable=False)

@@ -100,8 +100,12 @@ class GuardSeen(Struct, frozen=True, array_like=True):
 
 
 class TaskCounts(Struct, frozen=True, kw_only=True):
-    """What an ingest task counted. It goes to one bucket, whose report passes it on to the driver."""
+    """What an ingest task counted. It goes to one bucket, whose report passes it on to the driver.
 
+    The driver adds the times: they differ whenever a task is run, and what tasks send to buckets must not.
+    """
+
+    task: int = 0  # its number
     streams: dict[str, StreamCounts] = {}
     vertices: dict[str, VertexCounts] = {}
     guards: list[GuardSeen] = []  # with what they dropped in this task

@@ -1,7 +1,7 @@
 import threading
 from pathlib import Path
 
-from headrace.worker.lane_times import LaneTimes, forget_lane_times
+from headrace.worker.lane_times import LaneTimes, forget_notes
 
 
 def test_what_a_task_tells_others_can_ask(tmp_path: Path) -> None:
@@ -30,5 +30,5 @@ def test_times_of_finished_micro_batches_are_deleted(tmp_path: Path) -> None:
     times = LaneTimes(tmp_path / "lanes")
     for time in (-5, 6, 7, 8):
         times.tell(time, "split", 0)
-    forget_lane_times(tmp_path / "lanes", 7)
+    forget_notes(tmp_path / "lanes", 7)
     assert [times.ask(time, "split", 0.0)[0] for time in (-5, 6, 7, 8)] == [False, False, False, True]

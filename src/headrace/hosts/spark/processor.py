@@ -61,7 +61,7 @@ class BucketProcessor(StatefulProcessor):
         bucket = _kept.pop((run, bucket_number), None)
         if bucket is None or bucket.version != store.version():
             bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"), arrived)
-        stager = Stager(Path(self.directory), f"{batch}-{context.taskAttemptId()}", bucket.running)
+        stager = Stager(Path(self.directory), f"b{batch}", bucket.running)
         out = bucket.run(arrived, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
@@ -109,13 +108,18 @@ class HeadraceReader(DataSourceStreamReader):
 
         self._allow()
         assert isinstance(partition, TaskPartition)
-        ingest = _ingest(self.directory, partition.commands, partition.buckets, self.page)
-        context = TaskContext.get()
-        attempt = f"i{partition.task.time}-{context.taskAttemptId() if context is not None else partition.task.number}"
-        stager = Stager(self.directory, attempt, _deployments[self.directory].at(partition.commands).running)
+        task, deployed = partition.task, _deployed(self.directory, partition.commands)
+        place = self.directory, partition.buckets, self.page
+        kept = _kept.pop(place, None)
+        ingest = (
+            kept[1]
+            if kept is not None and kept[0] is deployed
+            else deployed.ingest(partition.buckets, self.page, patience=_PATIENCE)
+        )
+        stager = Stager(self.directory, f"i{task.time}-{task.number}", deployed.running)
         waiting: list[Row] = []
         size = 0
-        for row in ingest.run(partition.task, stager):
+        for row in ingest.run(task, stager):
             waiting.append(row)
             size += len(row.payload)
             if size >= _SEND_BYTES:
@@ -123,6 +127,7 @@ class HeadraceReader(DataSourceStreamReader):
                 waiting, size = [], 0
         if waiting:
             yield to_arrow(waiting)
+        _kept[place] = deployed, ingest
 
     def commit(self, end: Json) -> None:
         self.intake.forget(_from_spark(end))
@@ -149,17 +154,13 @@ def _from_spark(offset: Json) -> Offset:
     return msgspec.convert(offset, Offset)
 
 
+#: The ingest that this worker process has used last; a task that fails leaves none, since it may be in any state.
 _kept: dict[tuple[Path, tuple[int, ...], int], tuple[Deployed, Ingest]] = {}
 _deployments: dict[Path, Deployments] = {}
 
 
-def _ingest(directory: Path, commands: int, buckets: tuple[int, ...], page: int) -> Ingest:
-    """Return the ingest of this worker process; it is built again when the commands have changed."""
+def _deployed(directory: Path, commands: int) -> Deployed:
+    """Return what is deployed after so many commands, as this worker process knows it."""
     from headrace.driver.deployed import Deployments
 
-    key = (directory, buckets, page)
-    known = _kept.get(key)
-    deployed = _deployments.setdefault(directory, Deployments(directory)).at(commands)
-    if known is None or known[0] is not deployed:
-        known = _kept[key] = (deployed, deployed.ingest(buckets, page, patience=_PATIENCE))
-    return known[1]
+    return _deployments.setdefault(directory, Deployments(directory)).at(commands)
