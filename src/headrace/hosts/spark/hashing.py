@@ -10,12 +10,16 @@ _MASK = 0xFFFFFFFF
 
 
 def spread(buckets: int, partitions: int) -> list[int]:
-    """Return the smallest numbers of which each partition gets an equal share."""
-    room = [buckets // partitions + (index < buckets % partitions) for index in range(partitions)]
+    """Return numbers of which each partition gets an equal share, also with any other count that divides `buckets`.
+
+    If `partitions` does not divide it, the shares differ by one at most.
+    """
+    places = buckets if buckets % partitions == 0 else partitions
+    room = [buckets // places + (index < buckets % places) for index in range(places)]
     chosen: list[int] = []
     number = 0
     while len(chosen) < buckets:
-        place = partition_of(number, partitions)
+        place = partition_of(number, places)
         if room[place]:
             room[place] -= 1
             chosen.append(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 #: If this variable is set, the terminal shows tracebacks and Spark's log.
@@ -11,6 +12,9 @@ DEBUG = "HEADRACE_DEBUG"
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+#: The longest path of a Unix socket (macOS; Linux allows 107 bytes), and what Spark adds to the directory.
+_LONGEST_SOCKET, _SOCKET_NAME = 103, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 
 
 def settings(cores: int) -> dict[str, str]:
@@ -27,7 +31,7 @@ def settings(cores: int) -> dict[str, str]:
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.stopTimeout": "60000",
-        "spark.python.unix.domain.socket.enabled": "true",
+        **_sockets(),
         "spark.python.daemon.module": "headrace.hosts.spark.daemon",
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
         "spark.driver.host": "127.0.0.1",
@@ -36,6 +40,17 @@ def settings(cores: int) -> dict[str, str]:
         "spark.driver.maxResultSize": "0",
         "spark.log.level": "ERROR",
     }
+
+
+def _sockets() -> dict[str, str]:
+    """Return whether Java and Python speak through Unix sockets, and where these are; their paths must be short."""
+    for directory in (tempfile.gettempdir(), "/tmp"):
+        if len(directory) + _SOCKET_NAME <= _LONGEST_SOCKET and os.access(directory, os.W_OK):
+            return {
+                "spark.python.unix.domain.socket.enabled": "true",
+                "spark.python.unix.domain.socket.dir": directory,
+            }
+    return {"spark.python.unix.domain.socket.enabled": "false"}
 
 
 def python_environment() -> None:

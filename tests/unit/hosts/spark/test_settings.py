@@ -1,0 +1,36 @@
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from headrace.hosts.spark.hashing import partition_of, spread
+from headrace.hosts.spark.settings import settings
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 6, 8, 60, 360])
+def test_buckets_are_spread_evenly_over_every_number_of_partitions_that_divides_theirs(buckets: int) -> None:
+    divisors = [count for count in range(1, buckets + 1) if buckets % count == 0]
+    for planned in divisors:
+        numbers = spread(buckets, planned)
+        assert len(set(numbers)) == buckets
+        for partitions in divisors:
+            shares = Counter(partition_of(number, partitions) for number in numbers)
+            assert set(shares.values()) == {buckets // partitions}
+
+
+def test_buckets_are_spread_as_evenly_as_possible_over_another_number_of_partitions() -> None:
+    shares = Counter(partition_of(number, 3) for number in spread(8, 3))
+    assert sorted(shares.values()) == [2, 3, 3]
+
+
+def test_paths_of_sockets_are_short_whatever_the_temporary_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 60) / ("e" * 60)
+    deep.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    assert settings(2)["spark.python.unix.domain.socket.dir"] == "/tmp"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert settings(2)["spark.python.unix.domain.socket.enabled"] == "false"
