@@ -19,9 +19,10 @@ def test_what_lags_is_left_out_and_not_looked_up(spark, tmp_path):
     with Session(tmp_path, buckets=3) as session:
         session.execute(f"""
             CREATE STREAM readings (at TIMESTAMP, id INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;
+            CREATE STREAM clean (at TIMESTAMP, id INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;
             CREATE STREAM probes (at TIMESTAMP, id INT) TIMESTAMP BY at FROM MEMORY;
             CREATE TABLE history (id INT, mean DOUBLE) FROM FILES (path '{ROOT}/examples/data/history.csv');
-            SPLIT readings INTO clean WHEN speed IS NOT NULL, dirty ELSE;
+            SPLIT readings INTO whole WHEN speed IS NOT NULL, dirty ELSE;
             CREATE VIEW imputed AS SELECT at, id, IMPUTE(speed USING 'python:archive:usual_speed' ON id) AS speed
               FROM dirty;
             CREATE QUERY tidy AS SELECT * FROM clean UNION imputed WITH PACE ON MAX(clean.at, imputed.at) 1 MINUTE
@@ -43,7 +44,8 @@ def test_what_lags_is_left_out_and_not_looked_up(spark, tmp_path):
             until(lambda: (seen := session.statistics().streams.get(stream)) is not None and seen.tuples == whole)
 
         read("readings", (0, {"id": 1, "speed": 33.0}), (1, {"id": 2, "speed": None}), (2, {"id": 9, "speed": None}))
-        # of one micro-batch what is whole comes first; it makes the others late
+        read("clean", (0, {"id": 1, "speed": 33.0}))
+        read("clean", (310, {"id": 1, "speed": 44.0}))
         broken = [(10 + second, {"id": second % 4, "speed": None}) for second in range(300)]
         read("readings", *broken, (310, {"id": 1, "speed": 44.0}))
         read("probes", *((second, {"id": second % 4}) for second in range(200)))

@@ -48,6 +48,7 @@ from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
+from headrace.worker.in_step import Steps
 from headrace.worker.inbox import Inbox
 from headrace.worker.saved_state import Extra, SavedState, Store
 from headrace.worker.wire import GuardSeen, Kind, Report, Row, Stage, Wait, encode
@@ -72,6 +73,7 @@ class Bucket:
         self._has_dropped = False  # queries that the store still has
         self._saved = SavedState(number, cache)
         self._placement = Placement(Graph(), Graph())
+        self._steps = Steps(Graph())
         self._receives: dict[VertexId, Receive] = {}
         self._exchanges: dict[VertexId, VertexId] = {}  # by origin
         self._closed: frozenset[VertexId] = frozenset()  # entrances at which no further tuple comes
@@ -184,6 +186,7 @@ class Bucket:
         """Run the queries in force, each by the strategy it was given."""
         self.engine.use(placement.keyed, invariants)
         self._placement = placement
+        self._steps = Steps(placement.keyed)
         self._schedule()
         self._receives = {vertex.id: vertex.spec for vertex in placement.keyed if isinstance(vertex.spec, Receive)}
         self._exchanges = {
@@ -225,11 +228,11 @@ class Bucket:
         """Push pages and bounds through the engine, within the budget; returns how many bounds were asked for."""
         # schedulers and a budget choose among all the input, so it must be there first
         at_once = inbox.budget is None and not self.engine.is_scheduled
-        for row in inbox.pages:
-            if row.name in self._receives:
-                self.engine.push(row.name, Page.decode(row.payload))
-                if at_once:
-                    self.engine.run()
+        pages = ((row.name, Page.decode(row.payload)) for row in inbox.pages if row.name in self._receives)
+        for name, page in self._steps.order(list(pages)) if self._steps.entrances else pages:
+            self.engine.push(name, page)
+            if at_once:
+                self.engine.run()
         for name, bound in self._reached(self.bounds):
             self.engine.push(name, Punctuation(bound))
         for name in self._receives:

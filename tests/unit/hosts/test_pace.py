@@ -176,7 +176,7 @@ def test_what_will_be_too_late_is_not_imputed(asked):
     """The plan of the feedback paper: split into whole and broken tuples, impute these, put both together at a pace."""
     with Session(host="local", buckets=3) as session:
         session.execute("""
-            CREATE STREAM readings (at TIMESTAMP, k INT, speed DOUBLE) TIMESTAMP BY at FROM MEMORY;
+            CREATE STREAM readings (at TIMESTAMP, k INT, speed DOUBLE) TIMESTAMP BY at SKEW 10 MINUTES FROM MEMORY;
             SPLIT readings INTO whole WHEN speed IS NOT NULL, broken ELSE;
             CREATE VIEW mended AS SELECT at, k, IMPUTE(speed USING 'python:paced_archive:usual' ON k) AS speed
               FROM broken;
@@ -194,8 +194,8 @@ def test_what_will_be_too_late_is_not_imputed(asked):
         read((0, 0, 30.0), (1, 1, None), (2, 2, None))
         assert asked == [1, 2]
         asked.clear()
-        # within one micro-batch the whole tuples come first: of 300 broken ones in 300 seconds most are too late
-        read(*((10 + second, second, None) for second in range(300)), (310, 999, 30.0))
+        read((310, 999, 30.0))
+        read(*((10 + second, second, None) for second in range(300)))
         assert asked == [*range(64), *range(270, 300)], (
             "the first portion shows that they lag; of the rest only what is younger than the cut"
         )
@@ -203,6 +203,10 @@ def test_what_will_be_too_late_is_not_imputed(asked):
         assert found == [(0, 30.0), (1, 50.0), (2, 50.0), (999, 30.0), *((k, 50.0) for k in range(270, 300))]
         late = sum(seen.late for seen in session.statistics().vertices.values())
         assert late + saved(session) + len(found) == 4 + 300, "nothing is lost silently"
+
+        # within one micro-batch both come in step
+        read(*((320 + second, second, None if second % 3 else 30.0) for second in range(300)))
+        assert len(session.results("tidy")) - len(found) == 300
 
 
 def test_an_impute_without_a_pace_runs_where_streams_are_read(asked):
@@ -236,3 +240,19 @@ def test_what_a_pace_tells_goes_through_the_imputation_to_where_streams_are_read
     }
     assert dropped == {"tap"}, "before they were sent to a bucket"
     assert [row["k"] for row in session.results("q")] == [1, 50]
+
+
+@pytest.mark.parametrize("seconds", [50, 300])
+def test_streams_that_are_read_in_one_micro_batch_arrive_in_step(session, seconds):
+    session.execute(
+        "CREATE QUERY q AS SELECT * FROM ahead UNION behind WITH PACE ON MAX(ahead.at, behind.at) 1 MINUTE INTO MEMORY"
+    )
+    for stream in ("ahead", "behind"):
+        rows = [{"at": EPOCH + dt.timedelta(seconds=second), "k": second} for second in range(seconds)]
+        session.push(stream, rows)
+    late = [{"at": EPOCH + dt.timedelta(seconds=seconds - 70), "k": -1}]
+    session.push("behind", late if seconds > 70 else [])
+    while local_host(session).step():
+        pass
+    assert [row["k"] for row in session.results("q") if row["k"] < 0] == [], "it lags behind its own stream"
+    assert sorted(row["k"] for row in session.results("q")) == sorted([*range(seconds), *range(seconds)])
