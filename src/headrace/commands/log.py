@@ -19,7 +19,7 @@ from headrace.commands.command import AddQuery, Command, decode_commands, encode
 from headrace.commands.repairs import Repair, read_repairs, repaired, repaired_state
 from headrace.commands.running import Running
 from headrace.errors import HostFault
-from headrace.storage import files
+from headrace.storage import files, sealed
 
 #: A snapshot is taken after so many commands.
 SNAPSHOT_EVERY = 256
@@ -50,7 +50,7 @@ class CommandLog:
             with self._lock:
                 count = self.count()
                 if commands:
-                    files.replace(self._path(count), encode_commands(commands))
+                    sealed.replace(self._path(count), encode_commands(commands))
         except OSError as error:
             raise HostFault(
                 f"cannot write the command log in {self.directory}: {error.strerror}",
@@ -108,7 +108,7 @@ class CommandLog:
             if number - self._first.commands < SNAPSHOT_EVERY:
                 return
             try:
-                files.replace(self._snapshot(number), msgspec.json.encode(running))
+                sealed.replace(self._snapshot(number), msgspec.json.encode(running))
             except OSError as error:
                 raise HostFault(
                     f"cannot write the command log in {self.directory}: {error.strerror}", hint="free space on the disk"
@@ -137,7 +137,7 @@ class CommandLog:
             self._skip()
         while count is None or self._end < count:
             path = self._path(self._end)
-            data = files.read_if_exists(path)
+            data = sealed.read_if_exists(path)
             if data is not None:
                 first = self._end
                 self._kept += [
@@ -159,7 +159,7 @@ class CommandLog:
             if number <= self._first.commands:
                 return False
             path = self._snapshot(number)
-            data = files.read_if_exists(path)
+            data = sealed.read_if_exists(path)
             if data is not None:
                 break  # else a newer one has just taken its place
         try:

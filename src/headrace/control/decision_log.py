@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.control.decisions import Decision
+from headrace.storage import sealed
 from headrace.storage.lines import LineFile
 
 #: So many decisions are kept at least; the file may hold twice as many.
@@ -60,5 +61,8 @@ class DecisionLog:
     def all(self) -> list[Decided]:
         """Return all decisions that are kept."""
         if self._known is None:
-            self._known = [msgspec.json.decode(line, type=Decided) for line in self._lines.read_new()]
+            try:
+                self._known = [msgspec.json.decode(line, type=Decided) for line in self._lines.read_new()]
+            except msgspec.DecodeError as error:
+                raise sealed.damaged(self._lines.path, error) from error
         return self._known

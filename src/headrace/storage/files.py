@@ -21,6 +21,11 @@ def read_if_exists(path: Path) -> bytes | None:
         return None
 
 
+def exists(path: Path) -> bool:
+    """Return whether there is such a file."""
+    return storage_of(path).exists(path)
+
+
 def names(directory: Path) -> list[str]:
     """Return the sorted names of the complete files in a directory."""
     return storage_of(directory).names(directory)
@@ -54,3 +59,13 @@ def remove(*paths: Path, durable: bool = True) -> None:
     """Delete those of these files that exist; without `durable` they may come back after a power failure."""
     if paths:
         storage_of(paths[0]).remove(paths, durable=durable)
+
+
+def force(directory: Path) -> None:
+    """Force everything to disk that others have written below a directory."""
+    storage_of(directory).force(directory)
+
+
+def sweep(directory: Path) -> None:
+    """Delete what crashes in the middle of `replace` left in a directory into which nobody writes now."""
+    storage_of(directory).sweep(directory)

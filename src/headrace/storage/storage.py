@@ -24,6 +24,10 @@ class Storage(Protocol):
         """Return the content from byte `start` on; raise FileNotFoundError if there is no such file."""
         ...
 
+    def exists(self, path: Path) -> bool:
+        """Return whether there is such a file."""
+        ...
+
     def names(self, directory: Path) -> list[str]:
         """Return the sorted names of complete files in a directory; none if there is no such directory."""
         ...
@@ -49,6 +53,14 @@ class Storage(Protocol):
         """Delete those of these files that exist. Without `durable` they may be there again after a power failure."""
         ...
 
+    def force(self, directory: Path) -> None:
+        """Force everything to disk that others have written below a directory."""
+        ...
+
+    def sweep(self, directory: Path) -> None:
+        """Delete what crashes in the middle of `replace` left in a directory into which nobody writes now."""
+        ...
+
 
 _DISK: Storage = LocalDisk()
 _mounts: dict[Path, Storage] = {}
@@ -56,11 +68,11 @@ _mounts: dict[Path, Storage] = {}
 
 def storage_of(path: Path) -> Storage:
     """Return the storage that holds a path: that of the innermost directory at which one is mounted, else the disk."""
-    if _mounts:
-        for directory in (path, *path.parents):
-            if directory in _mounts:
-                return _mounts[directory]
-    return _DISK
+    if not _mounts:
+        return _DISK
+    text = f"{path}/"
+    around = [directory for directory in _mounts if text.startswith(f"{directory}/")]
+    return _mounts[max(around, key=lambda directory: len(directory.parts))] if around else _DISK
 
 
 @contextmanager

@@ -117,3 +117,18 @@ def test_there_is_nothing_below_a_file(tmp_path: Path) -> None:
     assert files.names(tmp_path / "a" / "b") == []
     with pytest.raises(NotADirectoryError):
         files.replace(tmp_path / "a" / "b", b"")
+
+
+def test_what_a_crash_left_of_a_write_is_swept(tmp_path: Path) -> None:
+    for name in (".a.123.tmp", ".note", "b.1.tmp", "c"):
+        (tmp_path / name).touch()
+    files.sweep(tmp_path)
+    files.sweep(tmp_path / "absent")
+    assert sorted(os.listdir(tmp_path)) == [".note", "b.1.tmp", "c"]
+
+
+def test_a_whole_directory_can_be_forced_to_disk(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    files.force(tmp_path)
+    files.force(tmp_path / "absent")
+    assert files.exists(tmp_path / "a")

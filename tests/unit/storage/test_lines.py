@@ -1,6 +1,8 @@
 from pathlib import Path
 
+from headrace.errors import HostFault
 from headrace.storage.lines import LineFile
+from headrace.storage.sealed import seal_line
 
 
 def test_lines_are_read_once_each_by_every_reader(tmp_path: Path) -> None:
@@ -19,7 +21,25 @@ def test_a_torn_line_is_not_read_and_is_cut_off_by_the_next(tmp_path: Path) -> N
     lines = LineFile(tmp_path / "log")
     assert lines.read_new() == [b"one"]
     lines.append([b"three"])
-    assert (tmp_path / "log").read_bytes() == b"one\nthree\n"
+    assert (tmp_path / "log").read_bytes() == b"one\n" + seal_line(b"three") + b"\n"
+
+
+def test_a_line_that_has_changed_is_a_fault_or_cannot_be_read_as_what_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    LineFile(path).append([b"{1}", b"{2}"])
+    data = path.read_bytes()
+    for place in range(len(data)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert _read(path) is None
+
+
+def _read(path: Path) -> list[bytes] | None:
+    """Return lines that a reader takes; None if one is damaged, as our readers find out."""
+    try:
+        lines = LineFile(path).read_all()
+    except HostFault:
+        return None
+    return lines if all(line.startswith(b"{") and line.endswith(b"}") for line in lines) else None
 
 
 def test_all_lines_can_be_replaced(tmp_path: Path) -> None:

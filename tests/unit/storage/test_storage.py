@@ -11,6 +11,15 @@ class Refusing:
     def read(self, path: Path, start: int = 0) -> bytes:
         raise FileNotFoundError(path)
 
+    def exists(self, path: Path) -> bool:
+        return False
+
+    def force(self, directory: Path) -> None:
+        pass
+
+    def sweep(self, directory: Path) -> None:
+        pass
+
     def names(self, directory: Path) -> list[str]:
         return []
 

@@ -15,6 +15,7 @@ import msgspec
 
 from headrace.connectors.files.partitions import is_partition
 from headrace.errors import SourceFault
+from headrace.storage import sealed
 from headrace.storage.lines import LineFile
 
 
@@ -110,7 +111,10 @@ class FileIndex:
 
     def _load(self) -> None:
         # no offset refers to a line that was being written when the process died
-        self._add([msgspec.json.decode(line, type=Entry) for line in self._log.read_new()])
+        try:
+            self._add([msgspec.json.decode(line, type=Entry) for line in self._log.read_new()])
+        except msgspec.DecodeError as error:
+            raise sealed.damaged(self._log.path, error) from error
 
     def _append(self, entries: list[Entry]) -> None:
         self._log.append(map(msgspec.json.encode, entries))

@@ -137,7 +137,7 @@ def test_a_torn_line_of_the_index_is_ignored_and_overwritten(tmp_path: Path) -> 
     save(tmp_path / "in" / "b.json", frame(5, 5), "json", at=1001)
     source = FilesSource(stream(tmp_path / "in", format="json"), tmp_path / "check")
     assert [row[1] for row in read(source, None, source.latest(None, now=0, limit=99))[0]] == list(range(10))
-    assert [json.loads(line)[0][-6:] for line in log.read_text().splitlines()] == ["a.json", "b.json"]
+    assert [json.loads(line.split("\t")[0])[0][-6:] for line in log.read_text().splitlines()] == ["a.json", "b.json"]
 
 
 def test_files_still_being_written_do_not_count(tmp_path: Path) -> None:

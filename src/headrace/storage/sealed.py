@@ -1,0 +1,73 @@
+"""Checksums of durable files: a bit that flipped at rest is a fault, not another value.
+
+The checksum follows the content, so that text stays readable. Content without one is accepted as it is: earlier
+versions wrote none.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+
+from headrace.errors import HostFault
+from headrace.storage import files
+
+_SEAL = re.compile(rb"\n#([0-9a-f]{8})\n")
+_SEAL_SIZE = 11
+_LINE_SEAL = re.compile(rb"\t([0-9a-f]{8})")
+_LINE_SEAL_SIZE = 9
+
+
+def read(path: Path) -> bytes:
+    """Return the content of a file; raise FileNotFoundError if there is none, and a fault if it is damaged."""
+    data = files.read(path)
+    seal = _SEAL.fullmatch(data[-_SEAL_SIZE:])
+    if seal is None:
+        return data
+    content = data[:-_SEAL_SIZE]
+    if _checksum(content) != seal[1]:
+        raise damaged(path, "its checksum is wrong")
+    return content
+
+
+def read_if_exists(path: Path) -> bytes | None:
+    """Return the content of a file, or None if there is none."""
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write a whole file durably, with its checksum."""
+    files.replace(path, content + b"\n#" + _checksum(content) + b"\n")
+
+
+def damaged(path: Path, why: object) -> HostFault:
+    """Return the fault of a file that cannot be read as what was written."""
+    return HostFault(f"{path} is damaged: {why}", hint="restore the checkpoint from a copy, or start with a new one")
+
+
+def seal_line(content: bytes) -> bytes:
+    """Return a line of text with its checksum."""
+    return content + b"\t" + _checksum(content)
+
+
+def unseal_line(line: bytes, path: Path) -> bytes:
+    """Return what `seal_line` was given; raise a fault if it has changed."""
+    if _LINE_SEAL.fullmatch(line[-_LINE_SEAL_SIZE:]) is None:
+        return line
+    if not is_sealed_line(line):
+        raise damaged(path, "the checksum of a line is wrong")
+    return line[:-_LINE_SEAL_SIZE]
+
+
+def is_sealed_line(line: bytes) -> bool:
+    """Return whether a line ends with its checksum."""
+    seal = _LINE_SEAL.fullmatch(line[-_LINE_SEAL_SIZE:])
+    return seal is not None and _checksum(line[:-_LINE_SEAL_SIZE]) == seal[1]
+
+
+def _checksum(content: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(content)
