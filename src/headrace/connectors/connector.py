@@ -108,6 +108,15 @@ class TimedSource(Protocol):
 
 
 @runtime_checkable
+class KeepingSource(Protocol):
+    """A source that keeps records itself until they have been read."""
+
+    def keeps(self, offset: Offset) -> bool:
+        """Say whether it keeps records before `offset`, which `forget` would delete."""
+        ...
+
+
+@runtime_checkable
 class SkippingSource(Protocol):
     """A source that can leave out records without reading them.
 
@@ -152,6 +161,10 @@ class StagingSink(Protocol):
 
     def write(self, batch: int, pages: Sequence[Page], staged: Sequence[str] = ()) -> None:
         """Write all results of one micro-batch: these pages, and what was staged under these names."""
+        ...
+
+    def sweep(self) -> None:
+        """Delete what tasks staged and nobody adopted, while no task runs."""
         ...
 
     def close(self) -> None:

@@ -121,9 +121,14 @@ class SocketSource:
 
     def forget(self, offset: Offset) -> None:
         """Delete segments that lie before `offset`; the newest stays, it says where to go on."""
-        segments = self._segments()
-        done = [path for (_, path), (after, _) in itertools.pairwise(segments) if after <= (offset or 0)]
-        files.remove(*done, durable=False)  # a segment that comes back is not read again
+        files.remove(*self._done(offset), durable=False)  # a segment that comes back is not read again
+
+    def keeps(self, offset: Offset) -> bool:
+        return bool(self._done(offset))
+
+    def _done(self, offset: Offset) -> list[Path]:
+        """Return the segments that lie before an offset, without the newest."""
+        return [path for (_, path), (after, _) in itertools.pairwise(self._segments()) if after <= (offset or 0)]
 
     def close(self) -> None:
         """Stop receiving."""

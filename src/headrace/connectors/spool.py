@@ -25,7 +25,7 @@ from headrace.connectors.formats.conversion import can_convert, select
 from headrace.errors import SourceFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
-from headrace.storage import files
+from headrace.storage import files, sealed
 from headrace.storage.names import file_name
 
 #: Room for the rows of a file below its number in a sequence number.
@@ -55,9 +55,14 @@ class Spool:
         """Write the rows of a micro-batch durably, in place of those that an earlier attempt left."""
         file = Spooled(number, rows.height)
         stale = [other for other in self.files(number, number + 1) if other != file or not rows.height]
-        files.remove(*map(self.path, stale))
-        if rows.height:
-            files.replace(self.path(file), Page(rows).encode())
+        try:
+            files.remove(*map(self.path, stale))
+            if rows.height:
+                sealed.replace(self.path(file), Page(rows).encode())
+        except OSError as error:
+            raise SourceFault(
+                f"cannot write {self.path(file)}: {error.strerror}", hint="free space; then try again"
+            ) from error
 
     def append(self, rows: pl.DataFrame) -> None:
         """Add rows durably behind all others; one process at a time."""
@@ -84,9 +89,18 @@ class Spool:
         """Return the rows of a file."""
         path = self.path(file)
         try:
-            return Page.decode(files.read(path)).rows
+            rows = Page.decode(sealed.read(path)).rows
         except FileNotFoundError:
             raise self._lost(str(path)) from None
+        except (pl.exceptions.PolarsError, ValueError, OSError) as error:
+            raise sealed.damaged(path, error) from error
+        if rows.height != file.rows:
+            raise sealed.damaged(path, f"it has {rows.height} rows instead of {file.rows}")
+        return rows
+
+    def keeps(self, before: Offset) -> bool:
+        """Return whether there are files to read before an offset."""
+        return bool(self.files(None, before or 0))
 
     def forget(self, before: Offset, *, keep_number: bool) -> None:
         """Delete the files that no micro-batch reads again; with `keep_number`, `append` continues their numbers."""
@@ -157,6 +171,9 @@ class SpoolSource:
     def finished(self, offset: Offset) -> bool:
         return not self._spool.files(offset)
 
+    def keeps(self, offset: Offset) -> bool:
+        return self._spool.keeps(offset)
+
     def forget(self, offset: Offset) -> None:
         self._spool.forget(offset, keep_number=True)
 
@@ -195,6 +212,9 @@ class ExchangeSource:
 
     def finished(self, offset: Offset) -> bool:
         return False
+
+    def keeps(self, offset: Offset) -> bool:
+        return self._spool.keeps(offset)
 
     def forget(self, offset: Offset) -> None:
         self._spool.forget(offset, keep_number=False)

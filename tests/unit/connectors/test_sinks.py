@@ -63,6 +63,25 @@ def test_staged_files_are_adopted_and_a_second_try_changes_nothing(tmp_path: Pat
     assert not (tmp_path / "out" / "_staging").exists()
 
 
+def test_parts_of_an_earlier_try_go_even_if_it_died_while_deleting_them(tmp_path: Path) -> None:
+    for number in (0, 2, 3):
+        (tmp_path / "out" / f"part-000000000007-{number:05d}.parquet").parent.mkdir(exist_ok=True)
+        (tmp_path / "out" / f"part-000000000007-{number:05d}.parquet").touch()
+    files = sink(tmp_path / "out")
+    files.write(7, [], [files.stage(page(1), "7-a")])
+    assert names(tmp_path / "out") == ["part-000000000007-00000.parquet"]
+
+
+def test_what_nobody_adopted_is_swept_at_the_start(tmp_path: Path) -> None:
+    sink(tmp_path / "out").stage(page(1), "7-a")
+    (tmp_path / "out" / ".part-000000000007.parquet.12.tmp").touch()
+    files = sink(tmp_path / "out")
+    files.write(6, [page(3)])
+    files.sweep()
+    files.close()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["part-000000000006.parquet"]
+
+
 def test_a_lost_staged_file_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(SinkFault, match="was deleted"):
         sink(tmp_path / "out").write(0, [], ["never"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -87,6 +86,7 @@ class FilesSink:
         check_files_sink(connector)
         self._target = target(connector)
         self._schema = schema
+        self._newest: int | None = None  # batch; a later one is written for the first time
         try:
             self._target.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -115,9 +115,11 @@ class FilesSink:
                 files.remove(directory / f"{stem}.{form}")
             parts = [directory / f"{stem}-{number:05d}.{form}" for number in range(len(staged))]
             self._adopt([directory / _STAGING / f"{name}.{form}" for name in staged], parts)
-            # an earlier try may have left more parts; they are numbered without gaps, so the directory is not listed
-            more = (directory / f"{stem}-{number:05d}.{form}" for number in count(len(staged)))
-            files.remove(*takewhile(Path.exists, more))
+            if self._newest is None or batch <= self._newest:
+                # an earlier try may have left more parts, with gaps if it died here
+                stale = [name for name in files.names(directory) if _is_part(name, stem, len(staged))]
+                files.remove(*(directory / name for name in stale))
+            self._newest = batch
         except OSError as error:
             raise self._fault(error) from error
 
@@ -126,8 +128,15 @@ class FilesSink:
         self._target.directory.stat()  # raises if the directory went away
         self._put(self._target.directory / f"{stem}.{self._target.format}", rows)
 
+    def sweep(self) -> None:
+        """Delete what tasks staged and nobody adopted, and files that were being written, while no task runs."""
+        staging = self._target.directory / _STAGING
+        for directory in (self._target.directory, staging):
+            files.sweep(directory)
+        files.remove(*(staging / name for name in files.names(staging)), durable=False)
+
     def close(self) -> None:
-        """Remove the empty staging directory; what a failed batch staged stays for its next try."""
+        """Remove the empty staging directory; what a failed batch staged stays until the next start."""
         staging = self._target.directory / _STAGING
         if staging.is_dir() and not any(staging.iterdir()):
             staging.rmdir()
@@ -136,9 +145,9 @@ class FilesSink:
         """Give staged files their final names; those that have them already were renamed before the driver died."""
         moves = []
         for source, destination in zip(sources, destinations, strict=True):
-            if source.exists():
+            if files.exists(source):
                 moves.append((source, destination))
-            elif not destination.exists():
+            elif not files.exists(destination):
                 raise SinkFault(
                     f"the staged file {source} was deleted",
                     hint="do not delete files in the _staging directory while queries run",
@@ -169,6 +178,12 @@ class FilesSink:
             f"results cannot be written to {self._target.directory}: {error.strerror}",
             hint="free space or give the right to write; then start again",
         )
+
+
+def _is_part(name: str, stem: str, first: int) -> bool:
+    """Return whether a file is a part of a batch with at least this number."""
+    number = name.removeprefix(f"{stem}-").split(".")[0]
+    return name.startswith(f"{stem}-") and number.isdigit() and int(number) >= first
 
 
 def as_text(name: str, type_: Type, form: str) -> pl.Expr | None:
