@@ -60,6 +60,7 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     activation: Activation = Activation()
     stint: Stint | None = None  # the stint that is on; None: on since it was created
     incarnation: int = 0  # differs for each creation of a query; its vertices with state have it in their names
+    definition: str = ""  # digest of what CREATE QUERY defined; empty: unknown
 
     @property
     def number(self) -> int:

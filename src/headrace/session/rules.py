@@ -29,7 +29,7 @@ from headrace.plan.binding.rule import BoundRule
 from headrace.session.compile import command_for, plan_rule, rule_statement
 from headrace.session.outcome import Message, format_warnings
 from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
-from headrace.session.transaction import Transaction
+from headrace.session.transaction import Transaction, digest_of
 
 Functions = Collection[str]
 
@@ -48,7 +48,7 @@ def create_rule(
     if catalog.has_rule(name) and (statement.if_not_exists or _same(rule, catalog.rule(name))):
         transaction.outcomes.append(lambda: Message(f"rule {name} already exists"))
         rule = catalog.rule(name)
-        if name in transaction.running or statement.if_not_exists:
+        if transaction.is_deployed_by(_command(rule, bound, catalog)) or statement.if_not_exists:
             return
     else:
         if statement.or_replace:
@@ -262,7 +262,8 @@ def _own_part(connector: Connector, rule: str) -> Connector:
 
 
 def _command(rule: Rule, bound: BoundRule, catalog: Catalog) -> AddQuery:
-    return command_for(Query(rule.name, "", rule.columns, rule.sinks), bound.plan, catalog, rule.reaction)
+    command = command_for(Query(rule.name, "", rule.columns, rule.sinks), bound.plan, catalog, rule.reaction)
+    return msgspec.structs.replace(command, definition=digest_of(rule))
 
 
 def _same(new: Rule, old: Rule) -> bool:

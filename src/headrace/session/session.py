@@ -46,6 +46,8 @@ Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 class Session:
     """Streams, tables and queries by name, and the deployment that runs them.
 
+    `host` may also be a function that makes the deployment of a directory, such as a simulated one.
+
     A micro-batch reads about `limit` tuples of a stream at most, and a page holds `page` at most; neither changes a
     result. The statements of one `execute` take effect together: either all are correct or nothing happens, and their
     queries see the same first tuple.
@@ -61,7 +63,7 @@ class Session:
         self,
         checkpoint: Path | str | None = None,
         *,
-        host: Literal["spark", "local"] = "spark",
+        host: Literal["spark", "local"] | Callable[[Path], Deployment] = "spark",
         buckets: int | None = None,
         limit: int = 1_000_000,
         page: int = PAGE_TUPLES,
@@ -292,7 +294,7 @@ class Session:
 
 
 def _deployment(
-    host: str,
+    host: str | Callable[[Path], Deployment],
     directory: Path,
     buckets: int | None,
     limit: int,
@@ -301,6 +303,8 @@ def _deployment(
     *,
     is_temporary: bool,
 ) -> Deployment:
+    if callable(host):
+        return host(directory)
     if host == "local":
         return LocalDeployment(directory, buckets=buckets or 1, limit=limit, page=page)
     from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark

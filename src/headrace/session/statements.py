@@ -39,7 +39,7 @@ from headrace.session.rules import create_rule, create_sink, declare_event, enab
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.show import describe, describe_rule, show
 from headrace.session.stints import with_activation
-from headrace.session.transaction import Transaction
+from headrace.session.transaction import Transaction, digest_of
 
 #: How long a DEMAND waits for the micro-batch that answers it.
 DEMAND_SECONDS = 30.0
@@ -126,11 +126,11 @@ class Statements:
         plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
         check_secrets(*statement.sinks)
         query = define_query(statement, plan.schema)
-        command = command_for(query, plan, transaction.catalog)
+        command = msgspec.structs.replace(command_for(query, plan, transaction.catalog), definition=digest_of(query))
         if statement.stint is not None:
             command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now())
         check_promises(query.qos, command.streams, statement.option_spans)
-        if transaction.define(query, statement, f"query {query.name}"):
+        if transaction.define(query, statement, f"query {query.name}", command=command):
             _warn(statement, transaction)
             self._admit(command, statement, transaction)
             transaction.start(command, references(query.text).relations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -56,8 +57,10 @@ class Transaction:
         """Return a number that no other command has: one more than there are, unless others are sent meanwhile."""
         return self._first + len(self.commands)
 
-    def define(self, definition: Definition, statement: Create, what: str, note: str = "") -> bool:
-        """Add a definition; return whether it is new, or a query that is defined but not deployed.
+    def define(
+        self, definition: Definition, statement: Create, what: str, note: str = "", command: AddQuery | None = None
+    ) -> bool:
+        """Add a definition; return whether it is new, or a query that is defined but not deployed by this `command`.
 
         `note` follows the message that it was created. A definition that is the same as before stays (a script that
         runs again).
@@ -65,7 +68,8 @@ class Transaction:
         known = self._known(definition)
         if known == definition or (known is not None and statement.if_not_exists):
             self.outcomes.append(lambda: Message(f"{what} already exists"))
-            return isinstance(definition, Query) and known == definition and not self._is_deployed(definition.name)
+            # a crash may have come between the catalog and the command log
+            return command is not None and known == definition and not self.is_deployed_by(command)
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
         else:
@@ -74,6 +78,13 @@ class Transaction:
         if not isinstance(definition, Query) or definition.is_view:
             self.outcomes.append(lambda: Message(f"{what} created{note}"))
         return True
+
+    def is_deployed_by(self, command: AddQuery) -> bool:
+        """Return whether a query was added to the deployment with the definition of a command, on or off."""
+        return any(
+            query.query == command.query and query.definition in ("", command.definition)
+            for query in self.deployed.known
+        )
 
     def start(self, command: AddQuery, reads: Iterable[str]) -> None:
         """Run a query over these relations; one that runs unchanged goes on."""
@@ -149,8 +160,8 @@ class Transaction:
         """Delete a definition, and stop it if it is a running query or rule."""
         name = statement.name.text
         known, kind = self.catalog.get(name), self._dropped_kind(statement)
-        if kind == "QUERY" and name in self.running and known is None and not self.catalog.has_rule(name):
-            removed = name  # an unnamed SELECT
+        if kind in ("QUERY", "RULE") and known is None and not self.catalog.has_rule(name) and self._is_deployed(name):
+            removed = name  # an unnamed SELECT, or a crash came between the catalog and the command log
         elif statement.if_exists and not self._exists(name, kind):
             self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {name} does not exist"))
             return
@@ -195,3 +206,8 @@ class Transaction:
                 return self.catalog.sink(name) is not None
             case _:
                 return self.catalog.get(name) is not None or self.catalog.aggregate(name) is not None
+
+
+def digest_of(definition: Query | Rule) -> str:
+    """Return a short text by which definitions can be told apart."""
+    return hashlib.blake2b(msgspec.json.encode(definition), digest_size=8).hexdigest()
