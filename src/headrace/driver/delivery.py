@@ -30,6 +30,7 @@ from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
+from headrace.storage import files
 from headrace.worker.task_times import forget_times, with_times
 from headrace.worker.wire import Report, Row, Wait
 
@@ -41,9 +42,12 @@ _KEPT_ANSWERS = 64
 
 
 class Delivery:
-    """The driver's end of a deployment."""
+    """The driver's end of a deployment.
 
-    def __init__(self, directory: Path, clock: Clock | None = None) -> None:
+    Without `threads` everything is done in order within `deliver`: a simulation can repeat it step by step.
+    """
+
+    def __init__(self, directory: Path, clock: Clock | None = None, *, threads: bool = True) -> None:
         self.directory = directory
         self.clock: Clock = clock or SystemClock()
         self.reports: list[Report] = []  # of the last micro-batch
@@ -52,10 +56,10 @@ class Delivery:
         self.bounds: dict[str, int] = {}  # of the ends of the graph
         self.demanded: dict[int, Sequence[Page]] = {}  # answers to the newest demands, by number
         self.commands = 0  # in force in the last micro-batch
-        self.reactions = Reactions(directory)
+        self.reactions = Reactions(directory, threads=threads)
         self._totals = Totals()
         self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
-        self._writers = ThreadPoolExecutor(_WRITERS, "files")
+        self._writers = ThreadPoolExecutor(_WRITERS, "files") if threads else None
         self._is_open = False
 
     @property
@@ -79,6 +83,19 @@ class Delivery:
         if not self._is_open:
             self._is_open = True
             finish_dropped(self.directory, {rolling.directory for rolling in self._rolling()})
+
+    def resume(self, running: Running) -> None:
+        """Continue where an earlier process was: delete what it left half done, before the first task runs."""
+        self.open(running)
+        self.bounds = read_progress(self.directory).bounds
+        for folder in ("", "commands", "calls"):
+            files.sweep(self.directory / folder)
+        for folder in ("sources", "exchange", "sinks"):
+            for name in files.names(self.directory / folder):
+                files.sweep(self.directory / folder / name)
+        for sink in (sink for sinks in self.sinks.values() for sink in sinks):
+            if isinstance(sink, StagingSink):
+                sink.sweep()
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
         """Hand out one micro-batch; return True if each query of a draining deployment has given its last result."""
@@ -107,7 +124,8 @@ class Delivery:
 
     def close(self) -> None:
         """Release the sinks; what a MEMORY sink holds can still be read."""
-        self._writers.shutdown()
+        if self._writers is not None:
+            self._writers.shutdown()
         self.reactions.outbox.close()
         for sinks in self.sinks.values():
             for sink in sinks:
@@ -154,8 +172,10 @@ class Delivery:
         writing: list[Future[None]] = []
         for result in results:
             for sink in self.sinks.get(result.query, []):
-                if isinstance(sink, StagingSink):
+                if isinstance(sink, StagingSink) and self._writers is not None:
                     writing.append(self._writers.submit(sink.write, batch, result.pages, result.staged))
+                elif isinstance(sink, StagingSink):
+                    sink.write(batch, result.pages, result.staged)
                 else:
                     sink.write(batch, result.pages)
             for subscriber in self.subscribers.get(result.query, []):
@@ -184,6 +204,7 @@ class Delivery:
             },
             raising=sorted(self.reactions.raised),
             settled=before.settled or self._is_settled(running),
+            bounds={vertex: bound for vertex, bound in self.bounds.items() if exchange_of(vertex) is None},
         )
         if after != before:
             write_progress(self.directory, after)

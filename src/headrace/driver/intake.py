@@ -5,7 +5,7 @@ Runs on the driver, or in the process that Spark starts beside it; both hosts us
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,14 +13,23 @@ import msgspec
 from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Stream, Timing
 from headrace.commands.command import encode_command
 from headrace.commands.running import Running
-from headrace.connectors.connector import LanedSource, PacedSource, SkippingSource, Source, Split, TimedSource
+from headrace.connectors.connector import (
+    KeepingSource,
+    LanedSource,
+    PacedSource,
+    SkippingSource,
+    Source,
+    Split,
+    TimedSource,
+)
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.spool import exchange_spool
 from headrace.driver.deployed import Deployed, Deployments, notes_in
 from headrace.driver.offset import ExchangeAt, Offset, StreamAt
 from headrace.driver.pause import is_paused
-from headrace.driver.progress import Progress, read_progress
+from headrace.driver.progress import Progress, has_progress, read_progress
 from headrace.driver.rules.raising import is_over
+from headrace.errors import HostFault
 from headrace.model.streams import bad_stream, exchange_stream, is_system_stream, late_stream
 from headrace.model.time import BEGIN, EARLIEST, END, LATEST, MILLISECOND
 from headrace.worker.ingest import Task, Work
@@ -54,6 +63,7 @@ class Intake:
         progress = read_progress(self.directory).of(deployed.streams)
         time = max(now, start.time)
         start = _known_at(start, deployed.streams)
+        _check_progress(progress, start, deployed, self.directory)
         streams = {name: self._stream(name, deployed, start, progress, time) for name in deployed.streams}
         exchanges = {origin: self._exchange(origin, deployed, start, progress, time) for origin in deployed.exchanges}
         if progress.unread or exchanges != start.exchanges or not _others_ended(deployed, start):
@@ -89,24 +99,31 @@ class Intake:
             *(Task(number, end.time, share, None) for number, share in enumerate(shares) if number and share),
         ]
 
+    def keeps(self, end: Offset) -> bool:
+        """Return whether `forget` would delete anything: the micro-batch up to `end` could not be repeated then."""
+        return any(isinstance(source, KeepingSource) and source.keeps(at) for source, at in self._read(end))
+
     def forget(self, end: Offset) -> None:
-        """Let sources free what lies before the end of a micro-batch that is committed."""
-        deployed = self.deployments.at(end.commands)
-        sources = deployed.sources
+        """Let sources free what lies before the end of a micro-batch that is never repeated."""
         if self._left_notes:
             forget_notes(notes_in(self.directory), end.time)
             self._left_notes = False
-        for name, stream in end.streams.items():
-            if name in sources:
-                sources[name].forget(stream.at)
-        for origin, exchange in end.exchanges.items():
-            if exchange_stream(origin) in sources:
-                sources[exchange_stream(origin)].forget(exchange.at)
+        for source, at in self._read(end):
+            source.forget(at)
         for origin in self._exchanges - end.exchanges.keys():  # their queries were dropped
             exchange_spool(origin, self.directory).clear()
         self._exchanges = set(end.exchanges)
         self.deployments.log.settle(self._settled)  # one micro-batch later than necessary
-        self._settled = deployed.running
+        self._settled = self.deployments.at(end.commands).running
+
+    def _read(self, end: Offset) -> Iterator[tuple[Source, Position]]:
+        """Yield the sources of a micro-batch, each with how far it was read."""
+        sources = self.deployments.at(end.commands).sources
+        places = {name: stream.at for name, stream in end.streams.items()}
+        places |= {exchange_stream(origin): exchange.at for origin, exchange in end.exchanges.items()}
+        for name, at in places.items():
+            if name in sources:
+                yield sources[name], at
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> StreamAt:
         before = start.streams.get(name) or StreamAt(fresh=time)
@@ -231,6 +248,17 @@ def _is_punctual(name: str, deployed: Deployed, progress: Progress) -> bool:
         if partner in progress.punctual or deployed.streams[partner].timing is not Timing.EXTERNAL
     ]
     return bool(partners) and all(partners)
+
+
+def _check_progress(progress: Progress, start: Offset, deployed: Deployed, checkpoint: Path) -> None:
+    """Raise a fault if what the last micro-batch left is missing: late tuples would not be recognized."""
+    timed = [name for name, stream in deployed.streams.items() if stream.timing is Timing.EXTERNAL]
+    known = [name for name in timed if name in start.streams and start.streams[name].newest > BEGIN]
+    if known and not (progress.newest or progress.lanes) and not has_progress(checkpoint):
+        raise HostFault(
+            f"progress.json is missing in {checkpoint}: nothing is known of the time of stream {known[0]!r}",
+            hint="restore the checkpoint from a copy, or start with a new one",
+        )
 
 
 def is_wall_clock(stream: Stream) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from headrace.storage import files
 
 
 def pause(directory: Path) -> None:
-    """Let no further micro-batch begin, so that a deployment can stop between two of them."""
-    files.replace(_file(directory), b"", durable=False)  # it need not last: a deployment that begins removes it
+    """Let no further micro-batch begin, so that a deployment can stop between two of them.
+
+    On a full disk they go on: the one that is running when the deployment stops is repeated later.
+    """
+    with suppress(OSError):
+        files.replace(_file(directory), b"", durable=False)  # it need not last: a deployment that begins removes it
 
 
 def resume(directory: Path) -> None:

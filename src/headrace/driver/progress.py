@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Stream
-from headrace.storage import files
+from headrace.errors import HostFault
+from headrace.storage import files, sealed
 from headrace.worker.wire import Wait
 
 
@@ -29,6 +30,7 @@ class Progress(Struct, frozen=True):
     settled: bool = False  # whether a draining deployment has taken all actions of rules, but for those on failures
     ended: bool = False  # whether a draining deployment has delivered everything
     lanes: dict[str, dict[str, int]] = {}  # bounds by stream of several lanes, and lane
+    bounds: dict[str, int] = {}  # of results
 
     def of(self, streams: Mapping[str, Stream]) -> Progress:
         """Return this without what belongs to streams of these names that had other sources."""
@@ -46,13 +48,27 @@ _decoder = msgspec.json.Decoder(Progress)
 
 def read_progress(directory: Path) -> Progress:
     """Return what the last delivered micro-batch left."""
-    data = files.read_if_exists(directory / "progress.json")
-    return Progress() if data is None else _decoder.decode(data)
+    path = directory / "progress.json"
+    data = sealed.read_if_exists(path)
+    try:
+        return Progress() if data is None else _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise sealed.damaged(path, error) from error
+
+
+def has_progress(directory: Path) -> bool:
+    """Return whether a delivered micro-batch left anything."""
+    return files.exists(directory / "progress.json")
 
 
 def write_progress(directory: Path, progress: Progress) -> None:
     """Write down what the next micro-batch needs."""
-    files.replace(directory / "progress.json", msgspec.json.encode(progress))
+    try:
+        sealed.replace(directory / "progress.json", msgspec.json.encode(progress))
+    except OSError as error:
+        raise HostFault(
+            f"cannot write the checkpoint {directory}: {error.strerror}", hint="free space; then start again"
+        ) from error
 
 
 def mark_ended(directory: Path) -> None:

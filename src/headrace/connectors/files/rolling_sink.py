@@ -103,6 +103,7 @@ class RollingFilesSink:
 
     def sweep(self) -> None:
         """Delete what tasks staged and nobody adopted, while no task runs."""
+        files.sweep(self.directory)
         staged = [name for name in files.names(self.directory) if name.startswith(_STAGED)]
         files.remove(*(self.directory / name for name in staged), durable=False)
 

@@ -46,10 +46,11 @@ class Limited:
     """Calls with a time limit.
 
     A call that exceeds it cannot be stopped and continues in its thread. An action with several such calls is not
-    called.
+    called. Without `threads` a call has no time limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, threads: bool = True) -> None:
+        self._threads = threads
         self._hanging: dict[str, list[threading.Thread]] = {}
 
     def call(self, name: str, seconds: float, function: Callable[[], None]) -> str | None:
@@ -59,6 +60,12 @@ class Limited:
         if len(hanging) >= _HANGING:
             return f"{len(hanging)} earlier calls have not come back"
         failure: list[str] = []
+        if not self._threads:
+            try:
+                function()
+            except Exception as error:  # the user's code may raise anything
+                return reason(error)
+            return None
 
         def run() -> None:
             try:

@@ -27,7 +27,7 @@ from headrace.errors import HostFault
 from headrace.model.action import CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.model.streams import failed_stream
 from headrace.model.time import format_instant
-from headrace.storage import files
+from headrace.storage import files, sealed
 
 #: How long a delivery waits for its calls (seconds).
 PATIENCE = 2.0
@@ -58,15 +58,23 @@ class _Call:
 
 
 class Outbox:
-    """The calls of a deployment, and the thread that makes them."""
+    """The calls of a deployment, and the thread that makes them; without `threads`, `work` and `settle` make them."""
 
-    def __init__(self, directory: Path, functions: Mapping[str, Callable[..., Any]], counters: RuleCounters) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        functions: Mapping[str, Callable[..., Any]],
+        counters: RuleCounters,
+        *,
+        threads: bool = True,
+    ) -> None:
         self.fault: BaseException | None = None
         self._checkpoint = directory
         self._directory = directory / "calls"
         self._functions = functions
         self._counters = counters
-        self._limited = Limited()
+        self._threads = threads
+        self._limited = Limited(threads=threads)
         self._down: set[str] = set()  # actions that failed the last time: tried once only
         self._change = threading.Condition()
         self._waiting: list[str] = []  # names of files
@@ -83,28 +91,28 @@ class Outbox:
 
     def put(self, batch: int, firings: Sequence[Firing]) -> None:
         """Take calls durably, then wait a moment until they have been made."""
-        if self.fault is not None:
-            raise HostFault(
-                f"rule actions have stopped: {self.fault}",
-                hint="make sure that the checkpoint can be written, and start again",
-            ) from self.fault
+        self._raise()
         data = msgspec.msgpack.encode(list(firings))
         # named by content as well: a restarted local host numbers micro-batches from 0, and other calls may wait
         name = f"{batch:012d}-{hashlib.blake2b(data, digest_size=8).hexdigest()}.calls"
-        files.replace(self._directory / name, data)
+        sealed.replace(self._directory / name, data)
         with self._change:
             was_idle = not self._waiting
             if name not in self._waiting:
                 self._waiting.append(name)
             self._change.notify_all()
         self._begin()
-        if was_idle:
+        if was_idle and self._threads:
             self.settle(PATIENCE)
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until no call waits; return False if the time is up."""
+        """Wait until no call waits; return False if the time is up; raise a fault if no further call is made."""
+        if not self._threads:
+            self.work()
         with self._change:
-            return self._change.wait_for(lambda: not self._waiting or self.fault is not None, seconds)
+            in_time = self._change.wait_for(lambda: not self._waiting or self.fault is not None, seconds)
+        self._raise()
+        return in_time
 
     def close(self) -> None:
         """Finish the running call; the next session makes the others."""
@@ -123,22 +131,17 @@ class Outbox:
             spool.append(frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))))
             self._counters.add(rule, failed=len(failures))
 
-    def _begin(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._closing.clear()
-            self._thread = threading.Thread(target=self._work, name="rules", daemon=True)
-            self._thread.start()
-
-    def _work(self) -> None:
+    def work(self) -> None:
+        """Make the calls that wait; in a thread, go on with those that come until the outbox is closed."""
         try:
-            while not self._closing.is_set():
+            while not self._closing.is_set() and (self._threads or self._waiting):
                 with self._change:
                     self._change.wait_for(lambda: self._waiting or self._closing.is_set())
                     if self._closing.is_set():
                         return
                     name = self._waiting[0]
                 path = self._directory / name
-                if all(self._make(firing) for firing in _decoder.decode(files.read(path))):
+                if all(self._make(firing) for firing in _firings(path)):
                     files.remove(path, durable=False)  # if it comes back, calls are made again: at least once
                     with self._change:
                         self._waiting.remove(name)
@@ -147,6 +150,19 @@ class Outbox:
             with self._change:
                 self.fault = error
                 self._change.notify_all()
+
+    def _raise(self) -> None:
+        if self.fault is not None:
+            raise HostFault(
+                f"rule actions have stopped: {self.fault}",
+                hint="make sure that the checkpoint can be written, and start again",
+            ) from self.fault
+
+    def _begin(self) -> None:
+        if self._threads and (self._thread is None or not self._thread.is_alive()):
+            self._closing.clear()
+            self._thread = threading.Thread(target=self.work, name="rules", daemon=True)
+            self._thread.start()
 
     def _make(self, firing: Firing) -> bool:
         """Make the calls of one rule; return False if the outbox closes before all are made."""
@@ -172,7 +188,8 @@ class Outbox:
         why: str | None = None
         tries = 0
         while tries < (1 if call.name in self._down else effort.tries):
-            if tries and self._closing.wait(min(BACKOFF * 2 ** (tries - 1), LONGEST_PAUSE)):
+            pause = min(BACKOFF * 2 ** max(tries - 1, 0), LONGEST_PAUSE)
+            if tries and self._threads and self._closing.wait(pause):
                 return []
             tries += 1
             why = self._limited.call(call.name, seconds, lambda: self._do(call, action, seconds))
@@ -203,3 +220,10 @@ class Outbox:
         if function is None:
             raise LookupError(f"no function {target!r} is registered in this session")
         return function
+
+
+def _firings(path: Path) -> list[Firing]:
+    try:
+        return _decoder.decode(sealed.read(path))
+    except msgspec.DecodeError as error:
+        raise sealed.damaged(path, error) from error

@@ -30,12 +30,12 @@ Switch = Callable[[str, bool], None]
 class Reactions:
     """The rules of a deployment at work."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, threads: bool = True) -> None:
         self.functions: dict[str, Callable[..., Any]] = {}
         self.switch: Switch | None = None
         self._directory = directory
         self.counters = RuleCounters()
-        self.outbox = Outbox(directory, self.functions, self.counters)
+        self.outbox = Outbox(directory, self.functions, self.counters, threads=threads)
         self.raised: frozenset[str] = frozenset()  # events of the last micro-batch
 
     def react(self, batch: int, running: Running, detected: Mapping[str, Sequence[Page]], *, ended: bool) -> None:

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
+from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployments
 from headrace.driver.pause import pause, resume
@@ -32,6 +32,7 @@ from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
 from headrace.hosts.spark.jvm import start_context, with_log
+from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.scratch import private_folders
 from headrace.hosts.spark.settings import python_environment, settings
@@ -118,7 +119,10 @@ class SparkDeployment:
     def start(self) -> None:
         """Start the streaming query; on a directory that has run before it continues where it was."""
         self._check_directory()
+        running = self.deployments.at(self.deployments.count()).running
+        self.delivery.resume(running)
         if read_progress(self.directory).ended:
+            self.delivery.reactions.outbox.settle()  # calls may have come back with a power cut
             self.drained.set()
             return
         if files.read_if_exists(self.directory / "local.msgpack") is not None:
@@ -129,12 +133,13 @@ class SparkDeployment:
         resume(self.directory)
         for name in ("spark", "feeders"):  # Spark would make them with the modes of the umask
             make_directory(self.directory / name)
+        mend(self.directory / "spark")
         shutil.rmtree(self.directory / "cache", ignore_errors=True)
         spark = spark_session(checkpoint=None if self.is_temporary else self.directory)
         self.cores = spark.sparkContext.defaultParallelism
         spark.dataSource.register(HeadraceSource)
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-        self.buckets = self._buckets(partitions)
+        self.buckets = bucket_numbers(self.directory, lambda: spread(self.wanted_buckets or partitions, partitions))
         python = allowed()
         pages = (
             spark.readStream.format("headrace")
@@ -155,7 +160,6 @@ class SparkDeployment:
         )
         if self.interval:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
-        running = self.deployments.at(self.deployments.count()).running
         if not running.draining:
             self._feed(tuple(stream for query in running.known for stream in query.streams))
         self.query = writer.start()
@@ -220,6 +224,8 @@ class SparkDeployment:
         began = time.perf_counter_ns()
         rows = from_spark(frame.collect())
         try:
+            # what Spark must remember of this micro-batch lasts at least as long as its first effect
+            files.force(self.directory / "spark")
             # a restarted batch sees the queries that were in force when it was planned
             deployed = self.deployments.at(self._commands(rows))
             done = self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6)
@@ -233,15 +239,6 @@ class SparkDeployment:
     def _commands(self, rows: list[Row]) -> int:
         """Return how many commands were in force in this micro-batch, as its buckets report."""
         return max((row.n for row in rows if row.kind is Kind.REPORT), default=self.deployments.count())
-
-    def _buckets(self, partitions: int) -> list[int]:
-        """Return the bucket numbers of this checkpoint; they are chosen once."""
-        path = self.directory / "buckets.json"
-        data = files.read_if_exists(path)
-        if data is None:
-            data = msgspec.json.encode(spread(self.wanted_buckets or partitions, partitions))
-            files.replace(path, data)
-        return msgspec.json.decode(data, type=list[int])
 
     def _check_directory(self) -> None:
         try:

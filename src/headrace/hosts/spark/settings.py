@@ -28,6 +28,8 @@ def settings(cores: int) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # on a local disk Spark's default manager forks a process for every file operation
         "spark.sql.streaming.checkpointFileManagerClass": _FILES,
+        # a snapshot that a power cut tore is made again from the changes
+        "spark.sql.streaming.stateStore.autoSnapshotRepair.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.stopTimeout": "60000",

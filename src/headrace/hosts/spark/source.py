@@ -130,7 +130,12 @@ class HeadraceReader(DataSourceStreamReader):
         _kept[place] = deployed, ingest
 
     def commit(self, end: Json) -> None:
-        self.intake.forget(_from_spark(end))
+        from headrace.storage import files
+
+        offset = _from_spark(end)
+        if self.intake.keeps(offset):
+            files.force(self.directory / "spark")  # that it is committed: it cannot be repeated without its records
+        self.intake.forget(offset)
 
     def stop(self) -> None:
         pass
