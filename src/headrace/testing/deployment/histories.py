@@ -1,0 +1,136 @@
+"""Short histories that together use every durable file of a deployment."""
+
+from __future__ import annotations
+
+from headrace.testing.deployment.history import Drain, Execute, History, Push, Restart, rows_of
+
+STREAMS = """
+CREATE STREAM s (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
+CREATE STREAM t (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
+"""
+COUNTS = """CREATE QUERY counts AS
+  SELECT k, count(*) AS n, sum(v) AS total, window_end FROM s [RANGE 2 SECONDS] GROUP BY k
+  INTO FILES (path '{out}/counts', format 'json');"""
+LARGE = (
+    "CREATE QUERY large AS SELECT k, v, 'a long text, so that tasks stage these results' AS note FROM s WHERE v > 2 "
+    "INTO FILES (path '{out}/large', format 'json');"
+)
+MOST = """CREATE QUERY most AS SELECT max(n) AS most, window_end FROM counts [RANGE 4 SECONDS]
+  INTO FILES (path '{out}/most', format 'json');"""
+PAIRS = """CREATE QUERY pairs AS
+  SELECT s.k, s.v, t.v AS other FROM s [RANGE 3 SECONDS] JOIN t [RANGE 3 SECONDS] ON s.k = t.k
+  INTO FILES (path '{out}/pairs', format 'json');"""
+FIRST = rows_of((1, 1, 1), (1, 2, 2), (2, 1, 3))
+SECOND = rows_of((3, 1, 1), (4, 2, 7), (5, 1, 8), (2, 2, 3), (6, 1, 8), (6, 2, 9))
+THIRD = rows_of((8, 1, 4), (9, 2, 5), (12, 1, 6))
+
+WINDOWS = History(
+    "windows, results of tasks, and an exchange",
+    (
+        Execute(STREAMS + COUNTS),
+        Push("s", FIRST),
+        Execute(LARGE + MOST),
+        Push("s", SECOND),
+        Drain(),
+    ),
+)
+REPLACED = History(
+    "queries that are dropped and replaced",
+    (
+        Execute(STREAMS + COUNTS + LARGE),
+        Push("s", FIRST),
+        Execute("DROP QUERY IF EXISTS counts;"),
+        Push("s", SECOND),
+        Execute(LARGE.replace("CREATE", "CREATE OR REPLACE").replace("v > 2", "v > 4")),
+        Push("s", THIRD),
+        Restart(),
+        Drain(),
+    ),
+    seed=1,
+)
+JOINED = History(
+    "a join, late tuples, and a stop",
+    (
+        Execute(
+            STREAMS
+            + PAIRS
+            + "CREATE QUERY late AS SELECT k, v FROM s.late INTO FILES (path '{out}/late', format 'json');"
+        ),
+        Push("s", SECOND),
+        Push("s", FIRST),
+        Push("t", FIRST),
+        Execute("STOP QUERY pairs;"),
+        Push("s", (*THIRD, *FIRST)),
+        Execute("START QUERY pairs;"),
+        Push("t", THIRD),
+        Drain(),
+    ),
+    seed=2,
+)
+RULES = History(
+    "rules that call and raise",
+    (
+        Execute(
+            STREAMS
+            + """
+CREATE EVENT both AS s SEQUENCE t WITHIN 20 SECONDS WHERE s.k = t.k;
+CREATE EVENT alarm (k INT, v INT);
+CREATE RULE notify ON both CONTEXT CHRONICLE
+  DO INSERT INTO FILES (path '{out}/notify', format 'json'), CALL note(s.v), RAISE EVENT alarm(s.k, t.v);
+CREATE QUERY alarms AS SELECT k, v FROM alarm INTO FILES (path '{out}/alarms', format 'json');"""
+        ),
+        Push("s", FIRST),
+        Push("t", SECOND),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=3,
+)
+FEEDBACK = History(
+    "feedback, settings and promises",
+    (
+        Execute(STREAMS + COUNTS + MOST),
+        Push("s", FIRST),
+        Execute("ASSUME counts WHERE k = 7 FOR 2 MINUTES; ALTER QUERY counts SET strategy = 'bfs';"),
+        Push("s", (*SECOND, *rows_of((7, 7, 7)))),
+        Execute("DESIRE counts WHERE k = 2;"),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=4,
+)
+REPORTS = History(
+    "shedding, reported in a stream of its own",
+    (
+        Execute(
+            STREAMS
+            + LARGE.replace("AS SELECT", "WITH (error 0.5) AS SELECT")
+            + "CREATE QUERY lost AS SELECT query, seen, dropped FROM headrace.shed "
+            + "INTO FILES (path '{out}/lost', format 'json');"
+            + "ALTER QUERY large SET shedding = 0.5;"
+        ),
+        Push("s", FIRST),
+        Push("s", SECOND),
+        Drain(),
+    ),
+    seed=5,
+)
+STARTED = History(
+    "a query that others start",
+    (
+        Execute(
+            STREAMS
+            + "CREATE QUERY now START ON t AS SELECT k, v FROM s INTO FILES (path '{out}/now', format 'json');"
+            + "CREATE RULE stop ON t WHEN t.v > 8 DO STOP QUERY now;"
+        ),
+        Push("s", FIRST),
+        Push("t", FIRST),
+        Push("s", SECOND),
+        Push("t", SECOND),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=6,
+)
+
+HISTORIES = (WINDOWS, REPLACED, JOINED, RULES, FEEDBACK, REPORTS, STARTED)

@@ -1,0 +1,228 @@
+"""The Spark host in one process: real intake, ingest, buckets and delivery on models of Spark's logs and state.
+
+Planning process, workers and driver have caches of their own and communicate through the disk and rows, as on Spark.
+`step` does one micro-batch. There are no threads; time is virtual.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from headrace.commands.command import Command
+from headrace.driver.bucket_numbers import bucket_numbers
+from headrace.driver.delivery import Delivery
+from headrace.driver.deployed import Deployments
+from headrace.driver.intake import TICK, Intake
+from headrace.driver.pause import pause, resume
+from headrace.driver.progress import read_progress
+from headrace.driver.staged_results import Stager
+from headrace.driver.turn import Turn
+from headrace.errors import HeadraceError, HostFault
+from headrace.hosts.spark.logs import mend
+from headrace.model.time import MILLISECOND
+from headrace.storage import files
+from headrace.testing.clock import VirtualClock
+from headrace.testing.deployment.spark import Logs, SparkFailure, StateStore
+from headrace.worker.bucket import Bucket
+from headrace.worker.ingest import Ingest, Task
+from headrace.worker.wire import Kind, Row
+
+#: A micro-batch takes so long.
+BATCH_TIME = 10 * MILLISECOND
+#: Results from this size on are staged; small, so that small histories stage.
+STAGE_BYTES = 100
+#: A deployment that is drained ends within so many micro-batches.
+MAX_BATCHES = 200
+
+
+#: What tasks of buckets did: by bucket, micro-batch, state and rows, the rows that came out, and the state after it.
+Tasks: TypeAlias = dict[tuple[int, int, bytes, tuple[Row, ...]], tuple[tuple[Row, ...], bytes]]
+
+
+@dataclass(slots=True)
+class Worker:
+    """A Python worker of Spark: what it keeps between micro-batches."""
+
+    deployments: Deployments
+    ingest: tuple[int, Ingest] | None = None  # by number of commands
+    buckets: dict[int, Bucket] = field(default_factory=dict)
+
+
+class SimulatedDeployment:
+    """A `Deployment` whose Spark is a model; `seed` chooses workers, and tasks that are run twice.
+
+    `tasks` are those that are not run again: a bucket with the same state and the same rows does the same.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: VirtualClock,
+        *,
+        buckets: Sequence[int] = (0, 1),
+        limit: int = 1_000_000,
+        page: int = 1000,
+        seed: int = 0,
+        tasks: Tasks | None = None,
+    ) -> None:
+        self.directory, self.page, self.seed = directory, page, seed
+        self.wanted_buckets, self.buckets = list(buckets), list[int]()
+        self.clock = clock
+        self.tasks = tasks
+        self.delivery = Delivery(directory, clock, threads=False)
+        self.deployments = Deployments(directory)
+        self.turn = Turn(directory, self.deployments.log, self.delivery)
+        self.control = self.turn.control
+        self.cores = 2
+        self.ended = False
+        self.batch = 0
+        self.after_batch: Callable[[], None] | None = None
+        self._limit = limit
+        self._workers = [Worker(Deployments(directory)) for _ in range(2)]
+        self._logs = Logs(directory / "spark")
+        self._is_planned = False
+        self._is_started = False
+
+    def start(self) -> None:
+        resume(self.directory)
+        self.buckets = bucket_numbers(self.directory, lambda: self.wanted_buckets)
+        self._planner = Intake(self.directory, parallel=2, limit=self._limit, buckets=self.buckets)
+        mend(self.directory / "spark")
+        running = self.deployments.newest()
+        self.delivery.resume(running)
+        self.ended = read_progress(self.directory).ended
+        if self.ended:
+            self.delivery.reactions.outbox.settle()
+        try:
+            self.batch, self._is_planned = self._logs.next()
+        except SparkFailure as failure:
+            raise _fault(failure) from failure
+        self._is_started = True
+
+    def send(self, *commands: Command) -> None:
+        self.deployments.log.append(*commands)
+
+    def now(self) -> int:
+        return self.clock.now() + self.batch * BATCH_TIME
+
+    def settle(self, commands: int, timeout: float) -> bool:
+        while self.delivery.commands < commands and self.step():
+            pass
+        return self.delivery.commands >= commands
+
+    def wait(self, timeout: float | None = None) -> bool:
+        for _ in range(MAX_BATCHES):
+            if self.ended:
+                return True
+            if not self.step():
+                self.clock.advance(TICK)
+        return False
+
+    def stop(self) -> None:
+        if self._is_started:
+            pause(self.directory)
+            resume(self.directory)
+        self.delivery.close()
+
+    def step(self) -> bool:
+        """Run one micro-batch; return False if there is nothing to do."""
+        try:
+            return self._step()
+        except SparkFailure as failure:
+            raise _fault(failure) from failure
+        except OSError as error:
+            raise SparkTaskFault(f"a micro-batch failed: {error}") from error
+
+    def _step(self) -> bool:
+        if self.ended or not self._is_started:
+            return False
+        start = self._logs.offset(self.batch - 1)
+        if not self._is_planned:
+            end = self._planner.latest(start, self.now())
+            if end == start:
+                return False
+            self._logs.offsets.add(self.batch, msgspec.json.encode(end))
+            self._is_planned = True
+            if self.batch:
+                if self._planner.keeps(start):
+                    files.force(self.directory / "spark")
+                self._planner.forget(start)
+                self._logs.purge(self.batch)
+        self._run(self.batch)
+        self._logs.commits.add(self.batch)
+        self.batch, self._is_planned = self.batch + 1, False
+        if self.after_batch is not None:
+            self.after_batch()
+        return True
+
+    def _run(self, batch: int) -> None:
+        start, end = self._logs.offset(batch - 1), self._logs.offset(batch)
+        chance = random.Random(f"{self.seed}/{batch}")
+        sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
+        for task in self._planner.tasks(start, end):
+            for row in self._ingest(task, end.commands, batch, chance):
+                sent[row.bucket].append(row)
+        rows = [row for number in self.buckets for row in self._bucket(number, sent[number], batch, chance)]
+        self._deliver(batch, rows)
+
+    def _ingest(self, task: Task, commands: int, batch: int, chance: random.Random) -> list[Row]:
+        """Run an ingest task, perhaps twice: the rows of the first attempt are lost with its worker."""
+        rows: list[Row] = []
+        for attempt in range(1 + (chance.random() < 0.1)):
+            worker = chance.choice(self._workers)
+            deployed = worker.deployments.at(commands)
+            if worker.ingest is None or worker.ingest[0] != commands:
+                worker.ingest = commands, deployed.ingest(self.buckets, self.page)
+            name = f"i{task.time}-{batch}-{task.number}-{attempt}"
+            stager = Stager(self.directory, name, deployed.running, least=STAGE_BYTES)
+            rows = list(worker.ingest[1].run(task, stager))
+        return rows
+
+    def _bucket(self, number: int, rows: list[Row], batch: int, chance: random.Random) -> list[Row]:
+        """Run a bucket's task, perhaps twice: the first attempt may have committed its state."""
+        out: list[Row] = []
+        for attempt in range(1 + (chance.random() < 0.1)):
+            worker = chance.choice(self._workers)
+            store = StateStore(self.directory / "spark", number, batch)
+            bucket = worker.buckets.pop(number, None)
+            before = (number, batch, store.encoded, tuple(rows))
+            known = self.tasks.get(before) if self.tasks is not None else None
+            if known is not None:
+                out, store.encoded = list(known[0]), known[1]
+            else:
+                if bucket is None or bucket.version != store.version():
+                    bucket = Bucket.restore(number, store)
+                stager = Stager(self.directory, f"{batch}-{number}-{attempt}", bucket.running, least=STAGE_BYTES)
+                out = bucket.run(rows, batch, store, stager)
+                worker.buckets[number] = bucket
+                if self.tasks is not None and not any(row.kind is Kind.STAGED for row in out):
+                    self.tasks[before] = (tuple(out), store.encoded)
+            store.commit()
+        return out
+
+    def _deliver(self, batch: int, rows: list[Row]) -> None:
+        commands = max((row.n for row in rows if row.kind is Kind.REPORT), default=self.deployments.count())
+        deployed = self.deployments.at(commands)
+        files.force(self.directory / "spark")
+        self.ended = self.delivery.deliver(batch, rows, deployed.running, BATCH_TIME / MILLISECOND)
+        self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=self.ended)
+        if random.Random(f"{self.seed}/calls/{batch}").random() < 0.5:  # else they are still under way
+            self.delivery.reactions.outbox.work()
+
+
+class SparkFault(HostFault):
+    """Spark's own files do not let it continue."""
+
+
+class SparkTaskFault(HostFault):
+    """A task of Spark failed."""
+
+
+def _fault(failure: SparkFailure) -> HeadraceError:
+    return SparkFault(str(failure), hint="restore the checkpoint from a copy, or start with a new one")

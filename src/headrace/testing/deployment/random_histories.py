@@ -1,0 +1,121 @@
+"""Random histories: queries and rules come, change and go while rows arrive and sessions restart."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from headrace.testing.deployment.histories import COUNTS, LARGE, MOST, PAIRS, STREAMS
+from headrace.testing.deployment.history import Action, Drain, Execute, History, Push, Restart, rows_of
+
+_EVENTS = """
+CREATE EVENT both AS s SEQUENCE t WITHIN 20 SECONDS WHERE s.k = t.k;
+CREATE EVENT alarm (k INT, v INT);
+"""
+#: Queries by name, each with the query that it reads.
+_QUERIES: dict[str, tuple[str, str | None]] = {
+    "counts": (COUNTS, None),
+    "large": (LARGE, None),
+    "most": (MOST, "counts"),
+    "pairs": (PAIRS, None),
+    "late": ("CREATE QUERY late AS SELECT k, v FROM s.late INTO FILES (path '{out}/late', format 'json');", None),
+    "kinds": (
+        "CREATE QUERY kinds AS SELECT DISTINCT k FROM t [RANGE 3 SECONDS] "
+        "INTO FILES (path '{out}/kinds', format 'json');",
+        None,
+    ),
+    "alarms": ("CREATE QUERY alarms AS SELECT k, v FROM alarm INTO FILES (path '{out}/alarms', format 'json');", None),
+}
+_RULES = {
+    "notify": "CREATE RULE notify ON both CONTEXT CHRONICLE DO CALL note(s.v), RAISE EVENT alarm(s.k, t.v);",
+    "ring": "CREATE RULE ring ON t WHEN t.v > 5 "
+    "DO CALL note(t.k), INSERT INTO FILES (path '{out}/ring', format 'json');",
+}
+
+
+def random_history(seed: int, length: int = 12) -> History:
+    """Return the history of a seed: `length` actions between the first definitions and the drain."""
+    chance = random.Random(seed)
+    known: set[str] = set()
+    clock = {"s": 1, "t": 1}
+    actions: list[Action] = [Execute(STREAMS + _EVENTS + _create("counts", known))]
+    while len(actions) <= length:
+        actions += _next(chance, known, clock)
+    return History(f"random history {seed}", (*actions, Drain()), seed=seed)
+
+
+def shrunk(history: History, fails: Callable[[History], bool]) -> History:
+    """Return a history with as few actions as possible that still fails."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for place in range(len(history.actions) - 2, 0, -1):
+            shorter = replace(history, actions=history.actions[:place] + history.actions[place + 1 :])
+            if fails(shorter):
+                history, smaller = shorter, True
+    return history
+
+
+def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iterator[Action]:
+    match chance.choices(
+        ("push", "create", "drop", "replace", "turn", "rule", "tell", "restart"), (8, 3, 1, 1, 2, 2, 1, 2)
+    )[0]:
+        case "push":
+            stream = chance.choice(("s", "s", "t"))
+            yield Push(stream, _rows(chance, stream, clock))
+        case "create":
+            name = chance.choice(sorted(_QUERIES))
+            yield Execute(_create(name, known))
+        case "drop":
+            names = [name for name in sorted(known & _QUERIES.keys()) if not _is_read(name, known)]
+            if names:
+                name = chance.choice(names)
+                known.discard(name)
+                yield Execute(f"DROP QUERY IF EXISTS {name};")
+        case "replace":
+            if "large" in known:
+                bound = chance.randrange(6)
+                yield Execute(LARGE.replace("CREATE", "CREATE OR REPLACE").replace("v > 2", f"v > {bound}"))
+        case "turn":
+            names = sorted(known & {"large", "pairs", "kinds", "late"})
+            if names:
+                yield Execute(f"{chance.choice(('STOP', 'START'))} QUERY {chance.choice(names)};")
+        case "rule":
+            name = chance.choice(sorted(_RULES))
+            if name not in known:
+                known.add(name)
+                yield Execute(_RULES[name])
+            elif chance.randrange(2):
+                yield Execute(f"{chance.choice(('ENABLE', 'DISABLE'))} RULE {name};")
+            else:
+                known.discard(name)
+                yield Execute(f"DROP RULE IF EXISTS {name};")
+        case "tell":
+            if "counts" in known:
+                yield Execute(f"ASSUME counts WHERE k = {chance.randint(3, 9)} FOR 2 MINUTES;")
+        case _:
+            yield Restart()
+
+
+def _create(name: str, known: set[str]) -> str:
+    """Return the statements that create a query, and the one that it reads."""
+    text, read = _QUERIES[name]
+    before = "" if read is None or read in known else _create(read, known)
+    known.add(name)
+    return before + text
+
+
+def _is_read(name: str, known: set[str]) -> bool:
+    return any(read == name for other, (_, read) in _QUERIES.items() if other in known)
+
+
+def _rows(chance: random.Random, stream: str, clock: dict[str, int]) -> tuple[Mapping[str, Any], ...]:
+    """Return rows of a stream; its time goes on, some are late."""
+    rows = []
+    for _ in range(chance.randint(1, 5)):
+        clock[stream] = min(55, clock[stream] + chance.randrange(3))
+        second = max(0, clock[stream] - chance.choice((0, 0, 0, 1, 4)))
+        rows.append((second, chance.randint(1, 3), chance.randint(0, 9)))
+    return rows_of(*rows)

@@ -1,0 +1,76 @@
+"""Crashes after every step of short histories: nothing is lost, nothing is repeated, and every restart ends."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.deployment.crashes import Tally, Trials, record
+from headrace.testing.deployment.histories import HISTORIES, JOINED, REPORTS, RULES, WINDOWS
+from headrace.testing.deployment.history import History
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("checkpoint", "out"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.name)
+def test_a_crash_changes_no_result(history: History, root: Path) -> None:
+    tally = Tally()
+    trials = Trials(record(history, root), tally)
+    trials.kills()
+    trials.power_cuts(5, random.Random(history.seed))
+    trials.full_disks(20, random.Random(history.seed))
+    trials.flips(60, random.Random(history.seed))
+    assert not tally.violations, "\n".join(map(str, tally.violations[:5]))
+    assert tally.crashes > 1000
+
+
+def test_an_undisturbed_run_delivers_what_the_statements_say(root: Path) -> None:
+    recording = record(WINDOWS, root)
+    assert recording.results["large"] == [
+        b'{"k":%d,"v":%d,"note":"a long text, so that tasks stage these results"}' % row
+        for row in ((1, 8), (1, 8), (2, 7), (2, 9))
+    ]
+    assert recording.results["counts"][:2] == [
+        b'{"k":1,"n":1,"total":1,"window_end":"2026-01-01T00:00:02.000000"}',
+        b'{"k":1,"n":1,"total":8,"window_end":"2026-01-01T00:00:06.000000"}',
+    ]
+    assert not recording.leftovers
+
+
+def test_calls_are_made_once_if_nothing_goes_wrong(root: Path) -> None:
+    calls = record(RULES, root).calls
+    assert len(calls) == len({key for key, _ in calls}) == 3
+
+
+def test_the_same_seed_gives_the_same_steps(root: Path) -> None:
+    first, second = record(RULES, root), record(RULES, root)
+    assert [moment.step for moment in first.moments] == [moment.step for moment in second.moments]
+    assert first.calls == second.calls
+
+
+@pytest.mark.parametrize(
+    ("history", "part"),
+    [
+        (WINDOWS, "/exchange/"),
+        (WINDOWS, "/commands/"),
+        (WINDOWS, "/buckets.json"),
+        (WINDOWS, "/out/"),
+        (WINDOWS, "/spark/"),
+        (JOINED, "/progress.json"),
+        (REPORTS, "/sources/headrace.shed/"),
+        (RULES, "/sources/alarm/"),
+        (RULES, "/calls/"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_files_that_are_not_forced_to_disk_are_found_out(history: History, part: str, root: Path) -> None:
+    ignored: Callable[[str], bool] = lambda path: part in path  # noqa: E731
+    tally = Tally()
+    Trials(record(history, root, ignored=ignored), tally, ignored=ignored).power_cuts(6, random.Random(1), stop=True)
+    assert tally.violations
