@@ -87,7 +87,7 @@ class SimulatedDisk:
         names = {path[len(beginning) :].split("/", 1)[0] for path in self._files if path.startswith(beginning)}
         return sorted(name for name in names if not name.startswith("."))
 
-    def replace(self, path: Path, write: Write, *, durable: bool = True) -> None:
+    def replace(self, path: Path, write: Write, *, durable: bool = True, shared: bool = False) -> None:
         file = io.BytesIO()
         write(file)
         data, name = file.getvalue(), str(path)
