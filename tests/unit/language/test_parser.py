@@ -74,9 +74,7 @@ def test_a_stream_declares_columns_time_and_source() -> None:
     assert stream.connector.options == {"path": "data/d", "header": True, "size": 3, "ratio": 0.5, "offset": -1}
 
 
-@pytest.mark.parametrize(
-    ("written", "timing"), [("", "INTERNAL"), ("TIMESTAMP INTERNAL", "INTERNAL"), ("TIMESTAMP LATENT", "LATENT")]
-)
+@pytest.mark.parametrize(("written", "timing"), [("", "INTERNAL"), ("TIMESTAMP INTERNAL", "INTERNAL")])
 def test_time_is_internal_unless_said_otherwise(written: str, timing: str) -> None:
     stream = only(f"CREATE OR REPLACE STREAM IF NOT EXISTS s {written} FROM MEMORY")
     assert isinstance(stream, CreateStream)
