@@ -89,10 +89,14 @@ class Checkout:
 
     def calls(self) -> list[str]:
         """What the installer was asked for since the last question, by the name of the requirement file."""
+        return [Path(line.split()[-1]).stem if "-r " in line else line.split()[0] for line in self.asked()]
+
+    def asked(self) -> list[str]:
+        """The arguments of the installer since the last question."""
         file = self._fake / "calls"
         lines = file.read_text().splitlines() if file.exists() else []
         file.unlink(missing_ok=True)
-        return [Path(line.split()[-1]).stem if "-r " in line else line.split()[0] for line in lines]
+        return lines
 
 
 @pytest.fixture(params=SHELLS)
@@ -148,6 +152,13 @@ def test_each_command_gets_its_packages_once(checkout: Checkout) -> None:
         assert checkout.run(*arguments)[:2] == (0, f"ran {' '.join(arguments)}\n")
         calls = checkout.calls()
         assert (packages in calls) if packages else calls == []
+
+
+def test_packages_are_installed_only_with_the_hashes_of_the_requirement_files(checkout: Checkout) -> None:
+    assert checkout.run("setup")[0] == 0
+    asked = [line for line in checkout.asked() if "-r " in line]
+    assert asked
+    assert [line for line in asked if "--require-hashes" not in line] == []
 
 
 def test_setup_installs_everything_or_an_extra(checkout: Checkout) -> None:
