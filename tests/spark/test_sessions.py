@@ -40,9 +40,12 @@ def vertices(session, kind):
     }
 
 
-def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_work(spark, tmp_path):
+def test_queries_come_and_go_and_each_sees_what_is_read_from_its_beginning_on(spark, tmp_path):
     count = "SELECT auction, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS] GROUP BY auction"
+    delivered = {"steady": [], "twin": []}
     with Session(tmp_path, buckets=2) as session:
+        for name, rows in delivered.items():
+            session.subscribe(name, partial(_note, rows))
         session.execute(
             BIDS + f"CREATE QUERY steady AS {count} INTO MEMORY; CREATE QUERY short AS SELECT price FROM bids "
             "WHERE auction = 1 INTO MEMORY;"
@@ -55,19 +58,27 @@ def test_a_query_added_and_one_dropped_leave_the_others_alone_and_share_their_wo
         until(lambda: session.statistics().batch > before or not session.push("bids", []))
         session.push("bids", bids(30, 30))
         until(lambda: read(session) == 60)
-        assert len(vertices(session, "paneaggregate")) == 1, "equal sub-plans of two queries run once"
+        assert len(vertices(session, "paneaggregate")) == 2, "the state of each query is its own"
         (shared,) = vertices(session, "partialaggregate").values()
-        assert shared.tuples_in == 60, "every tuple was aggregated once, not once per query"
+        assert shared.tuples_in == 60, "before the shuffle every tuple was aggregated once, not once per query"
+        assert [row[:2] for row in session.execute("DEMAND twin WHERE auction = 1")[0].rows] == [(1, 3)]
+        assert session.execute("DEMAND twin WHERE auction = 999")[0].rows == (), "not the rows of the last demand"
+        session.execute("DROP QUERY steady; DROP QUERY twin; CREATE STREAM other (k INT) FROM MEMORY")
+        session.execute("CREATE QUERY beside AS SELECT k FROM other INTO MEMORY")
+        assert session.deployment.settle(session._running().commands, 60), "a micro-batch without a reader of bids"
+        session.push("bids", bids(60, 5))
+        session.execute(f"CREATE QUERY again AS {count} INTO MEMORY")
+        session.push("bids", bids(65, 6))
         session.drain(60)
-        everything = [
-            {"auction": a, "n": n, "window_end": START + dt.timedelta(seconds=10 * (w + 1))}
-            for w in range(6)
-            for a, n in _thirds(w)
-        ]
-        key = lambda row: (row["window_end"], row["auction"])  # noqa: E731
-        assert sorted(session.results("steady"), key=key) == everything
-        twin = sorted(session.results("twin"), key=key)
-        assert twin == [row for row in everything if row["window_end"] > START + dt.timedelta(seconds=20)]
+        waited = [(row["window_end"] - START, row["n"]) for row in session.results("again")]
+        ends = ((70, 3), (70, 3), (70, 4), (80, 1))
+        assert sorted(waited) == [(dt.timedelta(seconds=end), n) for end, n in ends]
+    assert sorted(delivered["steady"]) == [(10 * (w + 1), a, n) for w in range(5) for a, n in _thirds(w)]
+    assert sorted(delivered["twin"]) == [(10 * (w + 1), a, n) for w in (3, 4) for a, n in _thirds(w)]
+
+
+def _note(delivered, batch, rows):
+    delivered += [((row["window_end"] - START).total_seconds(), row["auction"], row["n"]) for row in rows]
 
 
 def test_switching_the_strategy_of_a_running_deployment_loses_no_rows(spark, tmp_path):
