@@ -8,7 +8,7 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, example, experiment, explain, plan, repair, run, setup, shell, test
+from headrace.cli import backup, bench, check, example, experiment, explain, plan, repair, run, setup, shell, test
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
 from headrace.hosts.spark.settings import DEBUG
@@ -27,6 +27,9 @@ app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
+app.command("check", epilog=check.EXAMPLES)(check.check)
+app.command("backup", epilog=backup.BACKUP_EXAMPLES)(backup.backup)
+app.command("restore", epilog=backup.RESTORE_EXAMPLES)(backup.restore_copy)
 app.command("repair", epilog=repair.EXAMPLES)(repair.repair)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("example", epilog=example.EXAMPLES)(example.example)

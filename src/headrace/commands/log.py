@@ -64,6 +64,12 @@ class CommandLog:
             self._read(None)
             return self._end
 
+    def snapshot(self) -> int:
+        """Return for how many commands the newest snapshot stands."""
+        with self._lock:
+            self._read(0)
+            return self._first.commands
+
     def between(self, start: int, end: int) -> list[Command]:
         """Return the commands after the first `start`, up to number `end`; raise a fault if one of them is missing."""
         with self._lock:

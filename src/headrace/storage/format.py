@@ -28,7 +28,7 @@ class _Format(Struct, frozen=True):
 
 def check_format(directory: Path) -> None:
     """Raise a fault unless a directory holds a checkpoint of this format, or none yet."""
-    number = _number(directory)
+    number = format_of(directory)
     if number is None:
         if any(files.read_if_exists(directory / name) is not None for name in _CONTENT):
             raise HostFault(
@@ -46,7 +46,7 @@ def check_format(directory: Path) -> None:
 
 def write_format(directory: Path) -> None:
     """Write the format number of a new checkpoint, before anything else is written into it."""
-    if _number(directory) is not None:
+    if format_of(directory) is not None:
         return
     try:
         files.replace(directory / _FILE, msgspec.json.encode(_Format(FORMAT)))
@@ -56,7 +56,7 @@ def write_format(directory: Path) -> None:
         ) from error
 
 
-def _number(directory: Path) -> int | None:
+def format_of(directory: Path) -> int | None:
     """Return the format number of a checkpoint; None if there is none."""
     data = files.read_if_exists(directory / _FILE)
     if data is None:

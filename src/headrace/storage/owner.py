@@ -19,7 +19,7 @@ from msgspec import Struct
 from headrace.errors import HostFault
 from headrace.storage.disk import make_directory
 
-_FILE = "owner.json"
+OWNER_FILE = "owner.json"
 
 
 class Owner(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Ownership:
             return False
         try:
             make_directory(self._directory)
-            file = os.open(self._directory / _FILE, os.O_RDWR | os.O_CREAT, 0o600)
+            file = os.open(self._directory / OWNER_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise HostFault(
                 f"cannot write the checkpoint {self._directory}: {error.strerror}", hint="choose a writable directory"
@@ -70,6 +70,23 @@ class Ownership:
         if self._close is not None:
             self._close()
             self._close = None
+
+
+def owner_of(directory: Path) -> tuple[Owner | None, bool]:
+    """Return the process that has a checkpoint, or had it last, and whether it has it now; takes nothing."""
+    try:
+        file = os.open(directory / OWNER_FILE, os.O_RDONLY)
+    except OSError:
+        return None, False
+    try:
+        owner = _decode(os.read(file, 4096))
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return owner, True
+        return owner, False
+    finally:
+        os.close(file)
 
 
 def _command() -> str:

@@ -40,7 +40,21 @@ def write(tmp_path: Path):
     return write_file
 
 
-COMMANDS = ("run", "sql", "explain", "plan", "demo", "example", "bench", "experiment", "test", "setup")
+COMMANDS = (
+    "run",
+    "sql",
+    "explain",
+    "plan",
+    "check",
+    "backup",
+    "restore",
+    "demo",
+    "example",
+    "bench",
+    "experiment",
+    "test",
+    "setup",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

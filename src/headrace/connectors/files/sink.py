@@ -186,6 +186,12 @@ def _is_part(name: str, stem: str, first: int) -> bool:
     return name.startswith(f"{stem}-") and number.isdigit() and int(number) >= first
 
 
+def staged_in(directory: str) -> list[Path]:
+    """Return the files that tasks staged in the directory of a sink."""
+    staging = Path(directory) / _STAGING
+    return [staging / name for name in files.names(staging)]
+
+
 def as_text(name: str, type_: Type, form: str) -> pl.Expr | None:
     """Convert a column to a type that the format has and that the FILES source reads back."""
     if type_ is Type.TIMESTAMP:

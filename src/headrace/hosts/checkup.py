@@ -1,0 +1,321 @@
+"""A look at a checkpoint: what it holds, what runs in it, and whether it can be continued. Nothing is changed.
+
+It works beside the owner of the checkpoint, whose files come and go meanwhile. What is wrong then is looked at again:
+only what is wrong each time is a problem.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from headrace.catalog.definitions import Connector
+from headrace.catalog.journal import Journal
+from headrace.commands.command import AddQuery
+from headrace.commands.log import CommandLog
+from headrace.commands.running import Running
+from headrace.connectors.files.sink import staged_in
+from headrace.connectors.spool import Spool, Spooled, exchange_spool, stream_spool
+from headrace.control.decision_log import DecisionLog
+from headrace.driver.offset import START, Offset
+from headrace.driver.progress import read_progress
+from headrace.errors import HeadraceError, HostFault
+from headrace.hosts.local import Saved
+from headrace.hosts.spark.offset_log import read_logs, read_offset
+from headrace.model.page import Page
+from headrace.storage import files
+from headrace.storage.backup import HIDDEN
+from headrace.storage.format import FORMAT, format_of
+from headrace.storage.owner import owner_of
+
+#: Streams whose rows wait in a spool.
+_SPOOLED = ("MEMORY", "SPARK", "RAISED", "FAILURES", "SYSTEM")
+#: How often to look at what is wrong in a checkpoint that is in use.
+_LOOKS = 3
+_CRC_HEADER = b"crc\0"
+_T = TypeVar("_T")
+
+
+class QueryState(Struct, frozen=True):
+    """A query or a rule, whether it is on, and where its results go."""
+
+    name: str
+    kind: str
+    state: str
+    sinks: tuple[str, ...]
+
+
+class Size(Struct, frozen=True):
+    """The files of a part of a checkpoint."""
+
+    files: int
+    bytes: int
+
+
+class Checkup(Struct, frozen=True, kw_only=True):
+    """What a checkpoint holds; it can be continued if there are no problems."""
+
+    checkpoint: str
+    format: int | None
+    host: str | None  # spark or local; None: nothing has run
+    owner: str | None  # the process that has it, or had it last
+    in_use: bool
+    changed: float  # when a file was last written, in seconds of the epoch
+    definitions: int
+    queries: tuple[QueryState, ...]
+    draining: bool
+    ended: bool
+    commands: int
+    snapshot: int  # so many of the commands are in a snapshot
+    committed: int | None  # the last micro-batch that is done
+    repeated: int | None  # the micro-batch that is run again at the next start
+    streams: dict[str, object]  # how far each stream is read
+    sizes: dict[str, Size]
+    leftovers: tuple[str, ...]  # of processes that died; they do no harm
+    problems: tuple[str, ...]
+
+
+def check_up(directory: Path) -> Checkup:
+    """Look at a checkpoint; raise a fault if there is none."""
+    if format_of(directory) is None and files.read_if_exists(directory / "catalog.jsonl") is None:
+        raise HostFault(f"there is no checkpoint in {directory}", hint="give the folder of --checkpoint")
+    checkup = _Look(directory).checkup()
+    for _ in range(_LOOKS - 1):
+        if not (checkup.in_use and checkup.problems):
+            break
+        again = _Look(directory).checkup()
+        constant = tuple(problem for problem in again.problems if problem in checkup.problems)
+        checkup = msgspec.structs.replace(again, problems=constant)
+    return checkup
+
+
+class _Look:
+    """One look at a checkpoint."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.problems: list[str] = []
+
+    def checkup(self) -> Checkup:
+        owner, in_use = owner_of(self.directory)
+        number = self._try(lambda: format_of(self.directory))
+        if number is not None and number != FORMAT:
+            self.problems.append(f"it has format {number}, and this version of Headrace reads format {FORMAT}")
+        entries = self._try(Journal(self.directory / "catalog.jsonl").read) or []
+        log = CommandLog(self.directory / "commands")
+        known = self._try(log.count)
+        commands = 0 if known is None else known
+        running = self._try(lambda: log.running(commands, Running())) if known else None
+        running = running or Running()
+        progress = self._try(lambda: read_progress(self.directory), self.directory / "progress.json")
+        host, committed, repeated, start, offset = self._offsets()
+        if known is not None:
+            self._check_numbers(commands)
+            self._check_offset(start, offset, log, commands, running)
+        sizes, changed, hidden = self._files()
+        return Checkup(
+            checkpoint=str(self.directory),
+            format=number,
+            host=host,
+            owner=None if owner is None else str(owner),
+            in_use=in_use,
+            changed=changed,
+            definitions=len({entry.definition.name for entry in entries if entry.definition is not None}),
+            queries=tuple(_states(running)),
+            draining=running.draining,
+            ended=progress is not None and progress.ended,
+            commands=commands,
+            snapshot=0 if known is None else log.snapshot(),
+            committed=committed,
+            repeated=repeated,
+            streams={name: stream.at for name, stream in offset.streams.items()},
+            sizes=sizes,
+            leftovers=(*hidden, *self._staged(running)),
+            problems=tuple(self.problems),
+        )
+
+    def _try(self, look: Callable[[], _T], path: Path | None = None) -> _T | None:
+        """Return what a look gives; None if something is wrong, with the file at `path`: that is a problem."""
+        try:
+            return look()
+        except HeadraceError as error:
+            self.problems.append(error.message)
+        except OSError as error:
+            self.problems.append(f"{error.filename or self.directory} cannot be read: {error.strerror}")
+        except (ValueError, zipfile.BadZipFile) as error:
+            self.problems.append(str(error) if path is None else f"{path} is damaged: {error}")
+        return None
+
+    def _check_numbers(self, commands: int) -> None:
+        """Find files of commands behind a gap."""
+        names = files.names(self.directory / "commands")
+        beyond = [name for name in names if name.removesuffix(".json").isdigit() and int(name[:-5]) >= commands]
+        if beyond:
+            self.problems.append(
+                f"commands/{commands:08d}.json is missing: there are later files of commands, such as {beyond[0]}"
+            )
+
+    def _offsets(self) -> tuple[str | None, int | None, int | None, Offset, Offset]:
+        """Return the host, the micro-batches that are done and to be repeated, and the offsets around the latter."""
+        path, spark = self.directory / "local.msgpack", self.directory / "spark"
+        data = files.read_if_exists(path)
+        if data is not None:
+            saved = self._try(lambda: msgspec.msgpack.decode(data, type=Saved), path)
+            if saved is None:
+                return "local", None, None, START, START
+            return "local", saved.batch - 1, None, saved.offset, saved.offset
+        logs = read_logs(spark)
+        if logs.planned is None:
+            return ("spark" if spark.is_dir() else None), None, None, START, START
+        planned, done = logs.planned, -1 if logs.committed is None else logs.committed
+        if not done <= planned <= done + 1:
+            self.problems.append(
+                f"Spark has planned micro-batch {planned} and committed {done}: files in {spark} are missing"
+            )
+        end = self._try(lambda: read_offset(spark, planned))
+        start = self._try(lambda: read_offset(spark, planned - 1)) if planned > done else end
+        if start is None or end is None:
+            start = end = START
+        return "spark", logs.committed, planned if planned > done else None, start, end
+
+    def _check_offset(self, start: Offset, end: Offset, log: CommandLog, commands: int, running: Running) -> None:
+        """Compare offsets with the command log, and with the rows that a repeated micro-batch reads."""
+        if end.commands > commands:
+            self.problems.append(
+                f"micro-batches were planned with {end.commands} commands, and there are {commands}: "
+                f"{self.directory / 'commands'} is older than the offsets"
+            )
+            return
+        self._try(lambda: log.between(start.commands, end.commands))
+        kinds = {stream.name: stream.connector.kind for query in running.known for stream in query.streams}
+        for name, stream in end.streams.items():
+            before = start.streams.get(name)
+            if kinds.get(name) in _SPOOLED and before is not None and before.at != stream.at:
+                self._check_spool(stream_spool(name, self.directory), before.at, stream.at)
+        for origin, exchange in end.exchanges.items():
+            sent = start.exchanges.get(origin)
+            if sent is not None and sent.at != exchange.at:
+                self._check_spool(exchange_spool(origin, self.directory), sent.at, exchange.at)
+
+    def _check_spool(self, spool: Spool, start: object, end: object) -> None:
+        self._try(lambda: spool.between(start, end))
+
+    def _files(self) -> tuple[dict[str, Size], float, list[str]]:
+        """Read all files; return sizes by part, the time of the last change, and what is left of dead processes."""
+        sizes: dict[str, Size] = {}
+        changed, leftovers = 0.0, []
+        for folder, _, names in os.walk(self.directory):
+            for path in (Path(folder) / name for name in sorted(names)):
+                where = path.relative_to(self.directory)
+                try:
+                    status = path.stat()
+                except FileNotFoundError:
+                    continue  # its owner has deleted it
+                size = sizes.get(where.parts[0], Size(0, 0))
+                sizes[where.parts[0]] = Size(size.files + 1, size.bytes + status.st_size)
+                changed = max(changed, status.st_mtime)
+                if HIDDEN.fullmatch(path.name) or str(where) == "writable":
+                    leftovers.append(str(where))
+                elif where.parts[0] != "cache":
+                    self._try(partial(self._check_file, path, where))
+        return dict(sorted(sizes.items())), changed, leftovers
+
+    def _check_file(self, path: Path, where: Path) -> None:
+        """Raise what is wrong with a file; those that others have decoded are left out."""
+        try:
+            if where.parts[0] == "spark":
+                _check_spark(path)
+            elif path.suffix == ".arrow":
+                _check_arrow(path)
+            elif path.suffix == ".jsonl" and where.parts[0] == "sources":
+                _check_lines(path)
+            elif str(where) == "decisions.jsonl":
+                DecisionLog(self.directory).all()
+            elif str(where) == "buckets.json":
+                msgspec.json.decode(files.read(path), type=list[int])
+            elif where.parts[0] == "calls":
+                msgspec.msgpack.decode(files.read(path))
+        except FileNotFoundError:
+            return  # its owner has deleted it
+        except (msgspec.DecodeError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+
+    def _staged(self, running: Running) -> Iterator[str]:
+        """Yield what tasks staged in the directories of FILES sinks."""
+        for sink in dict.fromkeys(_files_sinks(running)):
+            yield from map(str, self._try(partial(staged_in, sink)) or [])
+
+
+def _states(running: Running) -> Iterator[QueryState]:
+    """Yield what each query does."""
+    for queries, state in ((running.queries, "on"), (running.ending, "ending"), (running.stopped, "off")):
+        for query in queries:
+            yield QueryState(query.query, _kind(query), state, tuple(map(_sink_text, query.sinks)))
+
+
+def _kind(query: AddQuery) -> str:
+    return "query" if query.reaction is None else "rule" if query.reaction.enabled else "disabled rule"
+
+
+def _sink_text(sink: Connector) -> str:
+    place = sink.options.get("path") or sink.options.get("topic")
+    return sink.kind if place is None else f"{sink.kind} {place}"
+
+
+def _files_sinks(running: Running) -> Iterator[str]:
+    for query in running.known:
+        for sink in query.sinks:
+            if sink.kind == "FILES" and "path" in sink.options:
+                yield str(sink.options["path"])
+
+
+def _check_arrow(path: Path) -> None:
+    """Raise a ValueError unless a file holds rows, as many as its name says if it says so."""
+    data = files.read(path)
+    numbers = path.stem.split("-")
+    is_spool = path.parent.parent.name in ("sources", "exchange") and all(number.isdigit() for number in numbers)
+    expected = Spooled(*map(int, numbers)).rows if is_spool else None
+    if expected == 0:
+        return  # it only keeps a number
+    try:
+        rows = len(Page.decode(data))
+    except Exception as error:  # the reader of Arrow files has many
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if expected is not None and rows != expected:
+        raise ValueError(f"{path} has {rows} rows instead of {expected}")
+
+
+def _check_lines(path: Path) -> None:
+    """Raise a ValueError unless each complete line of a file is JSON."""
+    for number, line in zip(count(1), files.read(path).split(b"\n")[:-1], strict=False):
+        try:
+            msgspec.json.decode(line)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"line {number} of {path} is damaged: {error}") from error
+
+
+def _check_spark(path: Path) -> None:
+    """Raise a ValueError if a file of Spark's differs from its checksum, or is a damaged archive."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise ValueError(f"{path} is damaged: {damaged} in it differs from its checksum")
+    if path.suffix == ".crc" or not (sums := path.with_name(f".{path.name}.crc")).exists():
+        return
+    expected, data = files.read(sums), files.read(path)
+    if not expected.startswith(_CRC_HEADER):
+        return
+    step = int.from_bytes(expected[4:8], "big")
+    actual = b"".join(zlib.crc32(data[at : at + step]).to_bytes(4, "big") for at in range(0, len(data), step))
+    if actual != expected[8:]:
+        raise ValueError(f"{path} is damaged: it differs from its checksum")
