@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +37,7 @@ from headrace.session.transaction import Transaction
 from headrace.storage.format import check_format, write_format
 from headrace.storage.names import local_path
 from headrace.storage.owner import Ownership
+from headrace.storage.temporary import temporary_checkpoint
 from headrace.worker.ingest import PAGE_TUPLES
 
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
@@ -75,11 +75,7 @@ class Session:
         except ValueError as error:
             raise HostFault(f"python_modules: {error}") from error
         self._temporary = checkpoint is None
-        self.directory = (
-            Path(tempfile.mkdtemp(prefix="headrace-"))
-            if checkpoint is None
-            else Path(local_path(str(checkpoint))).resolve()
-        )
+        self.directory = temporary_checkpoint() if checkpoint is None else Path(local_path(str(checkpoint))).resolve()
         check_format(self.directory)
         self._ownership = Ownership(self.directory)
         self.catalog = Catalog()
