@@ -1,16 +1,17 @@
 """The statements that made the catalog, on disk, each with the definition that came of it.
 
 The definition counts when it is read again: a statement may say less (columns learned from a file that is gone by then,
-a path that begins elsewhere). One JSON text a line.
+a path that begins elsewhere). One JSON text a line. Entries of what was dropped or replaced go when they are many.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from headrace.catalog.definitions import Definition
+from headrace.catalog.definitions import Aggregate, Definition, Sink
 from headrace.errors import HostFault
 from headrace.storage.lines import LineFile
 
@@ -22,6 +23,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: Definition | None = None
 
 
+#: So many entries that no longer matter may stay.
+MAX_DEAD = 256
 _DECODER = msgspec.json.Decoder(Entry)
 
 
@@ -31,27 +34,44 @@ class Journal:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._lines = LineFile(self.path)
+        self._known: list[bytes] = []  # as read or added here
 
     def append(self, entry: Entry) -> None:
         """Write an entry; on return it is on disk."""
         try:
-            self._lines.read_new()
-            self._lines.append([msgspec.json.encode(entry)])
+            line = msgspec.json.encode(entry)
+            self._known += [*self._lines.read_new(), line]
+            self._lines.append([line])
         except OSError as error:
             raise HostFault(
                 f"cannot write {self.path}: {error.strerror}", hint="choose a checkpoint folder that can be written"
             ) from error
 
-    def has_new(self) -> bool:
-        """Return whether another process has added entries since the last reading."""
-        return bool(self._lines.read_new())
+    def has_changed(self) -> bool:
+        """Return whether another process has added entries, or deleted some, since the last reading."""
+        return self._lines.read_all() != self._known
+
+    def compact(self, definitions: Iterable[Definition]) -> None:
+        """Keep only the entries of these definitions, which are all there are, if enough others would go."""
+        entries = self.read()
+        latest = {_key(entry.definition): entry for entry in entries if entry.definition is not None}
+        kept = [latest[_key(definition)] for definition in definitions if _key(definition) in latest]
+        if len(entries) - len(kept) > max(MAX_DEAD, len(kept)):
+            self._known = [msgspec.json.encode(entry) for entry in kept]
+            self._lines.replace(self._known)
 
     def read(self) -> list[Entry]:
         """Return all entries, oldest first."""
-        lines = self._lines.read_all()
+        self._known = self._lines.read_all()
         try:
-            return [_DECODER.decode(line) for line in lines]
+            return [_DECODER.decode(line) for line in self._known]
         except msgspec.DecodeError as error:
             raise HostFault(
                 f"{self.path} is damaged: {error}", hint="restore the checkpoint folder from a copy"
             ) from error
+
+
+def _key(definition: Definition) -> tuple[str, str]:
+    """Return what tells definitions apart: aggregates, sinks and all others have names of their own."""
+    kind = type(definition).__name__ if isinstance(definition, Aggregate | Sink) else ""
+    return kind, definition.name.lower()

@@ -243,8 +243,10 @@ class Session:
 
     def _own(self) -> None:
         """Become the owner of the checkpoint; the last owner may have changed it since this session began."""
-        if self._ownership.take() and self.journal.has_new():
-            self._replay()
+        if self._ownership.take():
+            if self.journal.has_changed():
+                self._replay()
+            self.journal.compact(self.catalog)
 
     def _replay(self) -> None:
         """Restore the definitions of earlier sessions on this checkpoint."""

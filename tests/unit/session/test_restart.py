@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.catalog import journal
 from headrace.errors import NameFault
 from headrace.session import Listing, Message, Session, Started
 from headrace.testing.watching import local_host
@@ -185,3 +186,28 @@ def test_a_view_runs_only_where_it_is_read() -> None:
         running = local_host(session).intake.deployments.at(2)
         filters = [vertex for vertex in running.placement.ingest.vertices if vertex.id.startswith("filter")]
         assert len(filters) == 1  # both read the same branch
+
+
+def test_definitions_that_are_gone_leave_the_journal_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MAX_DEAD", 5)
+    with open_session() as session:
+        session.execute(FILE)
+        for number in range(20):
+            session.execute(
+                f"CREATE OR REPLACE VIEW named AS SELECT item, 'x' AS name, price + {number} AS price FROM bids"
+            )
+            session.execute("CREATE VIEW short AS SELECT item FROM bids; DROP VIEW short")
+        before, definitions = shown(session), list(session.catalog)
+        lines = len(session.journal.read())
+    other = open_session()  # reads the journal before it changes
+    with open_session() as session:
+        session.execute("CREATE STREAM last (text STRING) FROM MEMORY")
+        assert len(session.journal.read()) < lines / 2
+        session.execute("DROP STREAM last")
+        assert shown(session) == before
+    with open_session() as session:
+        assert shown(session) == before
+        assert list(session.catalog) == definitions
+    other.execute("CREATE STREAM more (text STRING) FROM MEMORY; DROP STREAM more")
+    assert shown(other) == before
+    other.stop()
