@@ -48,6 +48,7 @@ COMMANDS = (
     "check",
     "backup",
     "restore",
+    "repair",
     "demo",
     "example",
     "bench",
