@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,9 +31,10 @@ from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.local import Saved
 from headrace.hosts.spark.offset_log import read_logs, read_offset
 from headrace.model.page import Page
-from headrace.storage import files
+from headrace.storage import files, sealed
 from headrace.storage.backup import HIDDEN
 from headrace.storage.format import FORMAT, format_of
+from headrace.storage.lines import LineFile
 from headrace.storage.owner import owner_of
 
 #: Streams whose rows wait in a spool.
@@ -241,9 +241,9 @@ class _Look:
             elif str(where) == "decisions.jsonl":
                 DecisionLog(self.directory).all()
             elif str(where) == "buckets.json":
-                msgspec.json.decode(files.read(path), type=list[int])
+                msgspec.json.decode(sealed.read(path), type=list[int])
             elif where.parts[0] == "calls":
-                msgspec.msgpack.decode(files.read(path))
+                msgspec.msgpack.decode(sealed.read(path))
         except FileNotFoundError:
             return  # its owner has deleted it
         except (msgspec.DecodeError, zipfile.BadZipFile) as error:
@@ -280,7 +280,7 @@ def _files_sinks(running: Running) -> Iterator[str]:
 
 def _check_arrow(path: Path) -> None:
     """Raise a ValueError unless a file holds rows, as many as its name says if it says so."""
-    data = files.read(path)
+    data = sealed.read(path)
     numbers = path.stem.split("-")
     is_spool = path.parent.parent.name in ("sources", "exchange") and all(number.isdigit() for number in numbers)
     expected = Spooled(*map(int, numbers)).rows if is_spool else None
@@ -295,8 +295,8 @@ def _check_arrow(path: Path) -> None:
 
 
 def _check_lines(path: Path) -> None:
-    """Raise a ValueError unless each complete line of a file is JSON."""
-    for number, line in zip(count(1), files.read(path).split(b"\n")[:-1], strict=False):
+    """Raise what is wrong with a file unless each of its complete lines is JSON."""
+    for number, line in enumerate(LineFile(path).read_all(), 1):
         try:
             msgspec.json.decode(line)
         except msgspec.DecodeError as error:

@@ -123,6 +123,8 @@ def one(checkup: Checkup) -> str:
         ("local.msgpack", cut, "local.msgpack is damaged"),
         ("sources/s/000000000001-1.arrow", cut, "000000000001-1.arrow is damaged"),
         ("sources/s/000000000001-1.arrow", rename, "has 1 rows instead of 7"),
+        ("sources/s/000000000001-1.arrow", damage, "000000000001-1.arrow is damaged: its checksum is wrong"),
+        ("commands/00000000.json", damage, "00000000.json is damaged: its checksum is wrong"),
         ("format.json", lambda path: path.write_text('{"format":99}'), "it has format 99"),
     ],
 )

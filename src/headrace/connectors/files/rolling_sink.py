@@ -28,7 +28,7 @@ from headrace.connectors.files.sink import FilesSink, Roll, roll_of, target
 from headrace.errors import HeadraceError, SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
-from headrace.storage import files
+from headrace.storage import files, sealed
 from headrace.storage.names import file_name
 
 _SUFFIX = ".arrow"
@@ -72,7 +72,7 @@ class RollingFilesSink:
     def stage(self, page: Page, name: str) -> str:
         """Write results from a task, out of sight; hand the returned name to `write` on the driver."""
         try:
-            files.replace(self._staged(name), self._encode(page.visible()))
+            sealed.replace(self._staged(name), self._encode(page.visible()))
         except OSError as error:
             raise self._unwritable(error) from error
         return name
@@ -127,15 +127,13 @@ class RollingFilesSink:
         """Finish the file that an earlier process began."""
         if self._last is not None:
             return
-        data = files.read_if_exists(self._rolled)
+        data = sealed.read_if_exists(self._rolled)
         try:
             rolled = Rolled(-1, -1, True) if data is None else msgspec.json.decode(data, type=Rolled)
         except msgspec.DecodeError as error:
-            raise SinkFault(
-                f"{self._rolled} is damaged: {error}", hint="restore the checkpoint folder from a copy"
-            ) from error
+            raise sealed.damaged(self._rolled, error) from error
         if data is None:
-            files.replace(self.directory / "sink.json", msgspec.json.encode(self._description))
+            sealed.replace(self.directory / "sink.json", msgspec.json.encode(self._description))
         if not rolled.is_written:
             self._finish(rolled)
         self._last = rolled.last
@@ -164,7 +162,7 @@ class RollingFilesSink:
         files.remove(*(path for name in stale if (path := self.directory / name) not in parts))
         rows = pl.concat(frames) if frames else pl.DataFrame(schema=self._description.columns.polars())
         data = self._encode(rows)
-        files.replace(first, data)
+        sealed.replace(first, data)
         self._size += len(data) + sum(len(files.read(part)) for part in parts)
 
     def _write_file(self) -> None:
@@ -174,16 +172,16 @@ class RollingFilesSink:
         if not batches:
             return
         rolled = Rolled(batches[0], batches[-1], False)
-        files.replace(self._rolled, msgspec.json.encode(rolled))
+        sealed.replace(self._rolled, msgspec.json.encode(rolled))
         self._finish(rolled)
         self._last = rolled.last
         self._forget()
 
     def _finish(self, rolled: Rolled) -> None:
         names = [name for name in self._waiting() if rolled.first <= _batch_of(name) <= rolled.last]
-        frames = [Page.decode(files.read(self.directory / name)).rows for name in names]
+        frames = [_decode(self.directory / name).rows for name in names]
         self._files.put(f"part-{rolled.first:012d}-{rolled.last:012d}", pl.concat(frames))
-        files.replace(self._rolled, msgspec.json.encode(msgspec.structs.replace(rolled, is_written=True)))
+        sealed.replace(self._rolled, msgspec.json.encode(msgspec.structs.replace(rolled, is_written=True)))
 
     def _forget(self) -> None:
         """Delete what waited for a file that is written."""
@@ -257,17 +255,22 @@ def finish_dropped(checkpoint: Path, kept: Collection[Path]) -> None:
     """Write what waits of queries that were dropped just before the process died; `kept` are those of other queries."""
     parent = checkpoint / "sinks" / "files"
     for directory in (parent / name for name in files.names(parent)):
-        data = files.read_if_exists(directory / "sink.json")
+        data = sealed.read_if_exists(directory / "sink.json")
         if directory in kept or data is None:
             continue
         try:
             description = msgspec.json.decode(data, type=Description)
         except msgspec.DecodeError as error:
-            raise SinkFault(
-                f"{directory / 'sink.json'} is damaged: {error}", hint="restore the checkpoint folder from a copy"
-            ) from error
+            raise sealed.damaged(directory / "sink.json", error) from error
         if _waiting_in(directory):
             RollingFilesSink(description.query, description.connector, description.columns, checkpoint).close()
+
+
+def _decode(path: Path) -> Page:
+    try:
+        return Page.decode(sealed.read(path))
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise sealed.damaged(path, error) from error
 
 
 def _waiting_in(directory: Path) -> list[str]:

@@ -181,9 +181,9 @@ class FilesSink:
 
 
 def _is_part(name: str, stem: str, first: int) -> bool:
-    """Return whether a file is a part of a batch with at least this number."""
+    """Return whether a file is a part of a batch with at least this number, and not one of several batches."""
     number = name.removeprefix(f"{stem}-").split(".")[0]
-    return name.startswith(f"{stem}-") and number.isdigit() and int(number) >= first
+    return name.startswith(f"{stem}-") and number.isdigit() and len(number) < 12 and int(number) >= first
 
 
 def staged_in(directory: str) -> list[Path]:

@@ -14,7 +14,7 @@ import pytest
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.rolling_sink import RollingFilesSink, files_sink, finish_dropped
 from headrace.connectors.files.sink import FilesSink
-from headrace.errors import HeadraceError, QueryError, SinkFault
+from headrace.errors import HeadraceError, HostFault, QueryError, SinkFault
 from headrace.hosts.local import LocalDeployment
 from headrace.model.page import Page, page_of
 from headrace.model.schema import Schema
@@ -230,3 +230,23 @@ def test_a_full_disk_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "sinks").write_text("a file where a directory should be")
     with pytest.raises(HeadraceError, match="cannot be written"):
         rolling.write(0, [page(1)])
+
+
+def test_a_changed_bit_of_what_waits_is_a_fault(tmp_path: Path) -> None:
+    rolling = sink(tmp_path)
+    rolling.write(0, [page(*range(100))])
+    (waiting,) = rolling.directory.glob("0*.arrow")
+    data = bytearray(waiting.read_bytes())
+    data[len(data) // 2] ^= 1
+    waiting.write_bytes(data)
+    with pytest.raises(HostFault, match=r"000000000000-00000\.arrow is damaged: its checksum is wrong"):
+        rolling.close()
+
+
+def test_a_file_of_several_batches_is_no_part_of_the_first(tmp_path: Path) -> None:
+    rolling = sink(tmp_path)
+    rolling.write(0, [page(1)])
+    rolling.write(1, [page(2)])
+    rolling.close()
+    FilesSink("q", Connector("FILES", {"path": str(tmp_path / "out")}), SCHEMA, tmp_path / "other").write(0, [page(3)])
+    assert len(written(tmp_path)) == 2
