@@ -152,10 +152,17 @@ def test_files_of_every_format_bad_records_and_late_tuples_reach_their_streams(s
         '{"at": "2026-01-01T00:00:01", "v": 1}\nnot json\n{"at": "2026-01-01T00:00:09", "v": 2}\n'
         '{"at": "2026-01-01T00:00:03", "v": 3}\n{"v": 4}\n'
     )
+    (tmp_path / "twice").mkdir()
+    minute = pl.DataFrame({"at": [START + dt.timedelta(milliseconds=4 * i) for i in range(15_000)]})
+    for number in range(2):  # two tasks read them side by side; in the second file all but the last second is late
+        minute.write_csv(tmp_path / "twice" / f"{number}.csv")
     with Session(tmp_path / "checkpoint", buckets=2) as session:
         session.execute(
             f"""CREATE STREAM s (at TIMESTAMP, v INT) TIMESTAMP BY at SKEW 2 SECONDS
             FROM FILES (path '{data}', format 'json');
+            CREATE STREAM twice (at TIMESTAMP) TIMESTAMP BY at SKEW 1 SECOND
+            FROM FILES (path '{tmp_path}/twice', format 'csv');
+            CREATE QUERY counted AS SELECT count(*) AS n FROM twice [RANGE 1 MINUTE] INTO MEMORY;
             CREATE QUERY good AS SELECT v FROM s INTO FILES (path '{tmp_path}/good', format 'csv');
             CREATE QUERY late AS SELECT v FROM s.late INTO MEMORY;
             CREATE QUERY bad AS SELECT record, reason FROM s.bad INTO MEMORY;"""
@@ -167,6 +174,7 @@ def test_files_of_every_format_bad_records_and_late_tuples_reach_their_streams(s
         assert len(session.results("bad")) == 2
         seen = session.statistics().streams["s"]
         assert (seen.tuples, seen.bad, seen.late) == (2, 2, 1)
+        assert session.results("counted") == [{"n": 15_000 + 251}]
 
 
 def test_any_spark_source_and_sink_can_be_named(spark, tmp_path):

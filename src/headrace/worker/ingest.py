@@ -181,7 +181,7 @@ class Ingest:
             self.lane_times.tell(time, self._name(work, work.split), self._newest(work.stream, held))
         reading = clock.monotonic() - began
         earlier = [self._ask(work, split, time, reading) for split in work.before]
-        return max([work.newest, *(newest for newest in earlier if newest is not None)]), held
+        return max([work.newest, *(newest for newest in earlier if newest is not None)]), _released(held)
 
     def _ask(self, work: Work, split: Any, time: int, reading: float) -> int | None:
         """Return the newest timestamp of an earlier split: from the task that reads it, or by reading it here."""
@@ -323,6 +323,13 @@ class Ingest:
             spec = vertex.spec
             assert isinstance(spec, Scan)
             self.engine.push(vertex.id, Page(rows if is_exchange_stream(stream) else _scanned(spec, rows)))
+
+
+def _released(held: list[Slice | Skipped]) -> Iterator[Slice | Skipped]:
+    """Yield pieces and keep none that was taken."""
+    held.reverse()
+    while held:
+        yield held.pop()
 
 
 def _stamps(rows: pl.DataFrame, column: str) -> pl.Series:
