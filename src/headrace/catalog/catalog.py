@@ -190,7 +190,7 @@ class Catalog:
     def readers(self, name: str) -> list[str]:
         """Return the queries and rules that name this stream, table or query directly."""
         key = name.lower()
-        sides = {key, bad_stream(key), late_stream(key)}
+        sides = {key, bad_stream(key), late_stream(key), failed_stream(key)}
         queries = [
             query.name
             for query in self.queries()
@@ -316,6 +316,9 @@ class Catalog:
             rule = self._rules.get(parts.base.lower())
             if rule is not None:
                 return Stream(failed_stream(rule.name), FAILED, Connector(FAILURES, {}), Timing.INTERNAL)
+            query = self._relations.get(parts.base.lower())
+            if isinstance(query, Query) and not query.is_view:
+                return Stream(failed_stream(query.name), FAILED, Connector(FAILURES, {}), Timing.INTERNAL)
             return None
         base = self._relations.get(parts.base.lower())
         if isinstance(base, Query) and parts.side is Side.LATE and references(base.text).is_paced:

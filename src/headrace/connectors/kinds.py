@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
+import polars as pl
 
 from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Connector, Stream
 from headrace.connectors.clock import ClockSource
@@ -25,6 +26,7 @@ from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SparkSink
 from headrace.connectors.spool import spool_source
 from headrace.errors import NameFault, QueryError
+from headrace.model.calendar import beyond_calendar
 from headrace.model.schema import Schema
 
 #: A stream and the session's checkpoint directory, where a source may keep files under `sources/<stream>/`.
@@ -55,6 +57,10 @@ SINKS: dict[str, MakeSink] = {
     "MEMORY": MemorySink,
     "SPARK": SparkSink,
 }
+
+#: Sinks that hold any date and time, by the option that says how they write.
+_ANY_TIME = {("FILES", "parquet"), ("KAFKA", "arrow")}
+_DEFAULT_FORMATS = {"FILES": "parquet", "KAFKA": "json"}
 
 #: The sinks into which tasks can write.
 STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": files_sink}
@@ -98,6 +104,12 @@ def check_source(stream: Stream) -> None:
             require(stream.connector, "format", "'rate'")
         case _:
             check_names(stream.connector, ())
+
+
+def refused(sink: Connector, rows: pl.DataFrame) -> pl.Series | None:
+    """Return for each row why a sink cannot hold it, NULL if it can; None if it can hold all rows."""
+    form = sink.options.get("format", _DEFAULT_FORMATS.get(sink.kind))
+    return None if (sink.kind, form) in _ANY_TIME else beyond_calendar(rows)
 
 
 def check_sink(query: str, connector: Connector, schema: Schema) -> None:

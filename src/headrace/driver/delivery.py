@@ -5,7 +5,8 @@ Runs on the driver once per micro-batch, perhaps again after a crash: everything
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.spool import exchange_spool, stream_spool
 from headrace.driver.deployed import notes_in
+from headrace.driver.failed_results import FailedResults
 from headrace.driver.progress import mark_ended, read_progress, write_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
 from headrace.driver.rules.raising import raisers
@@ -37,6 +39,9 @@ from headrace.worker.wire import Report, Row, Wait
 Subscriber = Callable[[int, Sequence[Page]], None]
 #: Files of so many queries are written at once: most of the time goes into waiting for the disk.
 _WRITERS = 8
+_LOG = logging.getLogger(__name__)
+#: Subscribers take Python values.
+_SUBSCRIBER = Connector("SUBSCRIBER", {})
 #: Answers to so many demands are kept until their readers fetch them.
 _KEPT_ANSWERS = 64
 
@@ -106,14 +111,14 @@ class Delivery:
         self.bounds = _least_bounds(reports)
         ended = self._has_ended(reports, running)
         self._exchange(batch, arrived)
-        self._write(batch, results)
+        failed = self._write(batch, results, running)
         self.demanded = dict([*self.demanded.items(), *arrived.demanded.items()][-_KEPT_ANSWERS:])
         detected = {result.query: result.detected for result in results if result.detected is not None}
         self.reactions.react(batch, running, detected, ended=ended)
         self._remember(reports, running)
         self._report_shed(batch, reports, running)
         # the statistics come last: a tuple that is counted has its results
-        self._count(batch, reports, running, results, milliseconds)
+        self._count(batch, reports, running, results, failed, milliseconds)
         self.reports, self.commands = reports, running.commands
         if ended:
             self.reactions.outbox.settle()
@@ -167,21 +172,43 @@ class Delivery:
                 pages = arrived.pages[vertex]
                 exchange_spool(origin, self.directory).put(batch, pl.concat([page.rows for page in pages]))
 
-    def _write(self, batch: int, results: Sequence[QueryResults]) -> None:
-        """Give results to sinks and subscribers; those that write files do so side by side."""
+    def _write(self, batch: int, results: Sequence[QueryResults], running: Running) -> dict[str, int]:
+        """Give results to sinks and subscribers; return how many a sink of each query cannot hold.
+
+        Sinks that write files do so side by side.
+        """
         writing: list[Future[None]] = []
+        rules = {query.query for query in running.known if query.reaction is not None}
+        counts: dict[str, int] = {}
         for result in results:
-            for sink in self.sinks.get(result.query, []):
+            failed = FailedResults(result.query, batch)
+            sinks = self.sinks.get(result.query, [])
+            connectors = self._opened[result.query][0] if sinks else ()
+            for sink, connector in zip(sinks, connectors, strict=True):
+                pages = failed.accepted(connector, result.pages)
                 if isinstance(sink, StagingSink) and self._writers is not None:
-                    writing.append(self._writers.submit(sink.write, batch, result.pages, result.staged))
+                    writing.append(self._writers.submit(sink.write, batch, pages, result.staged))
                 elif isinstance(sink, StagingSink):
-                    sink.write(batch, result.pages, result.staged)
+                    sink.write(batch, pages, result.staged)
                 else:
-                    sink.write(batch, result.pages)
-            for subscriber in self.subscribers.get(result.query, []):
-                subscriber(batch, result.pages)
+                    sink.write(batch, pages)
+            self._tell(batch, result, failed)
+            if result.query in rules:
+                self.reactions.outbox.keep(result.query, failed.failures)
+            elif failed.failures:
+                counts[result.query] = failed.put(self.directory)
         for written in writing:
             written.result()
+        return counts
+
+    def _tell(self, batch: int, result: QueryResults, failed: FailedResults) -> None:
+        """Give results to subscribers; one that raises does not stop the deployment."""
+        for subscriber in self.subscribers.get(result.query, []):
+            pages = failed.accepted(_SUBSCRIBER, result.pages)
+            try:
+                subscriber(batch, pages)
+            except Exception:
+                _LOG.exception("a subscriber of %s raised; the deployment goes on", result.query)
 
     def _remember(self, reports: Sequence[Report], running: Running) -> None:
         """Write down how far streams and exchanges are, for the planning of the next micro-batch."""
@@ -220,10 +247,11 @@ class Delivery:
         reports: Sequence[Report],
         running: Running,
         results: Sequence[QueryResults],
+        failed: Mapping[str, int],
         milliseconds: float | None,
     ) -> None:
         counts = {result.query: result.count for result in results}
-        self._totals.add(batch, reports, running, counts, delivered=self.clock.now(), milliseconds=milliseconds)
+        self._totals.add(batch, reports, running, counts, failed, delivered=self.clock.now(), milliseconds=milliseconds)
 
 
 def _rolling(sinks: Sequence[Sink]) -> list[RollingSink]:

@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.commands.running import Running
 from headrace.connectors import STAGING_SINKS, make_staging_sink
+from headrace.connectors.kinds import refused
 from headrace.graph.graph import VertexId
 from headrace.model.page import Page
 from headrace.worker.wire import Kind, Row
@@ -45,6 +46,8 @@ class Stager:
         if sum(page.rows.estimated_size() for page in pages) < self.least:
             return None
         rows = Page(pl.concat([page.rows for page in pages]))
+        if any(refused(sink, rows.visible()) is not None for sink in query.sinks):
+            return None  # the driver sets the rows aside that a sink cannot hold
         self._made += 1
         name = f"{self.name}-{bucket}-{self._made}"
         for sink in query.sinks:

@@ -42,16 +42,17 @@ class Totals:
         reports: Sequence[Report],
         running: Running,
         results: Mapping[str, int],
+        failed: Mapping[str, int] | None = None,
         *,
         delivered: int,
         milliseconds: float | None,
     ) -> None:
-        """Add the reports of a micro-batch, and the number of results by query; it was `delivered` at that time."""
+        """Add the reports of a micro-batch, and the results by query, delivered and failed; it was `delivered` then."""
         before = self.statistics
         self._count_vertices(reports)
         self._forget_vertices(running)
         self._count_streams(reports)
-        queries = _with_results(before.queries, results)
+        queries = _with_results(before.queries, results, failed or {})
         shed = _add_shed(before.shed, reports, running)
         queries = _with_shed(queries, reports, shed)
         self.statistics = Statistics(
@@ -144,11 +145,13 @@ def _add_shed(
     return shed
 
 
-def _with_results(before: Mapping[str, QueryStatistics], results: Mapping[str, int]) -> dict[str, QueryStatistics]:
+def _with_results(
+    before: Mapping[str, QueryStatistics], results: Mapping[str, int], failed: Mapping[str, int]
+) -> dict[str, QueryStatistics]:
     queries = dict(before)
     for name, count in results.items():
         total = queries.get(name, QueryStatistics())
-        queries[name] = replace(total, results=total.results + count)
+        queries[name] = replace(total, results=total.results + count, failed=total.failed + failed.get(name, 0))
     return queries
 
 

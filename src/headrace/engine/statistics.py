@@ -116,6 +116,7 @@ class QueryStatistics(Struct, frozen=True):
     """Totals of one query since it started."""
 
     results: int = 0
+    failed: int = 0  # rows of <query>.failed: results that a sink cannot hold
     shed: int = 0  # tuples that were dropped on the way to its results
     latency_ms: float | None = None  # the longest that a tuple of the last micro-batch can have waited for delivery
 

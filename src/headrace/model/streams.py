@@ -20,7 +20,7 @@ class Side(StrEnum):
 
     LATE = "late"  # tuples that came after the frontier of the stream, or that a PACE left out
     BAD = "bad"  # records of a stream that could not be read
-    FAILED = "failed"  # actions of a rule that were given up
+    FAILED = "failed"  # actions of a rule that were given up, or results that a sink of a query cannot hold
 
 
 _SIDES = {side.value: side for side in Side}
@@ -48,9 +48,9 @@ def bad_stream(base: str) -> str:
     return SideStream(base, Side.BAD).name
 
 
-def failed_stream(rule: str) -> str:
-    """Return the name of the failed actions of a rule."""
-    return SideStream(rule, Side.FAILED).name
+def failed_stream(base: str) -> str:
+    """Return the name of the failed actions of a rule, or of the results of a query that a sink cannot hold."""
+    return SideStream(base, Side.FAILED).name
 
 
 def side_stream(name: str) -> SideStream | None:

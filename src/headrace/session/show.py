@@ -10,7 +10,7 @@ from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, whole_of
 from headrace.control.decision_log import Decided
-from headrace.engine.statistics import RuleStatistics, Statistics, StreamStatistics
+from headrace.engine.statistics import QueryStatistics, RuleStatistics, Statistics, StreamStatistics
 from headrace.graph.losses import creating_arcs
 from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
@@ -136,12 +136,13 @@ def _streams(catalog: Catalog, statistics: Statistics) -> Listing:
 
 
 def _queries(catalog: Catalog, running: Running, statistics: Statistics, now: int) -> Listing:
-    results = {name: counts.results for name, counts in statistics.queries.items()}
+    counts = statistics.queries
     listed = tuple(
         (
             query.query,
             ", ".join(sink.kind for sink in query.sinks),
-            results.get(query.query, 0),
+            counts.get(query.query, QueryStatistics()).results,
+            counts.get(query.query, QueryStatistics()).failed,
             _promised(query.qos),
             state_of(query, running, now),
         )
@@ -149,11 +150,11 @@ def _queries(catalog: Catalog, running: Running, statistics: Statistics, now: in
         if query.reaction is None
     )
     views = tuple(
-        (query.name, "event" if query.is_event else "view", None, None, None)
+        (query.name, "event" if query.is_event else "view", None, None, None, None)
         for query in catalog.queries()
         if query.is_view
     )
-    return Listing(("query", "sinks", "results", "promises", "state"), listed + views)
+    return Listing(("query", "sinks", "results", "failed", "promises", "state"), listed + views)
 
 
 def _rules(catalog: Catalog, statistics: Statistics) -> Listing:

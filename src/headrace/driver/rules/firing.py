@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 import polars as pl
 from msgspec import Struct
 
+from headrace.catalog.definitions import FAILED
 from headrace.model.action import CallFunction, Reaction
+from headrace.model.calendar import beyond_calendar, python_rows
 from headrace.model.page import Page
 from headrace.model.schema import HIDDEN, SEQ, TS
 from headrace.operators.expressions.evaluate import compile_expr
@@ -35,11 +37,19 @@ class Firing(Struct, frozen=True):
     arguments: list[bytes | None]
 
     def detections(self) -> list[dict[str, Any]]:
-        return Page.decode(self.rows).rows.to_dicts()
+        """Return the detections as Python values."""
+        return python_rows(Page.decode(self.rows).rows)
 
     def called_with(self) -> list[Sequence[tuple[Any, ...]] | None]:
         """Return for each action the values of its arguments by detection; None: the whole detection."""
-        return [None if data is None else Page.decode(data).rows.drop("").rows() for data in self.arguments]
+        frames = (None if data is None else Page.decode(data).rows.drop("") for data in self.arguments)
+        return [None if rows is None else [tuple(row.values()) for row in _each(rows)] for rows in frames]
+
+    def unfit(self) -> list[Mapping[int, str]]:
+        """Return for each action the detections for which no function can be called, with the reason."""
+        frames = (Page.decode(self.rows if data is None else data).rows for data in self.arguments)
+        reasons = (beyond_calendar(rows) for rows in frames)
+        return [{} if why is None else {at: text for at, text in enumerate(why) if text} for why in reasons]
 
 
 def in_order(pages: Sequence[Page]) -> pl.DataFrame | None:
@@ -73,6 +83,12 @@ def failure(firing: Firing, at: int, number: int, row: Mapping[str, Any], why: s
     return key_of(firing.keys[at], number, text), redact(text), redact(why), tries, firing.instants[at], as_json(row)
 
 
+def failed_frame(failures: Sequence[Failure]) -> pl.DataFrame:
+    """Return failures as rows of a side stream."""
+    frame = pl.DataFrame(list(failures), schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
+    return frame.with_columns(pl.col("detected").cast(pl.Datetime("us")))
+
+
 def as_json(row: Mapping[str, Any]) -> str:
     """Return a detection as text."""
     return json.dumps(row, default=str)
@@ -85,10 +101,15 @@ def _keys(rule: str, rows: pl.DataFrame) -> Iterator[str]:
     """
     repeats: Counter[str] = Counter()
     hidden = [name for name in (TS, SEQ) if name in rows.columns]
-    for row in rows.select(hidden + [name for name in rows.columns if name not in HIDDEN]).iter_rows(named=True):
+    for row in python_rows(rows.select(hidden + [name for name in rows.columns if name not in HIDDEN])):
         content = as_json({"rule": rule, **row})
         yield hashlib.blake2b(f"{repeats[content]}{content}".encode(), digest_size=16).hexdigest()
         repeats[content] += 1
+
+
+def _each(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return one value for each row, also if there is no column."""
+    return python_rows(rows) if rows.width else [{} for _ in range(rows.height)]
 
 
 def _arguments(args: Sequence[Any], rows: pl.DataFrame) -> bytes:

@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import polars as pl
 
 from headrace import secrets
-from headrace.catalog.definitions import FAILED
 from headrace.connectors.spool import stream_spool
 from headrace.driver.rules.counters import RuleCounters
-from headrace.driver.rules.firing import Failure, Firing, failure, key_of
+from headrace.driver.rules.firing import Failure, Firing, failed_frame, failure, key_of
 from headrace.driver.rules.functions import Limited, load_function, post
 from headrace.errors import HostFault
 from headrace.model.action import CallFunction, CallWebhook, RaiseEvent, SwitchQuery
@@ -126,9 +124,7 @@ class Outbox:
     def keep(self, rule: str, failures: Sequence[Failure]) -> None:
         """Add actions that failed to <rule>.failed."""
         if failures:
-            frame = pl.DataFrame(failures, schema={**FAILED.polars(), "detected": pl.Int64()}, orient="row")
-            spool = stream_spool(failed_stream(rule), self._checkpoint)
-            spool.append(frame.with_columns(pl.col("detected").cast(pl.Datetime("us"))))
+            stream_spool(failed_stream(rule), self._checkpoint).append(failed_frame(failures))
             self._counters.add(rule, failed=len(failures))
 
     def work(self) -> None:
@@ -166,7 +162,7 @@ class Outbox:
 
     def _make(self, firing: Firing) -> bool:
         """Make the calls of one rule; return False if the outbox closes before all are made."""
-        arguments = firing.called_with()
+        arguments, unfit = firing.called_with(), firing.unfit()
         failures: list[Failure] = []
         for at, row in enumerate(firing.detections()):
             for number, action in enumerate(firing.reaction.actions):
@@ -174,6 +170,9 @@ class Outbox:
                     continue
                 if self._closing.is_set():
                     return False  # all are made again, so what failed so far need not be kept
+                if isinstance(action, CallFunction) and at in unfit[number]:
+                    failures.append(failure(firing, at, number, row, unfit[number][at], 0))
+                    continue
                 named = arguments[number]
                 call = _Call(firing, at, number, row, None if named is None else named[at])
                 failures += self._tried(call, action)

@@ -20,6 +20,7 @@ from headrace.driver.rules.firing import Firing, failure, fire, in_order
 from headrace.driver.rules.outbox import Outbox
 from headrace.errors import HeadraceError
 from headrace.model.action import CASCADE, CallFunction, CallWebhook, RaiseEvent, SwitchQuery
+from headrace.model.calendar import python_rows
 from headrace.model.page import Page
 from headrace.operators.expressions.evaluate import compile_expr
 
@@ -106,7 +107,7 @@ class Reactions:
                     if depth > limit
                     else "all streams are closed"
                 )
-                failures.append(failure(firing, at, number, rows.row(at, named=True), why, 1))
+                failures.append(failure(firing, at, number, python_rows(rows[at : at + 1])[0], why, 1))
         self.outbox.keep(firing.rule, failures)
         return made.clear() if ended else made.filter(pl.col(CASCADE) <= limit)
 

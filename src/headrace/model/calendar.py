@@ -1,0 +1,62 @@
+"""Dates and times that Python, Spark and text formats cannot hold: those before year 1 and after year 9999."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import polars as pl
+
+from headrace.model.time import DAY
+
+_EPOCH = datetime.date(1970, 1, 1)
+_FIRST, _LAST = ((day - _EPOCH).days for day in (datetime.date.min, datetime.date.max))
+
+
+def beyond_calendar(rows: pl.DataFrame) -> pl.Series | None:
+    """Return for each row why it has a date or time beyond the calendar, NULL if it has none; None if no row has."""
+    reasons: pl.Series | None = None
+    for name, dtype in rows.schema.items():
+        outside = _outside(rows[name], dtype)
+        if outside is not None and outside.any():
+            why = pl.select(
+                pl.when(outside).then(pl.lit(f"column {name!r} is not between year 1 and year 9999"))
+            ).to_series()
+            reasons = why if reasons is None else pl.select(pl.coalesce(reasons, why)).to_series()
+    return reasons
+
+
+def python_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as Python values; a date or time beyond the calendar is text, its days or microseconds since 1970."""
+    if beyond_calendar(rows) is None:
+        return rows.to_dicts()
+    outside = {name: _outside(rows[name], dtype) for name, dtype in rows.schema.items()}
+    texts = {
+        name: rows[name].to_physical().cast(pl.String).to_list()
+        for name, mask in outside.items()
+        if mask is not None and mask.any()
+    }
+    kept = rows.with_columns(
+        pl.when(~outside[name].fill_null(False)).then(pl.col(name)).alias(name)  # type: ignore[union-attr]
+        for name in texts
+    )
+    values = kept.to_dicts()
+    for name, column in texts.items():
+        mask = outside[name]
+        assert mask is not None
+        for at in mask.fill_null(False).arg_true():
+            values[at][name] = column[at]
+    return values
+
+
+def _outside(column: pl.Series, dtype: pl.DataType) -> pl.Series | None:
+    """Return which values are beyond the calendar; None if the column has neither dates nor times."""
+    match dtype:
+        case pl.Date():
+            days = column.to_physical()
+            return (days < _FIRST) | (days > _LAST)
+        case pl.Datetime():
+            instants = column.to_physical()
+            return (instants < _FIRST * DAY) | (instants >= (_LAST + 1) * DAY)
+        case _:
+            return None
