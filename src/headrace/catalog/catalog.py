@@ -48,6 +48,13 @@ class Catalog:
         self._rules: dict[str, Rule] = {}
         self._sinks: dict[str, Sink] = {}
 
+    def copy(self) -> Catalog:
+        """Return a catalog that changes by itself; the definitions never change."""
+        other = Catalog()
+        other._relations, other._aggregates = dict(self._relations), dict(self._aggregates)
+        other._rules, other._sinks = dict(self._rules), dict(self._sinks)
+        return other
+
     def get(self, name: str) -> Relation | None:
         """Return the stream, side stream, table or query of this name, if there is one."""
         return self._relations.get(name.lower()) or self._side_stream(name) or _clock_stream(name)

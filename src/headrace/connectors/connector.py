@@ -80,6 +80,15 @@ class PacedSource(Protocol):
 
 
 @runtime_checkable
+class WaitingSource(Protocol):
+    """A source that holds back what may not be complete yet."""
+
+    def hurry(self) -> None:
+        """Hold nothing back from now on: the stream ends with what there is."""
+        ...
+
+
+@runtime_checkable
 class LanedSource(Protocol):
     """A source with several lanes: parts that have an order of arrival each, but none among them.
 

@@ -21,6 +21,7 @@ from headrace.connectors.connector import (
     Source,
     Split,
     TimedSource,
+    WaitingSource,
 )
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.spool import exchange_spool
@@ -131,6 +132,8 @@ class Intake:
             before = msgspec.structs.replace(before, fresh=time)
         source, stream = deployed.sources[name], deployed.streams[name]
         limit = min(self.limit, progress.limits.get(name, self.limit))
+        if deployed.running.draining and isinstance(source, WaitingSource):
+            source.hurry()
         at = before.at
         if limit > 0 or at is None:
             at = _end(source, at, deployed.needed, name, time, limit)

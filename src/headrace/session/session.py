@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -108,7 +107,7 @@ class Session:
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
         """Return how the statements' queries would run: plan, optimized plan, graph."""
-        transaction = Transaction(copy.deepcopy(self.catalog), self._running())
+        transaction = Transaction(self.catalog.copy(), self._running())
         shown: list[str] = []
         for statement in parse(text):
             with _pointing_into(text, statement):
@@ -271,7 +270,7 @@ class Session:
 
     def _prepare(self, text: str, statements: Sequence[Statement]) -> Transaction:
         """Check the statements of a text in order, without effect."""
-        transaction = Transaction(copy.deepcopy(self.catalog), self._running(), self.deployment.delivery.bounds)
+        transaction = Transaction(self.catalog.copy(), self._running(), self.deployment.delivery.bounds)
         for statement in statements:
             with _pointing_into(text, statement):
                 self._statements.prepare(statement, transaction)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import logging
 import os
 import stat
 import time
@@ -20,10 +21,11 @@ from headrace.storage.lines import LineFile
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A file as it was when found."""
+    """A file as it was when found; a text file that has grown since is found again, from its old end on."""
 
     path: str
     size: int
+    begin: int = 0
 
 
 #: A directory that changed less than so many nanoseconds before it was listed may change again without showing a later
@@ -31,6 +33,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 RACY = 2_000_000_000
 #: So long an unchanged directory is believed, whatever its file system does.
 BELIEVED = 5_000_000_000
+#: A text file that is empty or does not end a record is taken as finished when it has not changed for so long.
+SETTLED = 10_000_000_000
+#: Of so many files that were found last, growth is noticed.
+_WATCHED = 64
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +57,20 @@ class _Look:
 
 
 class FileIndex:
-    """Append-only list of files; what is in it never changes place."""
+    """Append-only list of files; what is in it never changes place.
 
-    def __init__(self, log: Path, path: str, pattern: str, *, clock: Callable[[], int] = time.time_ns) -> None:
+    `mark` ends each record of a text file; None: the files are not text.
+    """
+
+    def __init__(
+        self,
+        log: Path,
+        path: str,
+        pattern: str,
+        *,
+        mark: bytes | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._log = LineFile(log)
         self._path = path
         self._pattern = pattern
@@ -60,7 +78,10 @@ class FileIndex:
         self._look: _Look | None = None
         self._directories: list[str] = []
         self._entries: list[Entry] = []
-        self._known: set[str] = set()
+        self._known: dict[str, int] = {}  # sizes
+        self._mark = mark
+        self._is_hurried = False
+        self.is_waiting = False  # for the end of a file that is still being written
         self._load()
 
     def __len__(self) -> int:
@@ -79,9 +100,11 @@ class FileIndex:
     def refresh(self) -> None:
         """Add the files that appeared since the last look, oldest first; durable before it returns."""
         # An idle deployment looks many times a second: a directory that has not changed is not listed again.
+        self._find_grown()
         look = self._glance()
         if look is not None and self._look is not None and self._look.holds(look.at, look.marks):
             return
+        self.is_waiting = False
         # Only names are listed; a file is asked for its size once, when it is new.
         appeared = []
         files, self._directories = find_files(self._path, self._pattern)
@@ -91,11 +114,49 @@ class FileIndex:
                     status = os.stat(path)
                 except FileNotFoundError:
                     continue
-                appeared.append((status.st_mtime_ns, path, status.st_size))
+                if self._is_unfinished(path, status):
+                    self.is_waiting = True
+                else:
+                    appeared.append((status.st_mtime_ns, path, status.st_size))
         if appeared:
             self._append([Entry(path, size) for _, path, size in sorted(appeared)])
         # what was found just now may be in directories that were not looked at before
-        self._look = look if look is not None and len(look.marks) == len(self._directories) else None
+        is_known = look is not None and len(look.marks) == len(self._directories) and not self.is_waiting
+        self._look = look if is_known else None
+
+    def hurry(self) -> None:
+        """Take every file as finished from now on."""
+        self._is_hurried = True
+
+    def _is_unfinished(self, path: str, status: os.stat_result) -> bool:
+        """Say whether the end of a text file seems to be missing yet."""
+        if self._mark is None or self._is_hurried or self._clock() - status.st_mtime_ns >= SETTLED:
+            return False
+        return _tail(path, status.st_size, len(self._mark)) != self._mark
+
+    def _find_grown(self) -> None:
+        """Find text files again that have grown; say so if another file, or a file that became shorter, was found."""
+        grown = []
+        for path, size in list(self._known.items())[-_WATCHED:]:
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:
+                continue  # it may have been read; if not, reading says so
+            if status.st_size == size or (status.st_size > size and self._is_unfinished(path, status)):
+                continue
+            if self._mark is not None and status.st_size > size:
+                grown.append(Entry(path, status.st_size, size))
+                if size and _tail(path, size, len(self._mark)) != self._mark:
+                    _LOG.warning("%s has grown in the middle of a record, which was read as it was", path)
+            else:
+                _LOG.warning(
+                    "%s had %d bytes when it was found and has %d now; what was read of it stays, and nothing else is "
+                    "read: write new records to new files",
+                    path, size, status.st_size,
+                )  # fmt: skip
+                self._known[path] = status.st_size
+        if grown:
+            self._append(grown)
 
     def _glance(self) -> _Look | None:
         """Return the time and the state of the directory and its partitions, if it is a directory."""
@@ -122,7 +183,16 @@ class FileIndex:
 
     def _add(self, entries: list[Entry]) -> None:
         self._entries += entries
-        self._known.update(entry.path for entry in entries)
+        for entry in entries:
+            self._known.pop(entry.path, None)  # the one that was found last comes last
+            self._known[entry.path] = entry.size
+
+
+def _tail(path: str, size: int, length: int) -> bytes:
+    """Return the last bytes before position `size` of a file."""
+    with open(path, "rb") as file:
+        file.seek(max(0, size - length))
+        return file.read(min(length, size))
 
 
 def list_files(path: str, pattern: str = "*") -> list[str]:

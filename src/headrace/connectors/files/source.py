@@ -137,6 +137,7 @@ class FilesSource:
         remaining = min(limit, self._layout.max_rows or limit)
         while number < len(index) and remaining > 0:
             entry = index[number]
+            position = max(position, entry.begin)
             skip = skipping(entry)
             if not self._layout.is_text:
                 end, taken = self._row_end(
@@ -159,6 +160,7 @@ class FilesSource:
         pieces = []
         while (number, position) < (last, stop):
             entry = index[number]
+            position = max(position, entry.begin)
             until = stop if number == last else self._length(entry)
             if position < until:
                 pieces.append((number, entry, position, until))
@@ -211,14 +213,19 @@ class FilesSource:
     def finished(self, offset: Offset) -> bool:
         index = self._index()
         index.refresh()
-        return bool((offset or [0, 0])[0] >= len(index))
+        return bool((offset or [0, 0])[0] >= len(index)) and not index.is_waiting
+
+    def hurry(self) -> None:
+        """Read what there is of files that are still being written: the stream ends."""
+        self._index().hurry()
 
     def forget(self, offset: Offset) -> None:
         """Do nothing: the files are not ours."""
 
     def _index(self) -> FileIndex:
         if self._files is None:
-            self._files = FileIndex(self._log, self._layout.path, self._layout.pattern)
+            mark = self._layout.mark if self._layout.is_text else None
+            self._files = FileIndex(self._log, self._layout.path, self._layout.pattern, mark=mark)
         return self._files
 
     def _length(self, entry: Entry) -> int:
