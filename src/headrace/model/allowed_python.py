@@ -20,7 +20,7 @@ from msgspec import Struct
 #: Lists modules, separated by commas.
 VARIABLE = "HEADRACE_ALLOW_PYTHON"
 #: Our own modules that were written for statements to call.
-_OWN = ("headrace.applications.*",)
+_OWN = ("headrace.applications.*", "headrace.testing.aggregates", "headrace.testing.windows")
 #: Names of the folders of Python itself, of installed packages and of their programs.
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 _ENTRY = re.compile(r"\*|[^\W\d]\w*(\.[^\W\d]\w*)*(\.\*)?")

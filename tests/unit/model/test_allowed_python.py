@@ -111,8 +111,9 @@ def test_the_environment_and_the_session_list_modules(monkeypatch: pytest.Monkey
         Session(host="local", python_modules=["a b"])
 
 
-def test_our_own_applications_are_allowed() -> None:
+def test_our_own_applications_and_aggregates_for_tests_are_allowed() -> None:
     assert callable(load("headrace.applications.nfmi.formats:transport"))
+    assert callable(load("headrace.testing.windows:SumOfSquares"))
     with pytest.raises(NameFault):
         load("headrace.errors:HostFault")
 
