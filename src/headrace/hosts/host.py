@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 from headrace.commands.command import Command
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
+from headrace.errors import HostFault
+
+
+def file_fault(error: OSError, directory: Path) -> HostFault:
+    """Return the fault for a file that cannot be read or written while a micro-batch runs, such as on a full disk."""
+    return HostFault(
+        f"{error.filename or directory} cannot be read or written: {error.strerror or error}",
+        hint="free space on the disk, or give this user the right to read and write; then start again",
+    )
 
 
 class Deployment(Protocol):

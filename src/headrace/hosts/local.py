@@ -21,6 +21,7 @@ from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import Clock, SystemClock
 from headrace.errors import HostFault
+from headrace.hosts.host import file_fault
 from headrace.storage import files
 from headrace.storage.disk import make_directory
 from headrace.worker.bucket import Bucket
@@ -108,6 +109,12 @@ class LocalDeployment:
 
     def step(self) -> bool:
         """Run one micro-batch; return False if there was nothing to do."""
+        try:
+            return self._step()
+        except OSError as error:
+            raise file_fault(error, self.directory) from error
+
+    def _step(self) -> bool:
         end = self.planned or self.intake.latest(self.offset, self.clock.now())
         if end == self.offset or self.ended:
             return False

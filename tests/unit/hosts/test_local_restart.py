@@ -46,3 +46,17 @@ def test_a_deployment_that_did_not_stop_is_not_continued(tmp_path: Path) -> None
     gc.collect()
     with pytest.raises(HostFault, match="cannot continue"):
         Session(tmp_path, host="local").execute(SCRIPT)
+
+
+def test_a_file_that_cannot_be_used_is_a_clear_fault_and_the_micro_batch_is_repeated(tmp_path: Path) -> None:
+    with Session(tmp_path, host="local") as session:
+        session.execute(SCRIPT)
+        session.push("bids", [bid(1)])
+        (tmp_path / "progress.json").mkdir()
+        with pytest.raises(HostFault, match=r"progress.json.* cannot be read or written") as caught:
+            local_host(session).step()
+        assert caught.value.hint
+        (tmp_path / "progress.json").rmdir()
+        session.push("bids", [bid(12)])
+        session.drain(60)
+        assert [row["n"] for row in session.results("counts")] == [1, 1]

@@ -29,6 +29,7 @@ from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
+from headrace.hosts.host import file_fault
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
@@ -236,6 +237,9 @@ class SparkDeployment:
         except HeadraceError as error:
             self.fault = error
             raise
+        except OSError as error:
+            self.fault = file_fault(error, self.directory)
+            raise self.fault from error
 
     def _commands(self, rows: list[Row]) -> int:
         """Return how many commands were in force in this micro-batch, as its buckets report."""
