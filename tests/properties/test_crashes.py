@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from headrace.commands import log
 from headrace.testing.deployment.crashes import Tally, Trials, record
-from headrace.testing.deployment.histories import HISTORIES, JOINED, REPORTS, RULES, WINDOWS
+from headrace.testing.deployment.histories import HISTORIES, JOINED, REPORTS, ROLLED, RULES, WINDOWS
 from headrace.testing.deployment.history import History
+
+
+@pytest.fixture(autouse=True)
+def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let snapshots take the place of commands in these short histories."""
+    monkeypatch.setattr(log, "SNAPSHOT_EVERY", 2)
 
 
 @pytest.fixture
@@ -48,6 +55,15 @@ def test_calls_are_made_once_if_nothing_goes_wrong(root: Path) -> None:
     assert len(calls) == len({key for key, _ in calls}) == 3
 
 
+def test_results_wait_for_larger_files_and_commands_for_a_snapshot(root: Path) -> None:
+    recording = record(ROLLED, root)
+    names = {path.removeprefix(f"{root}/") for path in recording.moments[-1].image.seen()}
+    larger = [name for name in names if name.startswith("out/") and name.count("-") == 2]
+    assert 1 < len(larger) < 8
+    assert any(name.startswith("checkpoint/commands/snapshot-") for name in names)
+    assert not [name for name in names if name.startswith("checkpoint/sinks/") and name.endswith(".arrow")]
+
+
 def test_the_same_seed_gives_the_same_steps(root: Path) -> None:
     first, second = record(RULES, root), record(RULES, root)
     assert [moment.step for moment in first.moments] == [moment.step for moment in second.moments]
@@ -62,6 +78,7 @@ def test_the_same_seed_gives_the_same_steps(root: Path) -> None:
         (WINDOWS, "/buckets.json"),
         (WINDOWS, "/out/"),
         (WINDOWS, "/spark/"),
+        (ROLLED, "/sinks/"),
         (JOINED, "/progress.json"),
         (REPORTS, "/sources/headrace.shed/"),
         (RULES, "/sources/alarm/"),

@@ -185,6 +185,8 @@ class StagingSink(Protocol):
 class RollingSink(Protocol):
     """A sink in which results wait, durably and out of sight, until there are enough for a file."""
 
+    has_timer: bool  # whether results that have waited long enough are written at once, by a thread
+
     @property
     def directory(self) -> Path:
         """Where they wait."""

@@ -84,6 +84,7 @@ class Delivery:
                 self._opened[name] = sinks, schema
                 self.sinks[name] = [make_sink(name, sink, schema, self.directory) for sink in sinks]
                 for rolling in _rolling(self.sinks[name]):
+                    rolling.has_timer = self._writers is not None
                     rolling.resume()
         if not self._is_open:
             self._is_open = True
@@ -93,7 +94,7 @@ class Delivery:
         """Continue where an earlier process was: delete what it left half done, before the first task runs."""
         self.open(running)
         self.bounds = read_progress(self.directory).bounds
-        for folder in ("", "commands", "calls"):
+        for folder in ("", "commands", "calls", "notes"):
             files.sweep(self.directory / folder)
         for folder in ("sources", "exchange", "sinks"):
             for name in files.names(self.directory / folder):

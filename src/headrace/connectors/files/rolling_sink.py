@@ -64,6 +64,7 @@ class RollingFilesSink:
         digest = hashlib.blake2b(f"{where.directory}\0{where.format}".encode(), digest_size=8).hexdigest()
         self.directory = checkpoint / "sinks" / "files" / f"{file_name(query)}-{digest}"
         self._lock = _locks.setdefault(self.directory, threading.RLock())
+        self.has_timer = True
         self._timer: threading.Timer | None = None
         self._fault: HeadraceError | None = None  # of the timer
         self._last: int | None = None  # the last batch in a file; None: not read yet
@@ -198,7 +199,7 @@ class RollingFilesSink:
         return _waiting_in(self.directory)
 
     def _start_timer(self) -> None:
-        if self._timer is None:
+        if self._timer is None and self.has_timer:
             self._timer = threading.Timer(self._roll.seconds, self._on_time)
             self._timer.daemon = True
             self._timer.start()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
+import polars as pl
 
 from headrace.driver.offset import Offset
 from headrace.model.page import Page
@@ -67,5 +68,8 @@ def _read_until(folder: str, offset: Offset | None) -> int:
 def _rows(data: bytes) -> str:
     """Return the rows of a spooled file in an order of their own."""
     if data not in _sorted_rows:
-        _sorted_rows[data] = str(sorted(map(str, Page.decode(data[:-_SEAL]).rows.rows())))
+        try:
+            _sorted_rows[data] = str(sorted(map(str, Page.decode(data[:-_SEAL]).rows.rows())))
+        except pl.exceptions.PolarsError:  # it was damaged
+            _sorted_rows[data] = str(data)
     return _sorted_rows[data]

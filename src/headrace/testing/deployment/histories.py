@@ -133,4 +133,23 @@ STARTED = History(
     seed=6,
 )
 
-HISTORIES = (WINDOWS, REPLACED, JOINED, RULES, FEEDBACK, REPORTS, STARTED)
+ROLLED = History(
+    "results that wait for larger files",
+    (
+        Execute(
+            STREAMS
+            + COUNTS.replace("'json'", "'json', roll_interval '1 day'")
+            + LARGE.replace("'json'", "'json', roll_bytes 2000")
+        ),
+        Push("s", FIRST),
+        Push("s", SECOND),
+        Execute("DROP QUERY IF EXISTS counts;"),
+        Push("s", THIRD),
+        Restart(),
+        Push("s", rows_of((13, 1, 6), (14, 2, 7))),
+        Drain(),
+    ),
+    seed=7,
+)
+
+HISTORIES = (WINDOWS, REPLACED, JOINED, RULES, FEEDBACK, REPORTS, STARTED, ROLLED)
