@@ -172,8 +172,8 @@ class StagingSink(Protocol):
         """Write all results of one micro-batch: these pages, and what was staged under these names."""
         ...
 
-    def sweep(self) -> None:
-        """Delete what tasks staged and nobody adopted, while no task runs."""
+    def sweep(self) -> int:
+        """Delete what tasks staged and nobody adopted, while no task runs; return how many files that were."""
         ...
 
     def close(self) -> None:

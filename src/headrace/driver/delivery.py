@@ -94,14 +94,14 @@ class Delivery:
         """Continue where an earlier process was: delete what it left half done, before the first task runs."""
         self.open(running)
         self.bounds = read_progress(self.directory).bounds
-        for folder in ("", "commands", "calls", "notes"):
-            files.sweep(self.directory / folder)
+        swept = sum(files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes"))
         for folder in ("sources", "exchange", "sinks"):
-            for name in files.names(self.directory / folder):
-                files.sweep(self.directory / folder / name)
+            swept += sum(files.sweep(self.directory / folder / name) for name in files.names(self.directory / folder))
         for sink in (sink for sinks in self.sinks.values() for sink in sinks):
             if isinstance(sink, StagingSink):
-                sink.sweep()
+                swept += sink.sweep()
+        if swept:
+            _LOG.info("deleted %d files that an earlier process had left half done", swept)
 
     def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
         """Hand out one micro-batch; return True if each query of a draining deployment has given its last result."""

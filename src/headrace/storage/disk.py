@@ -97,14 +97,14 @@ class LocalDisk:
         finally:
             os.close(handle)
 
-    def sweep(self, directory: Path) -> None:
+    def sweep(self, directory: Path) -> int:
         try:
-            names = os.listdir(directory)
+            names = [name for name in os.listdir(directory) if _HIDDEN.fullmatch(name)]
         except (FileNotFoundError, NotADirectoryError):
-            return
+            return 0
         for name in names:
-            if _HIDDEN.fullmatch(name):
-                (directory / name).unlink(missing_ok=True)
+            (directory / name).unlink(missing_ok=True)
+        return len(names)
 
 
 def open_private(path: str, flags: int) -> int:

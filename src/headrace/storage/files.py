@@ -66,6 +66,6 @@ def force(directory: Path) -> None:
     storage_of(directory).force(directory)
 
 
-def sweep(directory: Path) -> None:
-    """Delete what crashes in the middle of `replace` left in a directory into which nobody writes now."""
-    storage_of(directory).sweep(directory)
+def sweep(directory: Path) -> int:
+    """Delete what crashes in the middle of `replace` left in a directory into which nobody writes now; count it."""
+    return storage_of(directory).sweep(directory)

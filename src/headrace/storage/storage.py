@@ -57,8 +57,8 @@ class Storage(Protocol):
         """Force everything to disk that others have written below a directory."""
         ...
 
-    def sweep(self, directory: Path) -> None:
-        """Delete what crashes in the middle of `replace` left in a directory into which nobody writes now."""
+    def sweep(self, directory: Path) -> int:
+        """Delete what crashes in the middle of `replace` left in a directory into which nobody writes now; count it."""
         ...
 
 

@@ -77,7 +77,8 @@ def test_what_nobody_adopted_is_swept_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "out" / ".part-000000000007.parquet.12.tmp").touch()
     files = sink(tmp_path / "out")
     files.write(6, [page(3)])
-    files.sweep()
+    assert files.sweep() == 2
+    assert files.sweep() == 0
     files.close()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["part-000000000006.parquet"]
 

@@ -17,8 +17,8 @@ class Refusing:
     def force(self, directory: Path) -> None:
         pass
 
-    def sweep(self, directory: Path) -> None:
-        pass
+    def sweep(self, directory: Path) -> int:
+        return 0
 
     def names(self, directory: Path) -> list[str]:
         return []

@@ -102,11 +102,13 @@ class RollingFilesSink:
             except OSError as error:
                 raise self._unwritable(error) from error
 
-    def sweep(self) -> None:
-        """Delete what tasks staged and nobody adopted, while no task runs."""
-        files.sweep(self.directory)
-        staged = [name for name in files.names(self.directory) if name.startswith(_STAGED)]
-        files.remove(*(self.directory / name for name in staged), durable=False)
+    def sweep(self) -> int:
+        """Delete what tasks staged and nobody adopted, and files that were being written, while no task runs."""
+        with self._lock:  # the timer may write
+            hidden = files.sweep(self.directory) + self._files.sweep()
+            staged = [self.directory / name for name in files.names(self.directory) if name.startswith(_STAGED)]
+            files.remove(*staged, durable=False)
+            return hidden + len(staged)
 
     def flush(self) -> None:
         """Write what waits into a file."""

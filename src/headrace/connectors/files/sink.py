@@ -128,12 +128,13 @@ class FilesSink:
         self._target.directory.stat()  # raises if the directory went away
         self._put(self._target.directory / f"{stem}.{self._target.format}", rows)
 
-    def sweep(self) -> None:
+    def sweep(self) -> int:
         """Delete what tasks staged and nobody adopted, and files that were being written, while no task runs."""
         staging = self._target.directory / _STAGING
-        for directory in (self._target.directory, staging):
-            files.sweep(directory)
-        files.remove(*(staging / name for name in files.names(staging)), durable=False)
+        hidden = sum(files.sweep(directory) for directory in (self._target.directory, staging))
+        staged = [staging / name for name in files.names(staging)]
+        files.remove(*staged, durable=False)
+        return hidden + len(staged)
 
     def close(self) -> None:
         """Remove the empty staging directory; what a failed batch staged stays until the next start."""

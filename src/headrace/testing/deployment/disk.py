@@ -125,10 +125,12 @@ class SimulatedDisk:
             for path in removed:
                 self._force(path)
 
-    def sweep(self, directory: Path) -> None:
+    def sweep(self, directory: Path) -> int:
         beginning = f"{directory}/."
-        for path in [path for path in self._files if path.startswith(beginning) and path.endswith(".tmp")]:
+        hidden = [path for path in self._files if path.startswith(beginning) and path.endswith(".tmp")]
+        for path in hidden:
             self._change("remove", ((path, None),))
+        return len(hidden)
 
     def force(self, directory: Path) -> None:
         """Force everything below a directory to disk."""

@@ -108,8 +108,10 @@ def test_staged_results_wait_as_well(tmp_path: Path) -> None:
     rolling.close()
     assert written(tmp_path) == {"part-000000000004-000000000005.parquet": [1, 2, 3, 4]}
     sink(tmp_path).stage(page(5), "6-a")
-    rolling.sweep()
+    (tmp_path / "out" / ".part-000000000006-000000000006.parquet.12.tmp").touch()
+    assert rolling.sweep() == 2
     assert not list((tmp_path / "checkpoint").rglob("*.arrow"))
+    assert len(list((tmp_path / "out").iterdir())) == 1
     with pytest.raises(SinkFault, match="was deleted"):
         rolling.write(6, [], ["6-a"])
 
