@@ -38,6 +38,7 @@ class CommandLog:
         self.directory = directory
         self._base: Running | None = None  # what was in force before the commands that are kept; None: not read yet
         self._kept: list[Command] = []
+        self._newest: Path | None = None  # the last file that was read
         self._repairs: tuple[Repair, ...] = ()
         self._next_look = (
             2 * SNAPSHOT_EVERY
@@ -145,17 +146,21 @@ class CommandLog:
             path = self._path(self._end)
             data = sealed.read_if_exists(path)
             if data is not None:
-                first = self._end
+                first, self._newest = self._end, path
                 self._kept += [
                     repaired(command, first + place, self._repairs) for place, command in enumerate(_decode(data, path))
                 ]
-            elif not self._skip():  # else a snapshot stands for it
+            elif self._is_there(self._newest) or not self._skip():  # else a snapshot stands for it
                 if count is None:
                     break
                 raise HostFault(f"{path} is missing", hint="restore the checkpoint folder from a copy")
         if len(self._kept) >= self._next_look:
             self._next_look = len(self._kept) + SNAPSHOT_EVERY
             self._skip()
+
+    def _is_there(self, path: Path | None) -> bool:
+        """Return whether a file still exists; then those behind it have not been deleted: the oldest goes first."""
+        return path is not None and files.exists(path)
 
     def _skip(self) -> bool:
         """Begin with the newest snapshot; return whether it stands for commands that are not known here."""
