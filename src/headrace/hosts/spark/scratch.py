@@ -17,7 +17,7 @@ _LONGEST = 103 - len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 
 def private_folders(environ: Mapping[str, str]) -> dict[str, str]:
     """Make a folder that only this user can open and that ends with this process; return settings of Spark."""
-    folder = tempfile.mkdtemp(prefix="headrace-")
+    folder = tempfile.mkdtemp(prefix="headrace-spark-")  # not the name of a temporary checkpoint, which may be swept
     atexit.register(_remove, folder, os.getpid())
     chosen = {} if environ.get("SPARK_LOCAL_DIRS") else {"spark.local.dir": folder}
     if len(folder) <= _LONGEST:
