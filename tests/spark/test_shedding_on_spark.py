@@ -23,7 +23,7 @@ SCRIPT = """
 CREATE STREAM t (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at SKEW 10 SECONDS
   FROM FILES (path '{folder}/data', format 'parquet');
 CREATE QUERY q WITH (error 0.5) AS SELECT at, k, v FROM t WHERE v >= 0 INTO FILES (path '{folder}/q', format 'parquet');
-CREATE QUERY windows WITH (error 0.5, shed SMALLEST v) AS SELECT k, count(*) AS n FROM t [SESSION 1 HOUR] GROUP BY k
+CREATE QUERY windows WITH (error 0.5, shed SMALLEST v) AS SELECT k, count(*) AS n FROM t [RANGE 1 HOUR] GROUP BY k
   INTO FILES (path '{folder}/windows', format 'parquet');
 CREATE QUERY whole AS SELECT at FROM t INTO FILES (path '{folder}/whole', format 'parquet');
 CREATE QUERY told AS SELECT at, query, seen, dropped FROM headrace.shed
