@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rich.table import Table
 
 from headrace.engine.statistics import Statistics
-from headrace.model.time import DAY, SECOND, format_instant
+from headrace.model.time import DAY, MILLISECOND, SECOND, format_instant
 
 
 class Meter:
@@ -82,8 +82,17 @@ class Meter:
         state = sum(vertex.state_bytes for vertex in look.vertices.values())
         return (
             f"micro-batch {max(look.batch, 0):,} took {milliseconds(look.batch_ms)}, "
-            f"{queued:,} tuples queued, {held:,} in state ({state / 2**20:.1f} MB)"
+            f"{queued:,} tuples queued, {held:,} in state ({state / 2**20:.1f} MB)" + self._backlog()
         )
+
+    def _backlog(self) -> str:
+        """Return the streams of which records that have come are not read yet."""
+        streams = [
+            f"{name} {milliseconds(stream.behind / MILLISECOND)} behind"
+            for name, stream in self.latest.streams.items()
+            if stream.behind
+        ]
+        return f"; unread input: {', '.join(streams)}" if streams else ""
 
     def _rate(self, count: Callable[[Statistics], int]) -> float:
         if len(self._looks) < 2:

@@ -90,6 +90,7 @@ class Monitor:
             usual=self._usual(rates),
             buckets=len(reports),
             is_first=self.looks <= STARTING,
+            behind={name: stream.behind / SECOND for name, stream in statistics.streams.items() if stream.behind},
         )
 
     def _batch(self, reports: Sequence[Report], now: int, cores: int) -> None:

@@ -66,3 +66,4 @@ class Observation(Struct, frozen=True):
     usual: Usual
     buckets: int
     is_first: bool  # one of the first micro-batches, which start processes and read what came before
+    behind: Mapping[str, float] = {}  # streams with unread records: for how long at most these have been there, seconds

@@ -6,6 +6,7 @@ Runs on the driver once per micro-batch, perhaps again after a crash: everything
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -36,6 +37,8 @@ from headrace.storage import files
 from headrace.worker.task_times import forget_times, with_times
 from headrace.worker.wire import Report, Row, Wait
 
+_LOG = logging.getLogger(__name__)
+
 Subscriber = Callable[[int, Sequence[Page]], None]
 #: Files of so many queries are written at once: most of the time goes into waiting for the disk.
 _WRITERS = 8
@@ -62,6 +65,7 @@ class Delivery:
         self.demanded: dict[int, Sequence[Page]] = {}  # answers to the newest demands, by number
         self.commands = 0  # in force in the last micro-batch
         self.reactions = Reactions(directory, threads=threads)
+        self._failed_subscribers: Counter[str] = Counter()
         self._totals = Totals()
         self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
         self._writers = ThreadPoolExecutor(_WRITERS, "files") if threads else None
@@ -70,7 +74,12 @@ class Delivery:
     @property
     def statistics(self) -> Statistics:
         """The totals after the last micro-batch; a value that does not change."""
-        return msgspec.structs.replace(self._totals.statistics, rules=self.reactions.counters.totals)
+        totals = self._totals.statistics
+        queries = {
+            name: msgspec.structs.replace(query, subscriber_errors=self._failed_subscribers[name])
+            for name, query in totals.queries.items()
+        }
+        return msgspec.structs.replace(totals, queries=queries, rules=self.reactions.counters.totals)
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
@@ -204,11 +213,17 @@ class Delivery:
 
     def _tell(self, batch: int, result: QueryResults, failed: FailedResults) -> None:
         """Give results to subscribers; one that raises does not stop the deployment."""
-        for subscriber in self.subscribers.get(result.query, []):
+        subscribers = self.subscribers.get(result.query, [])
+        if subscribers and result.staged:
+            # it was under way when the first of them came
+            _LOG.warning("subscribers of %s begin after micro-batch %d: tasks wrote its results", result.query, batch)
+            return
+        for subscriber in subscribers:
             pages = failed.accepted(_SUBSCRIBER, result.pages)
             try:
                 subscriber(batch, pages)
             except Exception:
+                self._failed_subscribers[result.query] += 1
                 _LOG.exception("a subscriber of %s raised; the deployment goes on", result.query)
 
     def _remember(self, reports: Sequence[Report], running: Running) -> None:

@@ -214,9 +214,25 @@ class Intake:
             lanes={name: end.streams[name].lanes for name in deployed.streams if end.streams[name].lanes},
             commands=[encode_command(command) for command in commands],
             arrived={name: _fresh(start.streams.get(name), end.streams[name]) for name in deployed.streams},
+            behind={
+                name: late
+                for name, stream in deployed.streams.items()
+                if (late := _behind(stream, end, end.streams[name]))
+            },
             budget=end.budget,
             dropped=[repair.query for repair in self.deployments.repairs() if end.commands <= repair.commands],
         )
+
+
+def _behind(stream: Stream, end: Offset, at: StreamAt) -> int:
+    """Return for how long at most unread records have been there (microseconds); 0 if all that had come are read.
+
+    Records with timestamps of their own have not been there for longer than their timestamps say.
+    """
+    since = at.fresh
+    if stream.timing is Timing.EXTERNAL and at.fresh < end.time:
+        since = max(since, min(at.newest, end.time - MILLISECOND))
+    return max(0, end.time - since)
 
 
 def _known_at(start: Offset, streams: Mapping[str, Stream]) -> Offset:

@@ -17,10 +17,30 @@ from headrace.connectors import STAGING_SINKS, make_staging_sink
 from headrace.connectors.kinds import refused
 from headrace.graph.graph import VertexId
 from headrace.model.page import Page
+from headrace.storage import files
+from headrace.storage.names import file_name
 from headrace.worker.wire import Kind, Row
 
 #: Results of a query in one bucket and micro-batch are staged from this size on.
 STAGE_BYTES = 128 * 1024
+#: The folder of a checkpoint that holds a file for each query with subscribers.
+_SUBSCRIBED = "subscribed"
+
+
+def subscribe_to(directory: Path, query: str) -> None:
+    """Let the tasks send all results of a query to the driver, because a function there takes them."""
+    files.replace(_mark(directory, query), b"", durable=False)
+
+
+def forget_subscriptions(directory: Path) -> None:
+    """Forget the subscriptions of an earlier process."""
+    folder = directory / _SUBSCRIBED
+    files.remove(*(folder.iterdir() if folder.is_dir() else ()))
+
+
+def is_subscribed(directory: Path, query: str) -> bool:
+    """Return whether the results of a query go to the driver, however large they are."""
+    return _mark(directory, query).exists()
 
 
 class Stager:
@@ -43,7 +63,7 @@ class Stager:
             return None
         if query.reaction is not None and (query.reaction.actions or not query.reaction.enabled):
             return None  # the driver needs the detections
-        if sum(page.rows.estimated_size() for page in pages) < self.least:
+        if sum(page.rows.estimated_size() for page in pages) < self.least or is_subscribed(self.directory, query.query):
             return None
         rows = Page(pl.concat([page.rows for page in pages]))
         if any(refused(sink, rows.visible()) is not None for sink in query.sinks):
@@ -58,3 +78,7 @@ class Stager:
 def staged_name(row: Row) -> str:
     """Return the name in a STAGED row."""
     return msgspec.msgpack.decode(row.payload, type=str)
+
+
+def _mark(directory: Path, query: str) -> Path:
+    return directory / _SUBSCRIBED / file_name(query)

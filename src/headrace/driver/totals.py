@@ -15,6 +15,7 @@ from headrace.engine.statistics import (
     ShedStatistics,
     Statistics,
     StreamCounts,
+    StreamStatistics,
     VertexCounts,
 )
 from headrace.graph.graph import Arc
@@ -60,7 +61,7 @@ class Totals:
             batch_ms=milliseconds,
             asked=before.asked + sum(report.asked for report in reports),
             vertices={name: counts.total() for name, counts in self._vertices.items()},
-            streams={name: counts.total() for name, counts in self._streams.items()},
+            streams=self._stream_totals(reports),
             queries=_with_latency(queries, reports, running, delivered),
             guards=self._add_guards(before.guards, reports),
             purged=before.purged + sum(report.purged for report in reports),
@@ -90,6 +91,10 @@ class Totals:
             for task in report.tasks:
                 for name, counts in task.streams.items():
                     self._streams.setdefault(name, StreamCounts()).add(counts)
+
+    def _stream_totals(self, reports: Sequence[Report]) -> dict[str, StreamStatistics]:
+        behind = {name: time for report in reports for name, time in report.behind.items()}
+        return {name: replace(counts.total(), behind=behind.get(name, 0)) for name, counts in self._streams.items()}
 
     def _add_guards(
         self, before: Mapping[tuple[str, str], GuardStatistics], reports: Sequence[Report]

@@ -110,6 +110,7 @@ class StreamStatistics(Struct, frozen=True):
     skipped_bytes: int = 0
     newest: int | None = None  # the newest timestamp seen, microseconds
     frontier: int | None = None  # a lower bound on the timestamps still to come, microseconds
+    behind: int = 0  # for how long at most records that are not read yet have been there, microseconds
 
 
 class QueryStatistics(Struct, frozen=True):
@@ -119,6 +120,7 @@ class QueryStatistics(Struct, frozen=True):
     failed: int = 0  # rows of <query>.failed: results that a sink cannot hold
     shed: int = 0  # tuples that were dropped on the way to its results
     latency_ms: float | None = None  # the longest that a tuple of the last micro-batch can have waited for delivery
+    subscriber_errors: int = 0  # how often a function that takes its results raised an error
 
 
 class RuleStatistics(Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Protocol
 from headrace.commands.command import Command
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
-from headrace.errors import HostFault
+from headrace.errors import HeadraceError, HostFault
 
 
 def file_fault(error: OSError, directory: Path) -> HostFault:
@@ -25,6 +25,7 @@ class Deployment(Protocol):
     delivery: Delivery
     control: ControlLoop
     cores: int  # how many tasks run at the same time
+    overhead: float  # the fixed cost of a micro-batch to assume until it is measured, seconds
 
     def start(self) -> None:
         """Begin, or continue from the checkpoint."""
@@ -44,6 +45,10 @@ class Deployment(Protocol):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the deployment has ended; return False if the time is up; raise the fault that ended it."""
+        ...
+
+    def failure(self) -> HeadraceError | None:
+        """Return why no query runs any more; None if nothing has failed."""
         ...
 
     def stop(self) -> None:

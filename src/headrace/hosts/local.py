@@ -20,7 +20,7 @@ from headrace.driver.offset import START, Offset
 from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import Clock, SystemClock
-from headrace.errors import HostFault
+from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.host import file_fault
 from headrace.storage import files
 from headrace.storage.disk import make_directory
@@ -28,6 +28,9 @@ from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import Row
+
+#: Seconds that a micro-batch takes beside its operators, about.
+OVERHEAD = 0.002
 
 
 class MemoryStore:
@@ -89,6 +92,8 @@ class LocalDeployment:
         self.planned: Offset | None = None  # of the micro-batch that runs, or that failed
         self.ended = False
         self.cores = 1
+        self.overhead = OVERHEAD
+        self._failure: HeadraceError | None = None
 
     def start(self) -> None:
         try:
@@ -108,11 +113,24 @@ class LocalDeployment:
         return self.clock.now()
 
     def step(self) -> bool:
-        """Run one micro-batch; return False if there was nothing to do."""
+        """Run one micro-batch; return False if there was nothing to do.
+
+        A micro-batch that fails is the next one again.
+        """
         try:
-            return self._step()
+            has_run = self._step()
+        except HeadraceError as error:
+            self._failure = error
+            raise
         except OSError as error:
-            raise file_fault(error, self.directory) from error
+            self._failure = file_fault(error, self.directory)
+            raise self._failure from error
+        except Exception as error:
+            self._failure = HostFault(f"a micro-batch failed: {type(error).__name__}: {error}")
+            raise
+        if has_run:
+            self._failure = None
+        return has_run
 
     def _step(self) -> bool:
         end = self.planned or self.intake.latest(self.offset, self.clock.now())
@@ -161,6 +179,9 @@ class LocalDeployment:
         self.kept.clear()
         for number, (version, values) in stores.items():
             self.stores[number].number, self.stores[number].values = version, values
+
+    def failure(self) -> HeadraceError | None:
+        return self._failure
 
     def settle(self, commands: int, timeout: float) -> bool:
         deadline = time.monotonic() + timeout

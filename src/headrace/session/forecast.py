@@ -14,13 +14,19 @@ from headrace.control.observation import Observation, VertexCost
 from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.graph.graph import merge
 from headrace.graph.incarnations import meaning_of
+from headrace.model.streams import is_system_stream
 from headrace.model.time import SECOND
 
 
-def measured(statistics: Statistics, latest: Observation | None, streams: Iterable[Stream]) -> Facts:
-    """Return the usual rates and costs of a deployment, and its state; none before its first micro-batch."""
+def measured(
+    statistics: Statistics, latest: Observation | None, streams: Iterable[Stream], *, overhead: float = 0.0
+) -> Facts:
+    """Return the usual rates and costs of a deployment, and its state; none before its first micro-batch.
+
+    `overhead` is the fixed cost of a micro-batch (seconds) to assume until it is measured.
+    """
     if latest is None:
-        return _facts(streams, {})
+        return replace(_facts(streams, {}), elsewhere=overhead)
     vertices = {
         name: _vertex(counts, latest.usual.costs.get(name)) for name, counts in list(statistics.vertices.items())
     }
@@ -28,7 +34,7 @@ def measured(statistics: Statistics, latest: Observation | None, streams: Iterab
         _facts(streams, latest.usual.rates),
         vertices={meaning_of(name): facts for name, facts in vertices.items()} | vertices,
         reading=latest.usual.reading or None,
-        elsewhere=latest.usual.fixed,
+        elsewhere=overhead if latest.is_first else latest.usual.fixed,
     )
 
 
@@ -59,7 +65,12 @@ class Stated:
 
 
 def declared_rate(stream: Stream) -> float | None:
-    """Return the rate (tuples per second) that the definition of a stream declares; only generated streams do."""
+    """Return the rate (tuples per second) that the definition of a stream declares; only generated streams do.
+
+    A stream in which the system reports on itself has a row now and then.
+    """
+    if is_system_stream(stream.name):
+        return 1.0
     if stream.connector.kind != "GENERATOR":
         return None
     options = stream.connector.options

@@ -22,7 +22,7 @@ from headrace.operators.specs import Scan
 
 def promises_of(statement: AlterPromises, query: AddQuery) -> SetPromises:
     """Return the command that changes the promises of a running query; those that are not named stay."""
-    given = qos_of({name: value for name, value in statement.options.items() if value != NONE})
+    given = qos_of({name: value for name, value in statement.options.items() if name != "force" and value != NONE})
     check_promises(given, query.streams, statement.option_spans)
     named = {name: getattr(given, name) for name in OPTIONS if name in statement.options}
     return SetPromises(query.query, msgspec.structs.replace(query.qos, **named))

@@ -18,6 +18,7 @@ from headrace.commands.running import Running
 from headrace.connectors import push
 from headrace.connectors.memory import MemorySink
 from headrace.driver.deployed import Deployments
+from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, Span, pointing_at
 from headrace.hosts.host import Deployment
@@ -27,7 +28,7 @@ from headrace.language.syntax.statements import Describe, Explain, Show, Stateme
 from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
-from headrace.session.outcome import Outcome
+from headrace.session.outcome import Message, Outcome
 from headrace.session.repair import drop_statements, names_to_drop
 from headrace.session.secrets import check_secrets_of
 from headrace.session.statements import Statements
@@ -103,7 +104,11 @@ class Session:
         if start and not is_reading and self._running().known:
             self.start()
             self.deployment.delivery.open(self._running())
-        return [outcome() for outcome in transaction.outcomes]
+        outcomes = [outcome() for outcome in transaction.outcomes]
+        failure = self.deployment.failure()
+        if failure is not None and not is_reading:
+            outcomes.append(Message(f"no query runs, because the deployment has failed: {failure.message}"))
+        return outcomes
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
         """Return how the statements' queries would run: plan, optimized plan, graph."""
@@ -116,7 +121,7 @@ class Session:
 
     def foretell(self, text: str, stated: Stated, *, speed: float = 1.0) -> CapacityReport:
         """Forecast the queries of a text beside those that run, on a processor `speed` times as fast."""
-        transaction = self._prepare(text, parse(text))
+        transaction = self._prepare(text, parse(text), checks_admission=False)
         facts = stated.facts(transaction.catalog.streams())
         return forecast_together(transaction.running.values(), facts, speed=speed)
 
@@ -124,7 +129,7 @@ class Session:
         """Return the streams that the queries of a text read, with the rates of those that declare one."""
         read = {
             stream.name: stream
-            for query in self._prepare(text, parse(text)).running.values()
+            for query in self._prepare(text, parse(text), checks_admission=False).running.values()
             for stream in query.streams
         }
         return {name: declared_rate(stream) for name, stream in sorted(read.items())}
@@ -164,11 +169,16 @@ class Session:
         return self._statements.partials(query)
 
     def subscribe(self, query: str, take: Subscriber) -> None:
-        """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread."""
+        """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread.
+
+        An error that it raises is logged and counted; the query and its other readers go on.
+        """
 
         def pass_on(batch: int, pages: Sequence[Page]) -> None:
             take(batch, [row for page in pages for row in page.visible().iter_rows(named=True)])
 
+        self._own()
+        subscribe_to(self.directory, query)
         self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
 
     def register(self, name: str, function: Callable[..., Any]) -> None:
@@ -243,6 +253,7 @@ class Session:
     def _own(self) -> None:
         """Become the owner of the checkpoint; the last owner may have changed it since this session began."""
         if self._ownership.take():
+            forget_subscriptions(self.directory)
             if self.journal.has_changed():
                 self._replay()
             self.journal.compact(self.catalog)
@@ -250,6 +261,7 @@ class Session:
     def _replay(self) -> None:
         """Restore the definitions of earlier sessions on this checkpoint."""
         transaction = Transaction(Catalog(), Running())
+        transaction.checks_admission = False
         for entry in self.journal.read():
             if entry.definition is not None:
                 transaction.catalog.replace(entry.definition)
@@ -268,9 +280,10 @@ class Session:
     def _running(self) -> Running:
         return self._deployments.newest()
 
-    def _prepare(self, text: str, statements: Sequence[Statement]) -> Transaction:
+    def _prepare(self, text: str, statements: Sequence[Statement], *, checks_admission: bool = True) -> Transaction:
         """Check the statements of a text in order, without effect."""
         transaction = Transaction(self.catalog.copy(), self._running(), self.deployment.delivery.bounds)
+        transaction.checks_admission = checks_admission
         for statement in statements:
             with _pointing_into(text, statement):
                 self._statements.prepare(statement, transaction)

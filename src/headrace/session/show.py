@@ -11,25 +11,32 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, whole_of
 from headrace.control.decision_log import Decided
 from headrace.engine.statistics import QueryStatistics, RuleStatistics, Statistics, StreamStatistics
+from headrace.errors import HeadraceError
 from headrace.graph.losses import creating_arcs
 from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
-from headrace.model.time import format_duration, format_instant
+from headrace.model.time import MILLISECOND, format_duration, format_instant
 from headrace.session.outcome import Listing
 from headrace.session.stints import state_of
 
 
 def show(
-    what: str, catalog: Catalog, running: Running, statistics: Statistics, now: int, decisions: Sequence[Decided] = ()
+    what: str,
+    catalog: Catalog,
+    running: Running,
+    statistics: Statistics,
+    now: int,
+    decisions: Sequence[Decided] = (),
+    failure: HeadraceError | None = None,
 ) -> Listing:
-    """List the definitions of a kind, or the statistics of every vertex."""
+    """List the definitions of a kind, or the statistics of every vertex; after a `failure` no query runs."""
     match what:
         case "STREAMS":
             return _streams(catalog, statistics)
         case "TABLES":
             return Listing(("table", "source"), tuple((table.name, table.connector.kind) for table in catalog.tables()))
         case "QUERIES":
-            return _queries(catalog, running, statistics, now)
+            return _queries(catalog, running, statistics, now, failure)
         case "EVENTS":
             rows = tuple(
                 (query.name, query.text.removeprefix("DETECT ")) for query in catalog.queries() if query.is_event
@@ -131,11 +138,16 @@ def _streams(catalog: Catalog, statistics: Statistics) -> Listing:
         if stream.connector.kind == RAISED:
             continue
         counts = statistics.streams.get(stream.name, StreamStatistics())
-        rows.append((stream.name, stream.connector.kind, stream.timing.value, counts.tuples, counts.bad, counts.late))
-    return Listing(("stream", "source", "timestamps", "tuples", "bad", "late"), tuple(rows))
+        behind = format_duration(counts.behind - counts.behind % MILLISECOND) if counts.behind >= MILLISECOND else "-"
+        rows.append(
+            (stream.name, stream.connector.kind, stream.timing.value, counts.tuples, counts.bad, counts.late, behind)
+        )
+    return Listing(("stream", "source", "timestamps", "tuples", "bad", "late", "behind"), tuple(rows))
 
 
-def _queries(catalog: Catalog, running: Running, statistics: Statistics, now: int) -> Listing:
+def _queries(
+    catalog: Catalog, running: Running, statistics: Statistics, now: int, failure: HeadraceError | None
+) -> Listing:
     counts = statistics.queries
     listed = tuple(
         (
@@ -144,7 +156,9 @@ def _queries(catalog: Catalog, running: Running, statistics: Statistics, now: in
             counts.get(query.query, QueryStatistics()).results,
             counts.get(query.query, QueryStatistics()).failed,
             _promised(query.qos),
-            state_of(query, running, now),
+            state_of(query, running, now)
+            if failure is None or query in running.stopped
+            else f"failed: {failure.message}",
         )
         for query in running.known
         if query.reaction is None

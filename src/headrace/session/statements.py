@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
-from headrace.session.admission import check_admission
+from headrace.session.admission import check_admission, check_altered
 from headrace.session.compile import command_for, event_warnings, explain, plan_rule, plan_select, plan_target
 from headrace.session.definitions import create_aggregate, create_event, create_stream, create_table, create_view
 from headrace.session.feedback import feedback_command
@@ -90,7 +91,7 @@ class Statements:
             case statements.Alter():
                 transaction.alter(statement)
             case statements.AlterPromises():
-                transaction.promise(statement)
+                self._promise(statement, transaction)
             case statements.Tell():
                 self._send_feedback(statement, transaction)
             case statements.Show():
@@ -154,9 +155,22 @@ class Statements:
         self, command: AddQuery, statement: statements.CreateQuery | rules.CreateRule, transaction: Transaction
     ) -> None:
         """Refuse a query that would break a MUST promise, unless it is forced."""
-        if not statement.options.get("force"):
+        if transaction.checks_admission and not statement.options.get("force"):
             facts, speed = self._measured(transaction), self._speed()
             check_admission(command, transaction.running, facts, speed, statement.name.span)
+
+    def _promise(self, statement: statements.AlterPromises, transaction: Transaction) -> None:
+        """Change the promises of a query; refuse those that MUST hold and would not, unless they are forced."""
+        transaction.promise(statement)
+        if transaction.checks_admission and not statement.options.get("force"):
+            check_altered(
+                transaction.running[statement.query.text],
+                statement.options.keys(),
+                transaction.running,
+                self._measured(transaction),
+                self._speed(),
+                statement.option_spans,
+            )
 
     def _show(self, statement: statements.Show, transaction: Transaction) -> Outcome:
         return show(
@@ -166,6 +180,7 @@ class Statements:
             self._statistics,
             self._deployment.now(),
             self._deployment.control.decisions.all(),
+            self._deployment.failure(),
         ).redacted()
 
     def _describe(self, statement: statements.Describe, transaction: Transaction) -> None:
@@ -208,7 +223,18 @@ class Statements:
         report = forecast_together(queries.values(), self._measured(transaction), speed=self._speed(), only=name)
         as_json = statement.form == "json"
         shown = msgspec.json.format(msgspec.json.encode(report)).decode() if as_json else format_report(report)
+        shown += "" if as_json else self._backlog(stream.name for stream in queries[name].streams)
         transaction.outcomes.append(lambda: Message(shown))
+
+    def _backlog(self, streams: Iterable[str]) -> str:
+        """Return a note on streams of which the rate of reading, which the forecast uses, is not that of arrival."""
+        latest = self._deployment.control.latest
+        behind = {} if latest is None else {name: latest.behind[name] for name in streams if name in latest.behind}
+        return "".join(
+            f"\n{name} is {seconds:.1f} s behind: the forecast goes by the rate at which it is read, which is less "
+            "than the rate at which it arrives while it falls behind, and more while it catches up"
+            for name, seconds in behind.items()
+        )
 
     def _speed(self) -> float:
         """Return the busy seconds per second of a micro-batch: the number of cores, until it is measured."""
@@ -217,7 +243,12 @@ class Statements:
 
     def _measured(self, transaction: Transaction) -> Facts:
         """Return what was measured in the deployment."""
-        return measured(self._statistics, self._deployment.control.latest, transaction.catalog.streams())
+        return measured(
+            self._statistics,
+            self._deployment.control.latest,
+            transaction.catalog.streams(),
+            overhead=self._deployment.overhead,
+        )
 
     def _send_feedback(self, statement: statements.Tell, transaction: Transaction) -> None:
         """Send feedback to a query; a demand is answered with the results so far."""

@@ -51,6 +51,7 @@ class Transaction:
         self.entries: list[Entry] = []
         self.commands: list[Command] = []
         self.outcomes: list[Callable[[], Outcome]] = []
+        self.checks_admission = True  # False for a forecast, which tells what would be refused
 
     @property
     def number(self) -> int:

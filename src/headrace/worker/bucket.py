@@ -339,6 +339,7 @@ class Bucket:
             bucket=self.number,
             time=self.time,
             arrived=inbox.arrived(),
+            behind=inbox.behind(),
             bounds=observed.bounds,
             vertices=observed.vertices,
             tasks=[control.counts for control in inbox.controls if control.counts is not None],

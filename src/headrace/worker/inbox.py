@@ -59,3 +59,7 @@ class Inbox:
     def arrived(self) -> dict[str, int]:
         """Return when the oldest tuple of each stream can have come."""
         return {stream: time for control in self.controls for stream, time in control.arrived.items()}
+
+    def behind(self) -> dict[str, int]:
+        """Return for how long at most unread records of streams have been there."""
+        return {stream: time for control in self.controls for stream, time in control.behind.items()}

@@ -128,6 +128,7 @@ class Control(Struct, frozen=True, kw_only=True):
     dropped: list[str] = []  # queries that do not run in this micro-batch, although the bucket may know them
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
+    behind: dict[str, int] = {}  # of streams of which something is left unread: for how long at most it has been there
     counts: TaskCounts | None = None  # None in the controls of all buckets but one
 
 
@@ -137,6 +138,7 @@ class Report(Struct, frozen=True, kw_only=True):
     bucket: int
     time: int
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
+    behind: dict[str, int] = {}  # of streams of which something is left unread: for how long at most it has been there
     bounds: dict[str, int] = {}  # of Output and Exchange vertices
     vertices: dict[str, VertexCounts] = {}
     tasks: list[TaskCounts] = []  # of the ingest tasks that sent their counts to this bucket

@@ -124,3 +124,17 @@ def test_the_example_keeps_its_promises(monkeypatch: pytest.MonkeyPatch) -> None
     result = CliRunner(env={"COLUMNS": "300", "TERM": "dumb"}).invoke(app, ["plan", "examples/promises.sql"])
     assert result.exit_code == 0, result.output
     assert "slow_roads: latency at most 500 ms MUST: holds" in result.output
+
+
+def test_a_script_that_would_be_refused_is_forecast(plan) -> None:
+    code, output = plan(
+        "CREATE STREAM t (n INT) FROM GENERATOR (rate 900000000); CREATE QUERY q WITH (latency '1 s' MUST) AS "
+        "SELECT n, count(*) AS c FROM t [RANGE 1 SECOND] GROUP BY n INTO MEMORY"
+    )
+    assert code == 4, output
+    assert "latency at most 1 s MUST" in output
+
+
+def test_the_rate_of_a_stream_of_the_system_need_not_be_stated(plan) -> None:
+    code, output = plan("CREATE QUERY q AS SELECT query, dropped FROM headrace.shed INTO MEMORY")
+    assert code == 0, output

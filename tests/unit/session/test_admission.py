@@ -63,3 +63,38 @@ def test_a_rule_that_would_break_a_promise_is_refused_unless_it_is_forced():
             session.execute("CREATE RULE greedy ON wild DO INSERT INTO MEMORY")
         session.execute("CREATE RULE greedy WITH (force) ON wild DO INSERT INTO MEMORY")
         assert [query.query for query in session._running().queries] == ["q", "greedy"]
+
+
+def test_a_latency_below_the_fixed_cost_of_a_micro_batch_is_refused_before_anything_is_measured():
+    with Session(host="local") as session:
+        session.deployment.overhead = 0.05
+        with pytest.raises(Refused, match="q would break the promised latency of q"):
+            session.execute(CALM + create("q", "calm", "latency '10 ms' MUST"))
+        session.execute(CALM + create("q", "calm", "latency '500 ms' MUST"))
+
+
+@pytest.mark.parametrize("promise", ["memory '1 B' MUST", "latency '1 us' MUST"])
+def test_a_new_promise_that_cannot_hold_is_refused_unless_it_is_forced(promise):
+    text = f"ALTER QUERY q SET ({promise})"
+    with Session(host="local") as session:
+        session.execute(CALM + create("q", "calm", "latency '1 s' MUST"))
+        with pytest.raises(Refused, match=r"q would break the (memory|latency) that it promises") as refused:
+            session.execute(text)
+        assert "^" in refused.value.render(text)
+        assert session._running().queries[0].qos.memory is None
+        session.execute(text.replace("MUST", "BEST EFFORT"))
+        session.execute(text.replace("SET (", "SET (force, "))
+
+
+def test_a_promise_that_is_weakened_is_accepted_whatever_the_load():
+    with Session(host="local") as session:
+        session.execute(WILD + create("q", "wild", "force, latency '1 s' MUST"))
+        session.execute("ALTER QUERY q SET (latency '2 s' BEST EFFORT); ALTER QUERY q SET (latency NONE, priority 2)")
+
+
+def test_a_checkpoint_with_a_promise_that_was_forced_is_opened_again(tmp_path):
+    with Session(tmp_path, host="local") as session:
+        session.execute(CALM + create("q", "calm", "latency '1 s' MUST"))
+        session.execute("ALTER QUERY q SET (force, memory '1 B' MUST)")
+    with Session(tmp_path, host="local") as session:
+        assert session._running().queries[0].qos.memory is not None

@@ -47,6 +47,8 @@ from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
 #: How long a stop waits for the running micro-batch.
 STOP_SECONDS = 60.0
+#: Seconds that a micro-batch takes beside its operators, at least; what `headrace plan` assumes too.
+OVERHEAD = 0.05
 
 
 def spark_session(cores: int | None = None, *, checkpoint: Path | None = None) -> SparkSession:
@@ -107,6 +109,7 @@ class SparkDeployment:
         self.limit, self.page, self.interval = limit, page, interval
         self.wanted_buckets = buckets
         self.cores = 1  # until Spark has started
+        self.overhead = OVERHEAD
         self.delivery = Delivery(self.directory)
         self.deployments = Deployments(self.directory)
         self.query: StreamingQuery | None = None
@@ -195,6 +198,9 @@ class SparkDeployment:
         self._raise()
         return True
 
+    def failure(self) -> HeadraceError | None:
+        return self._failure_of(self.query)
+
     def stop(self) -> None:
         if self.query is not None:
             query, self.query = self.query, None
@@ -256,21 +262,23 @@ class SparkDeployment:
 
     def _raise(self, query: Any = None) -> None:
         """Raise what made the query fail, once."""
-        failed = query or self.query
-        error = failed.exception() if failed is not None else None
-        if self.raised or (error is None and self.fault is None):
-            return
-        self.raised = True
-        if self.fault is not None:
-            raise self.fault
-        if error is not None:
-            raise HostFault(
+        failure = self._failure_of(query or self.query)
+        if failure is not None and not self.raised:
+            self.raised = True
+            raise failure
+
+    def _failure_of(self, query: StreamingQuery | None) -> HeadraceError | None:
+        """Return what made a query fail, and remember it."""
+        if self.fault is None and query is not None and not query.isActive and (error := query.exception()) is not None:
+            self.fault = HostFault(
                 f"a micro-batch failed: {_essence(str(error))}",
                 hint=with_log(
                     "a new session on the same checkpoint tries it again; if a query always fails, remove it with "
                     f"headrace repair --checkpoint {self.directory} --drop QUERY"
                 ),
-            ) from error
+            )
+            self.fault.__cause__ = error
+        return self.fault
 
 
 def _essence(text: str) -> str:

@@ -34,8 +34,8 @@ def read_options(reader: Reader) -> Options:
 
 
 def read_promises(reader: Reader) -> Options:
-    """Read the options of ALTER QUERY ... SET; the word NONE removes a promise."""
-    return _options(reader, OPTIONS, removable=True)
+    """Read the options of ALTER QUERY ... SET; NONE removes a promise, and `force` makes one that may not hold."""
+    return _options(reader, (*OPTIONS, "force"), removable=True)
 
 
 def read_effort(reader: Reader) -> Options:

@@ -25,7 +25,7 @@ from headrace.driver.staged_results import Stager
 from headrace.driver.turn import Turn
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.logs import mend
-from headrace.model.time import MILLISECOND
+from headrace.model.time import MILLISECOND, SECOND
 from headrace.storage import files
 from headrace.testing.clock import VirtualClock
 from headrace.testing.deployment.spark import Logs, SparkFailure, StateStore
@@ -80,6 +80,7 @@ class SimulatedDeployment:
         self.turn = Turn(directory, self.deployments.log, self.delivery)
         self.control = self.turn.control
         self.cores = 2
+        self.overhead = BATCH_TIME / SECOND
         self.ended = False
         self.batch = 0
         self.after_batch: Callable[[], None] | None = None
@@ -123,6 +124,9 @@ class SimulatedDeployment:
             if not self.step():
                 self.clock.advance(TICK)
         return False
+
+    def failure(self) -> HeadraceError | None:
+        return None  # `step` raises it
 
     def stop(self) -> None:
         if self._is_started:
