@@ -24,6 +24,7 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.qos import Qos, Shedding
 from headrace.model.schema import Schema
 from headrace.model.stint import Schedule, Stint
+from headrace.model.time import BEGIN
 
 
 class Activation(Struct, frozen=True, omit_defaults=True):
@@ -32,6 +33,7 @@ class Activation(Struct, frozen=True, omit_defaults=True):
     schedule: Schedule | None = None
     start_on: Graph | None = None
     stop_on: Graph | None = None
+    created: int = BEGIN  # when the query was created, by the clock
 
     @property
     def is_manual(self) -> bool:
@@ -66,6 +68,14 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     def number(self) -> int:
         """Return the number of the stint; 0 if the query was never started or stopped."""
         return 0 if self.stint is None else self.stint.number
+
+    @property
+    def ends_by_clock(self) -> bool:
+        """Return whether the clock tells when the stint is over for streams that have had no tuple yet.
+
+        If it was over before the query was created, old tuples are to be read, which are still to come.
+        """
+        return self.stint is None or self.stint.end > self.activation.created
 
     @property
     def output(self) -> VertexId:

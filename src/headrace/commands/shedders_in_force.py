@@ -20,6 +20,9 @@ from headrace.model.qos import Shedding
 from headrace.model.streams import is_system_stream
 from headrace.operators import specs
 
+#: Aggregates whose value depends on the sum of their input.
+_SUMS = frozenset({"sum", "avg"})
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedShedders:
@@ -148,12 +151,38 @@ def share_of_each(share: float, parts: int) -> float:
     return share if parts == 1 else 1.0 - (1.0 - share) ** (1.0 / parts)
 
 
-def fitted(shedding: Shedding | None, origin: VertexId, vertices: Mapping[VertexId, Vertex]) -> Shedding:
-    """Return how to shed the output of a vertex: as the query asks if the output has the attribute, else at random."""
+def fitted(shedding: Shedding | None, arc: Arc, whole: Graph) -> Shedding:
+    """Return how to shed on an arc: as the query asks if the arc has the attribute, else at random.
+
+    Where values are summed behind the arc, the share holds for the sum of the attribute as well.
+    """
     if shedding is None or shedding.attribute is None:
         return Shedding()
-    name = _attribute(shedding.attribute, origin, vertices)
-    return Shedding() if name is None else Shedding(shedding.kind, name, shedding.center)
+    (reader, port), vertices = arc, whole.by_id()
+    name = _attribute(shedding.attribute, vertices[reader].inputs[port], vertices)
+    if name is None:
+        return Shedding()
+    return Shedding(shedding.kind, name, shedding.center, bounds_sum=_sums_behind(reader, whole))
+
+
+def _sums_behind(reader: VertexId, whole: Graph) -> bool:
+    """Return whether an aggregate at or behind a vertex depends on the sizes of values."""
+    behind = {reader}
+    for vertex in whole:
+        if vertex.id in behind or not behind.isdisjoint(vertex.inputs):
+            behind.add(vertex.id)
+            match vertex.spec:
+                case (
+                    specs.PartialAggregate(calls=calls)
+                    | specs.RowsAggregate(calls=calls)
+                    | specs.SessionAggregate(calls=calls)
+                    | specs.SlidingAggregate(calls=calls)
+                    | specs.WhileAggregate(calls=calls)
+                ) if any(call.function in _SUMS for call in calls):
+                    return True
+                case _:
+                    pass
+    return False
 
 
 def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
@@ -161,7 +190,7 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
 
     Along a path the share only grows, so each arc drops what is missing of it from the tuples that remain.
     """
-    qos, vertices, readers, arcs = running.promises(), whole.by_id(), readers_of(running), sheddable(whole)
+    qos, readers, arcs = running.promises(), readers_of(running), sheddable(whole)
     exact, creating = exact_vertices(running), creating_arcs(whole)
     parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
     shares = {
@@ -184,7 +213,7 @@ def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
             if (vertex.id, port) in arcs and share > dropped[origin]:
                 missing = 1.0 - (1.0 - share) / (1.0 - dropped[origin]) if dropped[origin] else share
                 shedders.append(
-                    ShedAt(vertex.id, port, missing, fitted(qos[strictest].shed, origin, vertices), strictest)
+                    ShedAt(vertex.id, port, missing, fitted(qos[strictest].shed, (vertex.id, port), whole), strictest)
                 )
     return shedders
 

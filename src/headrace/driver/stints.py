@@ -50,9 +50,14 @@ def _is_over(query: AddQuery, reports: Sequence[Report]) -> bool:
 
 
 def _reached(query: AddQuery, reports: Sequence[Report]) -> int:
-    """Return how far the slowest stream of a query has come."""
+    """Return how far the slowest stream of a query has come; one without tuples goes by the clock, if that counts."""
     return min(
-        (report.reached.get(stream.name, BEGIN) for report in reports for stream in query.streams), default=BEGIN
+        (
+            report.reached.get(stream.name, report.time - stream.skew if query.ends_by_clock else BEGIN)
+            for report in reports
+            for stream in query.streams
+        ),
+        default=BEGIN,
     )
 
 

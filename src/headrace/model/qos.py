@@ -88,12 +88,14 @@ class Promise(Struct, frozen=True):
 class Shedding(Struct, frozen=True):
     """The tuples that are dropped first: random ones, or by an attribute.
 
-    By an attribute the smallest, the largest, those nearest to a center or those farthest from it.
+    By an attribute the smallest, the largest, those nearest to a center or those farthest from it. With `bounds_sum`,
+    no more than the share of the sum of the attribute (of its absolute values) is dropped either.
     """
 
     kind: ShedKind = "RANDOM"
     attribute: str | None = None
     center: float | None = None
+    bounds_sum: bool = False
 
 
 class Qos(Struct, frozen=True, omit_defaults=True):
@@ -102,7 +104,7 @@ class Qos(Struct, frozen=True, omit_defaults=True):
     latency: Promise | None = None
     memory: Promise | None = None
     throughput: Promise | None = None
-    error: float | None = None  # the share of results that may be lost or wrong
+    error: float | None = None  # the share of its input that may be lost
     shed: Shedding | None = None
     priority: int | None = None
 

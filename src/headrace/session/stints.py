@@ -40,7 +40,7 @@ def with_activation(command: AddQuery, clause: StintClause, catalog: Catalog, no
     added = msgspec.structs.replace(
         command,
         streams=tuple(streams.values()),
-        activation=Activation(clause.schedule, graphs.get("START"), graphs.get("STOP")),
+        activation=Activation(clause.schedule, graphs.get("START"), graphs.get("STOP"), created=now),
     )
     always = Schedule() if clause.schedule is None else clause.schedule
     first = None if clause.start_on is not None else always.first(now)

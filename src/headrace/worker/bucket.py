@@ -306,22 +306,23 @@ class Bucket:
             streams = tuple(sorted({stream for name in sources for stream in self._receives[name].streams}))
             least[streams] = min(bound, least.get(streams, bound))
         return [Wait(bound, streams) for streams, bound in least.items()] + [
-            Wait(query.stint.end, tuple(stream.name for stream in query.streams), anyhow=True)
+            Wait(query.stint.end, tuple(stream.name for stream in query.streams), anyhow=query.ends_by_clock)
             for query in self.running.queries
             if query.stint is not None and query.stint.end < END
         ]
 
     def _timed_streams(self, clocks: Mapping[str, int]) -> dict[str, int]:
-        """Return the bounds of streams of queries that stop at a time; a stream without tuples goes by the clock."""
+        """Return the bounds of streams of queries that stop at a time, of those that have one."""
         timed = [
             query
             for query in self.running.known
             if query.activation.schedule is not None or (query.stint is not None and query.stint.end < END)
         ]
         return {
-            stream.name: max(self.bounds.get(stream.name, self.time - stream.skew), clocks.get(stream.name, BEGIN))
+            stream.name: max(self.bounds.get(stream.name, BEGIN), clocks.get(stream.name, BEGIN))
             for query in timed
             for stream in query.streams
+            if stream.name in self.bounds or stream.name in clocks
         }
 
     def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:

@@ -393,3 +393,21 @@ def test_a_new_query_without_an_error_loses_nothing_on_an_arc_that_is_being_shed
     session.deployment.send(UseShedders((ShedAt(reader, 0, 0.5, query="q"),)))
     session.execute("CREATE QUERY strict AS SELECT k FROM t WHERE v >= 0 INTO MEMORY")
     assert not shedders_in(session._running())
+
+
+@pytest.mark.parametrize("select", ["sum(v) AS s", "avg(v) * count(*) AS s"])
+def test_a_sum_of_the_values_by_which_is_shed_loses_no_more_than_the_error(session: Session, select: str) -> None:
+    session.execute(
+        f"""CREATE QUERY q WITH (error 0.1, shed LARGEST v) AS SELECT {select} FROM t [RANGE 1 HOUR] WHERE k >= 0
+          INTO MEMORY; ALTER QUERY q SET shedding = 0.1"""
+    )
+    skewed = [1000.0 if i % 10 == 0 else float(i % 10) for i in range(2000)]
+    for start in range(0, 2000, 400):
+        times = [START + datetime.timedelta(milliseconds=i) for i in range(start, start + 400)]
+        session.push("t", [{"at": at, "k": 1, "v": skewed[i]} for i, at in enumerate(times, start)])
+        assert isinstance(session.deployment, LocalDeployment)
+        session.deployment.step()
+    session.drain()
+    (row,) = session.results("q")
+    assert 0.9 * sum(skewed) <= row["s"] < sum(skewed)
+    assert lost(session, "q") > 0

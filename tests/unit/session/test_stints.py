@@ -271,6 +271,19 @@ def test_old_tuples_are_read_by_the_dates_of_a_schedule_also_while_draining(desk
     assert desk.sums("often") == [("a", 2**1), ("a", 2**6), ("a", 2**11)]
 
 
+def test_micro_batches_before_the_first_tuple_skip_no_stint_of_old_data(desk: Desk) -> None:
+    desk.clock.advance(100 * DAY)
+    desk.do(f"{BIDS} CREATE QUERY p AS {SUMS}")
+    desk.do(f"CREATE QUERY often START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES AS {SUMS}")
+    for second in range(5):
+        desk.pass_to(NIGHT + 100 * DAY + second * SECOND)
+        desk.do("ALTER SYSTEM SET scheduler = 'fifo'")  # a command is reason enough for a micro-batch
+    for minute in range(12):
+        desk.bid((minute * 60, "a", 2**minute))
+    desk.session.drain()
+    assert desk.sums("often") == [("a", 2**1), ("a", 2**6), ("a", 2**11)]
+
+
 def repeat_every_micro_batch(deployment: LocalDeployment) -> None:
     """Lose each micro-batch after its delivery and run it again, as after a crash: its commands are there already."""
     once = deployment.step

@@ -76,7 +76,7 @@ def shed_options(
 
 def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Running) -> tuple[ShedAt, ...]:
     """Return places and shares as shedders on arcs."""
-    vertices = whole_of(running).by_id()
+    whole = whole_of(running)
     shedders = []
     for label, share in shares(sheds).items():
         reader, port = arcs[label]
@@ -87,7 +87,7 @@ def shedders_of(sheds: tuple[Shed, ...], arcs: Mapping[str, Arc], running: Runni
                 reader,
                 port,
                 share,
-                fitted(strictest.qos.shed, vertices[reader].inputs[port], vertices),
+                fitted(strictest.qos.shed, (reader, port), whole),
                 strictest.query,
             )
         )

@@ -2,6 +2,9 @@
 
 A page and a sample of earlier tuples together give the quantile below which values are dropped. A large page decides
 by itself, small ones rely on the sample. Where values drift, the sample lags behind, so an error is corrected later.
+
+If values are summed behind the arc, the sum of the dropped ones is limited too: each page adds its share to what may be
+dropped, so that at no time more than the share of all values so far is missing.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ _SOON = 64
 
 
 class Memory(Struct):
-    """The memory of a shedder: a sample of ranks (Float64, little endian), and how many tuples it dropped too few."""
+    """The memory of a shedder: a sample of ranks (Float64, little endian), and how many tuples it dropped too few.
+
+    `allowed` is the sum of values that it may still drop.
+    """
 
     sample: bytes = b""
     owed: float = 0.0
+    allowed: float = 0.0
 
 
 class SemanticShedder:
@@ -35,14 +42,16 @@ class SemanticShedder:
         self.shedding, self._share = shedding, share
         self._sample: NDArray[np.float64] = np.frombuffer(b"" if memory is None else memory.sample, np.float64)
         self._owed = 0.0 if memory is None else memory.owed
+        self._allowed = 0.0 if memory is None else memory.allowed
 
     def memory(self) -> Memory:
         """Return what must survive a restart."""
-        return Memory(self._sample.tobytes(), self._owed)
+        return Memory(self._sample.tobytes(), self._owed, self._allowed)
 
     def kept(self, rows: pl.DataFrame, draws: np.random.Generator) -> NDArray[np.bool_]:
         """Return which rows stay; a missing value has no rank, so such a row is dropped at random."""
-        ranks = self._rank(rows[self.attribute].cast(pl.Float64).to_numpy())
+        values = rows[self.attribute].cast(pl.Float64).to_numpy()
+        ranks = self._rank(values)
         known = ~np.isnan(ranks)
         coins = draws.random(len(ranks))
         population = np.concatenate((self._sample, ranks[known]))
@@ -51,8 +60,26 @@ class SemanticShedder:
         if not self._share:
             dropped[:] = False  # it only samples
         self._owed += self._share * len(ranks) - int(dropped.sum())
+        if self.shedding.bounds_sum:
+            dropped = self._within_sum(values, ranks, dropped)  # what the sum forbids is not made up for later
         self._sample = population[:: max(1, -(-len(population) // SAMPLE))].copy()
         return np.asarray(~dropped)
+
+    def _within_sum(
+        self, values: NDArray[np.float64], ranks: NDArray[np.float64], dropped: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return which rows are dropped if their values may not add up to more than their share; least ranks first."""
+        sizes = np.where(np.isfinite(values), np.abs(values), 0.0)
+        self._allowed += self._share * float(sizes.sum())
+        chosen = np.flatnonzero(dropped & (sizes <= self._allowed))
+        order = np.where(np.isnan(ranks[chosen]), -np.inf, ranks[chosen])  # a missing value takes nothing from the sum
+        chosen = chosen[np.argsort(order, kind="stable")]
+        totals = np.cumsum(sizes[chosen])
+        fitting = int(np.searchsorted(totals, self._allowed, side="right"))
+        self._allowed -= float(totals[fitting - 1]) if fitting else 0.0
+        result = np.zeros(len(values), np.bool_)
+        result[chosen[:fitting]] = True
+        return result
 
     def _rank(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         center = self.shedding.center or 0.0

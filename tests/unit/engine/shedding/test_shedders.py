@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headrace.commands.command import ShedAt
 from headrace.engine.engine import Engine
@@ -211,3 +212,27 @@ def test_what_a_dropped_query_still_had_to_do_is_not_shed() -> None:
     engine.use(Graph((scan, end)))
     assert engine.shedders.take_counts() == []
     assert engine.shedders.active
+
+
+@pytest.mark.parametrize("kind", SEMANTIC)
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=200),
+    st.lists(st.integers(0, 200), max_size=5),
+    st.sampled_from([0.05, 0.3]),
+)
+def test_no_more_than_the_share_of_a_sum_is_dropped(
+    kind: ShedKind, values: list[float | None], cuts: list[int], share: float
+) -> None:
+    made = shedders(share, replace(by_value(kind), bounds_sum=True))
+    kept = set(left(made, values, cuts))
+    sizes = [abs(value or 0.0) for value in values]
+    lost = sum(size for place, size in enumerate(sizes) if place not in kept)
+    assert lost <= share * sum(sizes) * (1 + 1e-9)
+
+
+def test_a_shedder_that_keeps_to_the_sum_still_drops() -> None:
+    made = shedders(0.1, Shedding("LARGEST", "x", bounds_sum=True))
+    values = [1000.0 if place % 10 == 0 else 1.0 for place in range(1000)]
+    kept = left(made, list(values), [100, 300, 700])
+    assert 0.05 * sum(values) < sum(values) - sum(values[place] for place in kept) <= 0.1 * sum(values)
