@@ -186,16 +186,22 @@ def _sums_behind(reader: VertexId, whole: Graph) -> bool:
 
 
 def _by_hand(running: Running, whole: Graph) -> list[ShedAt]:
-    """Return the shedders for the shares that users set, as near to the streams as the readers of an arc agree.
+    """Return the shedders for the shares that users set."""
+    return shedders_for(running, whole, running.shed_shares)
 
-    Along a path the share only grows, so each arc drops what is missing of it from the tuples that remain.
+
+def shedders_for(running: Running, whole: Graph, chosen: Mapping[str, float]) -> list[ShedAt]:
+    """Return the shedders for shares of the input of queries, as near to the streams as the readers of an arc agree.
+
+    A query loses no more than its error. Along a path the share only grows, so each arc drops what is missing of it
+    from the tuples that remain.
     """
     qos, readers, arcs = running.promises(), readers_of(running), sheddable(whole)
     exact, creating = exact_vertices(running), creating_arcs(whole)
     parts = {query.query: parts_of(query.graph, query.output) for query in running.queries}
     shares = {
         query: min(share, share_of_each(qos[query].error or 0.0, parts[query]))
-        for query, share in running.shed_shares.items()
+        for query, share in chosen.items()
         if query in qos
     }
     dropped: dict[VertexId, float] = {}

@@ -133,13 +133,14 @@ class Overload(Struct, frozen=True):
 class ShedBefore(Struct, frozen=True, tag="shed_before"):
     """Drop another share of an operator's input on behalf of a query.
 
-    Without an overload no MUST latency is promised any more.
+    Because of an overload, or of the memory that the query promises. Without either, nothing MUST hold any more.
     """
 
     query: str
     operator: str
     share: float
     overload: Overload | None
+    memory: PromiseCheck | None = None
 
     @property
     def action(self) -> str:
@@ -151,7 +152,9 @@ class ShedBefore(Struct, frozen=True, tag="shed_before"):
 
     @property
     def reason(self) -> str:
-        return "no MUST latency promise is active" if self.overload is None else str(self.overload)
+        if self.memory is not None:
+            return str(self.memory)
+        return "no MUST promise needs it" if self.overload is None else str(self.overload)
 
 
 class NoteShortfall(Struct, frozen=True, tag="note_shortfall"):

@@ -1,4 +1,4 @@
-"""How much is shed where, so that MUST latencies hold."""
+"""How much is shed where, so that MUST latencies hold and MUST memory suffices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from headrace.commands.command import Command, ShedAt, UseShedders
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in
 from headrace.control.decisions import Decision, NoteShortfall, Overload, ShedBefore
+from headrace.control.memory_shares import MemoryShare, memory_shares, memory_shedders, must_memory
 from headrace.control.policies.relief import SHARE_STEP, Pressure, rounded, target
+from headrace.control.promise_checks import PromiseCheck
 from headrace.control.situation import Situation, facts_of, pressed
 from headrace.graph.graph import Arc
 from headrace.model.qos import Strictness
@@ -24,21 +26,44 @@ REDUCE_INTERVAL = 2 * SECOND
 
 
 class SheddingMemory(Struct, frozen=True):
-    """What is shed, the correction of the load, when shedders changed last, and whether shedding is not enough."""
+    """What is shed, the correction of the load, when shedders changed last, and whether shedding is not enough.
+
+    `shares` is what queries shed for the memory that they promise.
+    """
 
     active: ActiveSheds = ActiveSheds()
     pressure: Pressure = Pressure()
     changed_at: int = 0
     is_short: bool = False
+    shares: Mapping[str, MemoryShare] = {}
 
 
 def shed(memory: SheddingMemory, situation: Situation) -> tuple[SheddingMemory, list[Command], list[Decision]]:
-    """Shed what exceeds the capacity that MUST latencies leave, or less than before."""
-    observation, running = situation.observation, situation.running
-    promises = situation.promises.values()
-    seconds = target(promises, observation.machine.fixed)
-    if seconds is None or not any(qos.error for qos, _ in promises):
+    """Shed what exceeds the capacity that MUST latencies leave or the memory that MUST suffice, or less than before."""
+    running = situation.running
+    if not any(qos.error for qos, _ in situation.promises.values()):
         return _change_shedders(memory, (), situation, None) if running.shedders else (memory, [], [])
+    memory, shedders, overload, noted = _for_latency(memory, situation)
+    shares = memory_shares(memory.shares, situation)
+    for_memory = memory_shedders(running, shares, shedders) if shares else ()
+    is_changed = shares != memory.shares
+    memory = replace(memory, shares=shares)
+    if not shedders and not for_memory and not running.shedders:
+        return memory, [], noted
+    memory, commands, changes = _change_shedders(
+        memory, (*shedders, *for_memory), situation, overload, at_once=is_changed
+    )
+    return memory, commands, [*noted, *changes]
+
+
+def _for_latency(
+    memory: SheddingMemory, situation: Situation
+) -> tuple[SheddingMemory, tuple[ShedAt, ...], Overload | None, list[Decision]]:
+    """Return the shedders that MUST latencies need."""
+    observation, running = situation.observation, situation.running
+    seconds = target(situation.promises.values(), observation.machine.fixed)
+    if seconds is None:
+        return memory, (), None, []
     pressure = pressed(memory.pressure, situation, (Strictness.MUST,))
     room = max(observation.machine.room(seconds) / seconds, 1e-6)
     options = shed_options(running, facts_of(observation, running), speed=room)
@@ -50,14 +75,18 @@ def shed(memory: SheddingMemory, situation: Situation) -> tuple[SheddingMemory, 
         for shedder in options.shedders(active, running)
         if shedder.share > SHARE_STEP / 2
     )
-    memory, commands, changes = _change_shedders(memory, shedders, situation, Overload(load, seconds, pressure.value))
-    return memory, commands, [*noted, *changes]
+    return memory, shedders, Overload(load, seconds, pressure.value), noted
 
 
 def _change_shedders(
-    memory: SheddingMemory, shedders: tuple[ShedAt, ...], situation: Situation, overload: Overload | None
+    memory: SheddingMemory,
+    shedders: tuple[ShedAt, ...],
+    situation: Situation,
+    overload: Overload | None,
+    *,
+    at_once: bool = False,
 ) -> tuple[SheddingMemory, list[Command], list[Decision]]:
-    """Put other shedders in force, if they differ enough from those that are."""
+    """Put other shedders in force, if they differ enough from those that are; `at_once` also if they drop less."""
     before = {shedder.arc: shedder for shedder in situation.running.shedders}
     after = {shedder.arc: shedder for shedder in shedders}
     changed = [
@@ -66,14 +95,20 @@ def _change_shedders(
     if not changed:
         return memory, [], []
     is_more = any(_share(after, arc) > _share(before, arc) for arc in changed)
-    if not is_more and situation.observation.time - memory.changed_at < REDUCE_INTERVAL:
+    if not is_more and not at_once and situation.observation.time - memory.changed_at < REDUCE_INTERVAL:
         return memory, [], []
     names = names_in(situation.running)
     decisions: list[Decision] = [
-        ShedBefore((after.get(arc) or before[arc]).query, names[arc[0]], _share(after, arc), overload)
+        ShedBefore(query, names[arc[0]], _share(after, arc), overload, _memory_of(memory, query, situation))
         for arc in sorted(changed)
+        for query in [(after.get(arc) or before[arc]).query]
     ]
     return replace(memory, changed_at=situation.observation.time), [UseShedders(shedders)], decisions
+
+
+def _memory_of(memory: SheddingMemory, query: str, situation: Situation) -> PromiseCheck | None:
+    """Return the memory that a query sheds for; None if it sheds for something else."""
+    return must_memory(situation, query) if query in memory.shares else None
 
 
 def _note_shortfall(memory: SheddingMemory, load: float) -> tuple[SheddingMemory, list[Decision]]:

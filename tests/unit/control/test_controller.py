@@ -24,11 +24,11 @@ MUST = "WITH (force, latency '2 s' MUST, error 0.35)"
 FIXED, SERVICE, CORES = Machine().fixed, Machine().service, Machine().cores
 
 
-def simulated(directory: Path, promise: str) -> SimulatedDeployment:
+def simulated(directory: Path, promise: str, machine: Machine | None = None) -> SimulatedDeployment:
     with Session(directory, host="local") as session:
         session.execute(SCRIPT.format(promise=promise))
     deployments = Deployments(directory)
-    return SimulatedDeployment(deployments.at(deployments.count()).running, directory)
+    return SimulatedDeployment(deployments.at(deployments.count()).running, directory, machine)
 
 
 @pytest.mark.parametrize("overload", [1.2, 1.35])
@@ -52,6 +52,29 @@ def test_no_more_is_shed_than_may_be_lost_and_that_it_is_not_enough_is_said(tmp_
     run.run({"bids": 2.0 * CORES / SERVICE}, 10)
     assert max(run.shares) <= 0.1
     assert any("missing" in decision.reason for decision in run.control.decisions.all())
+
+
+@pytest.mark.parametrize("latency", ["", "latency '5 s' MUST, "])
+def test_memory_that_must_suffice_does_so_while_more_comes_and_nothing_is_shed_after_it(
+    tmp_path: Path, latency: str
+) -> None:
+    machine = Machine(held=5.0, size=100)
+    run = simulated(tmp_path, f"WITH (force, {latency}memory '1 MB' MUST, error 0.5)", machine)
+    run.run({"bids": 1000}, 60)
+    assert not any(run.shares)
+    run.run({"bids": 3000}, 60)  # 1.5 MB without shedding
+    settled = len(run.memory) - len(run.memory) // 10
+    assert max(run.memory[settled:]) <= 2**20
+    assert 0.2 < run.shares[-1] <= 0.5
+    assert any("shed" in entry.action and "memory is" in entry.reason for entry in run.control.decisions.all())
+    run.run({"bids": 1000}, 60)
+    assert run.shares[-1] == 0.0
+
+
+def test_no_more_is_shed_for_memory_than_may_be_lost(tmp_path: Path) -> None:
+    run = simulated(tmp_path, "WITH (force, memory '1 MB' MUST, error 0.1)", Machine(held=5.0, size=100))
+    run.run({"bids": 10_000}, 60)
+    assert max(run.shares) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

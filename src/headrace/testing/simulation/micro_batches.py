@@ -25,6 +25,8 @@ class Machine:
     fixed: float = 0.2
     service: float = 20e-6
     cores: int = 2
+    held: float = 0.0  # seconds for which operators hold a tuple
+    size: int = 64  # bytes of a tuple that is held
 
 
 class SimulatedDeployment:
@@ -42,6 +44,8 @@ class SimulatedDeployment:
         self.limits: WorkLimits | None = None
         self.latencies: list[float] = []  # worst latency of each micro-batch, in seconds
         self.shares: list[float] = []  # share of the tuples that was shed in each micro-batch
+        self.memory: list[int] = []  # bytes that operators held after each micro-batch
+        self._kept: list[tuple[int, int]] = []  # tuples that are held, by the time of their micro-batch
 
     def run(self, rates: Mapping[str, float], seconds: float) -> None:
         """Let tuples of streams arrive at these rates (per second) for a time."""
@@ -54,6 +58,7 @@ class SimulatedDeployment:
             busy = sum(kept.values()) * self.machine.service
             self.now = self.planned + round((self.machine.fixed + busy / self.machine.cores) * SECOND)
             self._count(arrived, kept)
+            self._hold(sum(kept.values()))
             latency = (self.now - begun) / SECOND
             self.latencies.append(latency)
             self.shares.append(share)
@@ -75,6 +80,17 @@ class SimulatedDeployment:
             for reader in readers:
                 busy = count * self.machine.service / len(readers)
                 self.vertices[reader].busy_ns += round(busy * 1e9)
+
+    def _hold(self, tuples: int) -> None:
+        """Let the operators that read a stream hold the tuples of this micro-batch, and let go of older ones."""
+        self._kept = [entry for entry in self._kept if entry[0] > self.now - self.machine.held * SECOND]
+        self._kept.append((self.now, tuples))
+        self.memory.append(sum(count for _, count in self._kept) * self.machine.size if self.machine.held else 0)
+        if self.machine.held:
+            scans = {vertex.id for vertex in whole_of(self.running) if isinstance(vertex.spec, Scan)}
+            for vertex in whole_of(self.running):
+                if not scans.isdisjoint(vertex.inputs):
+                    self.vertices[vertex.id].state_bytes = self.memory[-1]
 
     def _control(self, busy: float) -> None:
         counts = VertexCounts(busy_ns=round(busy / self.machine.cores * 1e9))
