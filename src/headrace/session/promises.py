@@ -11,6 +11,7 @@ from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, SetPromises
 from headrace.commands.shedders_in_force import parts_of, share_of_each, unsheddable
 from headrace.errors import NameFault, QueryError, Span, TypeFault
+from headrace.graph.losses import creating_arcs
 from headrace.graph.naming import Names
 from headrace.language.names import did_you_mean
 from headrace.language.read.options import NONE
@@ -35,6 +36,24 @@ def unscaled_note(qos: Qos, query: AddQuery) -> str:
     if not qos.error or not aggregates or weighs or (qos.shed is not None and qos.shed.attribute is not None):
         return ""
     return "; its aggregates cover what is kept and are not scaled up, because it was created without an error"
+
+
+def unshed_places(query: AddQuery) -> list[str]:
+    """Return the operators, with numbers of inputs, before which nothing is shed since a loss would create results."""
+    arcs, vertices, names = creating_arcs(query.graph), query.graph.by_id(), Names(query.graph)
+    places = []
+    for creator in dict.fromkeys(arcs.values()):
+        ports = [port for reader, port in arcs if reader == creator]
+        some = 0 < len(ports) < len(vertices[creator].inputs)
+        inputs = ", ".join(str(port + 1) for port in ports)
+        places.append(f"{names[creator]}, input {inputs}" if some else names[creator])
+    return places
+
+
+def unshed_note(qos: Qos, query: AddQuery) -> str:
+    """Return the note that nothing is shed before some operators, for a query that may lose tuples."""
+    places = [f"'{place}'" for place in unshed_places(query)] if qos.error else []
+    return f"; nothing is shed before {', '.join(places)}, where a loss would create results" if places else ""
 
 
 def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span]) -> None:

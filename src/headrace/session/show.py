@@ -12,11 +12,11 @@ from headrace.commands.running_graph import names_in, whole_of
 from headrace.control.decision_log import Decided
 from headrace.engine.statistics import QueryStatistics, RuleStatistics, Statistics, StreamStatistics
 from headrace.errors import HeadraceError
-from headrace.graph.losses import creating_arcs
 from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
 from headrace.model.time import MILLISECOND, format_duration, format_instant
 from headrace.session.outcome import Listing
+from headrace.session.promises import unshed_places
 from headrace.session.stints import state_of
 
 
@@ -229,12 +229,8 @@ def _shedding(running: Running, statistics: Statistics) -> Listing:
         )
     chosen = {query: f"manual {share:g}" if share else "off" for query, share in running.shed_shares.items()}
     for query in running.queries:
-        for creator in dict.fromkeys(creating_arcs(query.graph).values()) if query.qos.error else ():
-            ports = [port for reader, port in creating_arcs(query.graph) if reader == creator]
-            some = 0 < len(ports) < len(vertices[creator].inputs)
-            inputs = ", ".join(str(port + 1) for port in ports)
-            where = f"{names[creator]}, input {inputs}" if some else names[creator]
-            rows.append((query.query, where, "never", None, 0, 0))
+        if query.qos.error:
+            rows += [(query.query, place, "never", None, 0, 0) for place in unshed_places(query)]
         counts = statistics.queries.get(query.query)
         lost = 0 if counts is None else counts.shed
         if lost or query.query in chosen:

@@ -35,7 +35,7 @@ from headrace.session.definitions import create_aggregate, create_event, create_
 from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
 from headrace.session.outcome import Listing, Message, Outcome
-from headrace.session.promises import check_promises
+from headrace.session.promises import check_promises, unshed_places
 from headrace.session.rules import create_rule, create_sink, declare_event, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.show import describe, describe_rule, show
@@ -223,7 +223,12 @@ class Statements:
         report = forecast_together(queries.values(), self._measured(transaction), speed=self._speed(), only=name)
         as_json = statement.form == "json"
         shown = msgspec.json.format(msgspec.json.encode(report)).decode() if as_json else format_report(report)
-        shown += "" if as_json else self._backlog(stream.name for stream in queries[name].streams)
+        if not as_json:
+            shown += self._backlog(stream.name for stream in queries[name].streams)
+            shown += "".join(
+                f"\nnothing is shed before '{place}', where a loss would create results"
+                for place in (unshed_places(queries[name]) if queries[name].qos.error else ())
+            )
         transaction.outcomes.append(lambda: Message(shown))
 
     def _backlog(self, streams: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from headrace.model.qos import format_qos
 from headrace.model.time import BEGIN, END
 from headrace.session.alter import setting_of
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import check_shed_share, promises_of, unscaled_note
+from headrace.session.promises import check_shed_share, promises_of, unscaled_note, unshed_note
 from headrace.session.stints import start_query, stop_query
 
 Create: TypeAlias = (
@@ -154,7 +154,7 @@ class Transaction:
         self.commands.append(command)
         self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
         promises = ", ".join(f"{name} {value}" for name, value in format_qos(command.qos)) or "nothing"
-        note = unscaled_note(command.qos, query)
+        note = unscaled_note(command.qos, query) + unshed_note(command.qos, query)
         self.outcomes.append(lambda: Message(f"{query.query} promises {promises}{note}"))
 
     def drop(self, statement: statements.Drop) -> None:

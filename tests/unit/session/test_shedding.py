@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from headrace.errors import QueryError
 from headrace.graph.losses import creating_arcs
 from headrace.hosts.local import LocalDeployment
 from headrace.session.forecast import Stated
-from headrace.session.outcome import Listing
+from headrace.session.outcome import Listing, Message
 from headrace.session.session import Session
 from headrace.testing.clock import VirtualClock
 from headrace.worker.wire import Row
@@ -358,6 +359,10 @@ def test_a_share_is_refused_where_every_loss_may_create_results(session: Session
     shedders = options.shedders(decide(ActiveSheds(), options.load, options.places), session._running())
     assert creating_arcs(whole_of(session._running())).keys().isdisjoint(shedder.arc for shedder in shedders)
     session.execute("ALTER QUERY q SET shedding = 'off'")
+    changed, forecast = session.execute("ALTER QUERY q SET (error 0.4); EXPLAIN CAPACITY q")
+    for message in (changed, forecast):
+        assert isinstance(message, Message)
+        assert re.search(f"nothing is shed before '.*{operator}.*', where a loss would create results", message.text)
 
 
 @pytest.mark.parametrize(
