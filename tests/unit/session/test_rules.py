@@ -603,3 +603,25 @@ def test_a_rule_is_read_with_all_its_clauses() -> None:
     assert [type(action).__name__ for action in rule.actions] == [
         "InsertClause", "CallClause", "CallClause", "WebhookClause", "TurnClause", "RaiseClause",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+@pytest.mark.parametrize("cars", [(1, -1), (-1, 1), (1, -1, 1), (-1, 1, -1), (1, 1, -1, -1, 1)])
+def test_rules_that_turn_a_query_on_and_off_agree_however_micro_batches_are_cut(
+    tmp_path: Path, limit: int, cars: tuple[int, ...]
+) -> None:
+    with Session(tmp_path, host="local", limit=limit) as session:
+        session.execute(
+            f"""{STREAMS}
+            CREATE QUERY detour AS SELECT carId FROM slowing INTO MEMORY;
+            CREATE RULE finish ON immobile PRIORITY 1 WHEN carId < 0 DO STOP QUERY detour;
+            CREATE RULE begin ON immobile PRIORITY 2 WHEN carId > 0 DO START QUERY detour"""
+        )
+        session.push("immobile", [row(second, car) for second, car in enumerate(cars)])
+        assert isinstance(session.deployment, LocalDeployment)
+        while session.deployment.step():
+            pass
+        (listing,) = session.execute("SHOW QUERIES")
+        assert isinstance(listing, Listing)
+        states = {shown[0]: shown[-1] for shown in listing.rows}
+        assert states["detour"] == ("on" if cars[-1] > 0 else "off")

@@ -65,17 +65,29 @@ class Reactions:
         return fire(rule.query, rule.reaction, rows) if rule.reaction.actions else None
 
     def _switch(self, firings: Sequence[Firing]) -> None:
-        """Start and stop queries, once for all detections of a rule in this micro-batch."""
-        for firing in firings:
-            for number, action in enumerate(firing.reaction.actions):
-                if isinstance(action, SwitchQuery):
-                    try:
-                        if self.switch is not None:
-                            self.switch(action.query, action.on)
-                    except HeadraceError as error:
-                        self.outbox.keep(
-                            firing.rule, [failure(firing, 0, number, firing.detections()[0], error.message, 1)]
-                        )
+        """Start and stop queries in the order of the detections, whatever rules they belong to.
+
+        So a query ends up on or off as it would if each detection came in a micro-batch of its own.
+        """
+        switches = [
+            (firing.reaction.deferred, instant, firing.reaction.priority, place, number, at)
+            for place, firing in enumerate(firings)
+            for number, action in enumerate(firing.reaction.actions)
+            if isinstance(action, SwitchQuery)
+            for at, instant in enumerate(firing.instants)
+        ]
+        latest: dict[str, bool] = {}
+        for _, _, _, place, number, at in sorted(switches):
+            firing = firings[place]
+            action = firing.reaction.actions[number]
+            if not isinstance(action, SwitchQuery) or latest.get(action.query) == action.on:
+                continue  # it is on, or off, already
+            latest[action.query] = action.on
+            try:
+                if self.switch is not None:
+                    self.switch(action.query, action.on)
+            except HeadraceError as error:
+                self.outbox.keep(firing.rule, [failure(firing, at, number, firing.detections()[at], error.message, 1)])
 
     def _raise(self, batch: int, firings: Sequence[Firing], read: set[str], ended: bool) -> None:
         """Leave raised events for the next micro-batch; those that no query reads are dropped."""
