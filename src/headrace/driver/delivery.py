@@ -42,7 +42,6 @@ _LOG = logging.getLogger(__name__)
 Subscriber = Callable[[int, Sequence[Page]], None]
 #: Files of so many queries are written at once: most of the time goes into waiting for the disk.
 _WRITERS = 8
-_LOG = logging.getLogger(__name__)
 #: Subscribers take Python values.
 _SUBSCRIBER = Connector("SUBSCRIBER", {})
 #: Answers to so many demands are kept until their readers fetch them.
