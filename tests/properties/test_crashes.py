@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from headrace.commands import log
+from headrace.testing.deployment.campaign import try_seed
 from headrace.testing.deployment.crashes import Tally, Trials, record
 from headrace.testing.deployment.histories import HISTORIES, JOINED, REPORTS, ROLLED, RULES, WINDOWS
-from headrace.testing.deployment.history import History
+from headrace.testing.deployment.history import History, Push
+from headrace.testing.deployment.random_histories import random_history, shrunk
 
 
 @pytest.fixture(autouse=True)
@@ -30,11 +32,25 @@ def test_a_crash_changes_no_result(history: History, root: Path) -> None:
     tally = Tally()
     trials = Trials(record(history, root), tally)
     trials.kills()
-    trials.power_cuts(5, random.Random(history.seed))
+    trials.power_cuts(3, random.Random(history.seed))
     trials.full_disks(20, random.Random(history.seed))
     trials.flips(60, random.Random(history.seed))
     assert not tally.violations, "\n".join(map(str, tally.violations[:5]))
     assert tally.crashes > 1000
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_crashes_in_random_histories_change_no_result(seed: int, root: Path) -> None:
+    outcome = try_seed(seed, root)
+    assert outcome.crashes > 50
+    assert not outcome.violations, "\n".join(outcome.violations[:3])
+
+
+def test_a_history_that_fails_is_shrunk() -> None:
+    history = random_history(5)
+    pushes = [action for action in history.actions if isinstance(action, Push)]
+    short = shrunk(history, lambda shorter: pushes[0] in shorter.actions and pushes[1] in shorter.actions)
+    assert short.actions == (history.actions[0], *pushes[:2], history.actions[-1])
 
 
 def test_an_undisturbed_run_delivers_what_the_statements_say(root: Path) -> None:

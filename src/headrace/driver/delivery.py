@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -103,6 +104,9 @@ class Delivery:
         self.open(running)
         self.bounds = read_progress(self.directory).bounds
         swept = sum(files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes"))
+        # notes between tasks of a micro-batch that is repeated: a power cut may have cut them off
+        notes = notes_in(self.directory)
+        files.remove(*(notes / name for name in files.names(notes)), durable=False)
         for folder in ("sources", "exchange", "sinks"):
             swept += sum(files.sweep(self.directory / folder / name) for name in files.names(self.directory / folder))
         for sink in (sink for sinks in self.sinks.values() for sink in sinks):
@@ -143,6 +147,9 @@ class Delivery:
         self.reactions.outbox.close()
         for sinks in self.sinks.values():
             for sink in sinks:
+                if isinstance(sink, StagingSink):
+                    with suppress(OSError):  # no task runs any more; else the next start sweeps
+                        sink.sweep()
                 sink.close()
 
     def _rolling(self) -> list[RollingSink]:

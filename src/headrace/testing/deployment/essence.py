@@ -1,15 +1,16 @@
 """What of a disk decides how a deployment goes on: two disks with the same essence have the same future.
 
-Files that were read, old entries of Spark's logs and old state decide nothing; nor does the order of rows in a spool.
+Files that were read, notes of tasks, old entries of Spark's logs and old state decide nothing; nor does the order of
+rows in a spool.
 """
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-import polars as pl
 
 from headrace.driver.offset import Offset
 from headrace.model.page import Page
@@ -21,7 +22,7 @@ _sorted_rows: dict[bytes, str] = {}
 
 def essence(root: Path, content: dict[str, bytes]) -> Essence:
     """Return the essence of the files below a directory."""
-    names = {path[len(str(root)) :]: data for path, data in content.items()}
+    names = {path[len(str(root)) :]: data for path, data in content.items() if "/checkpoint/notes/" not in path}
     offset = _last_offset(names)
     facts: list[tuple[str, Any]] = []
     newest: dict[str, int] = {}
@@ -68,8 +69,6 @@ def _read_until(folder: str, offset: Offset | None) -> int:
 def _rows(data: bytes) -> str:
     """Return the rows of a spooled file in an order of their own."""
     if data not in _sorted_rows:
-        try:
-            _sorted_rows[data] = str(sorted(map(str, Page.decode(data[:-_SEAL]).rows.rows())))
-        except pl.exceptions.PolarsError:  # it was damaged
-            _sorted_rows[data] = str(data)
+        is_whole = data[-_SEAL:] == b"\n#%08x\n" % zlib.crc32(data[:-_SEAL])
+        _sorted_rows[data] = str(sorted(map(str, Page.decode(data[:-_SEAL]).rows.rows()))) if is_whole else repr(data)
     return _sorted_rows[data]

@@ -32,10 +32,15 @@ class Execute:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Append rows to a stream; after a crash the user appends them again if they are not there."""
+    """Append rows to a stream in two parts; after a crash the user appends again what is not there."""
 
     stream: str
     rows: tuple[Mapping[str, Any], ...]
+
+    @property
+    def parts(self) -> list[tuple[Mapping[str, Any], ...]]:
+        half = len(self.rows) // 2
+        return [part for part in (self.rows[:half], self.rows[half:]) if part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class Run:
         self.session: Session | None = None
         self.after_batch: Callable[[], None] | None = None
         self.tasks: Tasks | None = None
+        self.was_started = False  # the deployment of the last session
 
     def complete(self) -> None:
         """Do all that is left to do; call `after_batch` after each micro-batch."""
@@ -126,6 +132,7 @@ class Run:
 
     def _end(self) -> None:
         assert self.session is not None
+        self.was_started = self.session._started
         self.session.stop()
 
     def _act(self, action: Action) -> None:
@@ -134,13 +141,15 @@ class Run:
             case Execute(text=text):
                 with suppress(QueryError):  # a statement that is refused does nothing
                     self.session.execute(text.replace("{out}", str(self.root / "out")))
-            case Push(stream=stream, rows=rows):
+            case Push(stream=stream):
                 earlier = sum(
-                    isinstance(before, Push) and before.stream == stream
+                    len(before.parts)
                     for before in self.history.actions[: self.position.action]
+                    if isinstance(before, Push) and before.stream == stream
                 )
-                if _pushed(stream, self.checkpoint) == earlier:
-                    self.session.push(stream, rows)
+                for number, part in enumerate(action.parts, earlier):
+                    if _pushed(stream, self.checkpoint) == number:
+                        self.session.push(stream, part)
             case Restart():
                 self._end()
                 self._begin()
