@@ -18,8 +18,8 @@ from headrace.model.patterns.match import Between
 from headrace.model.patterns.pattern import STAMP, Pattern, intersect, is_empty, pattern
 from headrace.operators.feedback.invariants import until
 from headrace.optimizer.folding import fold
-from headrace.plan.binding.expression import ExpressionBinder
-from headrace.plan.binding.scope import Scope, relation_of
+from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.scope import Scope, relation_of
 
 _INTENTS = {"ASSUME": Intent.ASSUMED, "DESIRE": Intent.DESIRED, "DEMAND": Intent.DEMANDED}
 

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from headrace.cli import bench, completion, shell
+from headrace.cli import bench
+from headrace.cli.prompt import completion, shell
 from headrace.cli import test as checks
 from headrace.cli.demo import demo
 from headrace.cli.help import examples

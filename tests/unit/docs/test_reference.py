@@ -20,7 +20,7 @@ from headrace.language.syntax.statements import Show
 from headrace.model.events.event import Mode
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.qos import OPTIONS
-from headrace.plan.binding.function import ALIASES
+from headrace.plan.binding.expressions.function import ALIASES
 from headrace.session import Session
 
 ROOT = checkout()

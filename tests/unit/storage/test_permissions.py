@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.shell import history_file
+from headrace.cli.prompt.shell import history_file
 from headrace.hosts.spark.scratch import private_folders
 from headrace.session import Session
 from headrace.storage import files

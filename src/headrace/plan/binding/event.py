@@ -22,8 +22,8 @@ from headrace.model.expressions.expression import Call, Column, Expr, columns, c
 from headrace.model.limits import EVENT_OPERATORS
 from headrace.model.schema import TS
 from headrace.model.types import Type
-from headrace.plan.binding.expression import ExpressionBinder
-from headrace.plan.binding.scope import Relation, Scope, unique
+from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.nodes import Detect, Node, Scan
 
 #: The column with the start of an occurrence of a complex event.

@@ -13,11 +13,11 @@ from headrace.model.expressions.expression import Column, Expr, conjuncts
 from headrace.model.python_target import PythonTarget
 from headrace.model.schema import Field
 from headrace.model.types import Type
-from headrace.plan.binding.coerce import coerce, unify
-from headrace.plan.binding.expression import ExpressionBinder
-from headrace.plan.binding.function import apply
+from headrace.plan.binding.expressions.coerce import coerce, unify
+from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.join_tree import narrowed, sides
-from headrace.plan.binding.scope import Scope, relation_of, unique
+from headrace.plan.binding.expressions.scope import Scope, relation_of, unique
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import FunctionArchive, Impute, Node, StoredArchive
 

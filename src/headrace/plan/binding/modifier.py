@@ -18,7 +18,7 @@ from headrace.errors import NotSupported, TypeFault
 from headrace.language.syntax.modifiers import ModifierClause, Profile, modifier_of, suppress_of
 from headrace.model.expressions.expression import Expr, Literal
 from headrace.model.types import Type
-from headrace.plan.binding.function import apply
+from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.span import place
 
 _WHERE_HINT = "use it in SELECT or HAVING; to go on with it, put that into a sub-query"

@@ -11,7 +11,7 @@ from headrace.language.syntax.statements import Select
 from headrace.model.expressions.expression import Column
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
-from headrace.plan.binding.scope import ROWTIME
+from headrace.plan.binding.expressions.scope import ROWTIME
 from headrace.plan.nodes import Node
 
 

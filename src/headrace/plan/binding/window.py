@@ -21,7 +21,7 @@ from headrace.model.schema import TS
 from headrace.model.time import END, format_duration
 from headrace.model.types import Type
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
-from headrace.plan.binding.expression import ExpressionBinder
+from headrace.plan.binding.expressions.expression import ExpressionBinder
 
 _NO_SLIDE = "leave SLIDE out: a join gives its results with every tuple"
 _SUBQUERY = "write the join in a sub-query: FROM (SELECT ...) [{}] AS x"

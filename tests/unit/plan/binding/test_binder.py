@@ -19,7 +19,7 @@ from headrace.model.time import DAY, END, HOUR, MINUTE, SECOND, parse_instant
 from headrace.model.types import Type
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.binding.binder import bind
-from headrace.plan.binding.function import ALIASES
+from headrace.plan.binding.expressions.function import ALIASES
 from headrace.plan.check import check
 from headrace.plan.explain import explain
 from headrace.plan.nodes import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from headrace.cli.split_statements import take
+from headrace.cli.prompt.split_statements import take
 from headrace.connectors.kinds import SINKS
 from headrace.language.parser import DROPPED, SHOWN, STATEMENTS
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS

@@ -4,7 +4,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from headrace.cli.completion import SOURCES, Names, StatementCompleter, candidates
+from headrace.cli.prompt.completion import SOURCES, Names, StatementCompleter, candidates
 from headrace.connectors import kinds
 from headrace.language.parser import SHOWN, STATEMENTS
 

@@ -11,7 +11,7 @@ from headrace.model.expressions.expression import Call, Case, Cast, Expr, Litera
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
 from headrace.model.types import Type
-from headrace.plan.binding.coerce import coerce, is_text, unify
+from headrace.plan.binding.expressions.coerce import coerce, is_text, unify
 
 ALIASES = {
     "char_length": "length", "character_length": "length", "len": "length", "ceiling": "ceil", "power": "pow",

@@ -1,6 +1,6 @@
 import pytest
 
-from headrace.cli.split_statements import is_blank, take
+from headrace.cli.prompt.split_statements import is_blank, take
 
 
 @pytest.mark.parametrize(
