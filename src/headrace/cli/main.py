@@ -9,9 +9,9 @@ import typer
 
 from headrace import __version__
 from headrace.cli import backup, bench, check, example, experiment, explain, plan, repair, run, setup, test
-from headrace.cli.prompt import shell
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
+from headrace.cli.prompt import shell
 from headrace.hosts.spark.settings import DEBUG
 
 app = typer.Typer(

@@ -141,17 +141,13 @@ class Intake:
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
         punctual = _is_punctual(name, deployed, progress) or is_wall_clock(stream)
         ended = deployed.running.draining and complete
-        if ended and stream.connector.kind == RAISED:
-            ended = before.ended or is_over(name, deployed.feeders, start.ended(), progress)
-        if ended and stream.connector.kind == FAILURES:  # the last actions may fail, too
-            ended = before.ended or progress.settled
         return StreamAt(
             at=at,
             newest=time
             if stream.timing is not Timing.EXTERNAL and at != before.at
             else _newest(name, deployed, start, progress),
             lanes=_lanes(name, deployed, before, progress),
-            ended=ended,
+            ended=ended and (before.ended or _is_over(name, deployed, start, progress)),
             live=complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none",
             fresh=time if caught_up else before.fresh,
             source=stream.source,
@@ -251,6 +247,17 @@ def _idle(at: StreamAt) -> StreamAt:
 def _fresh(before: StreamAt | None, after: StreamAt) -> int:
     """Return when the oldest tuple of a micro-batch can have come; what came while no query had the stream is new."""
     return after.fresh if before is None or before.idle else before.fresh
+
+
+def _is_over(name: str, deployed: Deployed, start: Offset, progress: Progress) -> bool:
+    """Return whether nothing follows in a stream whose source has been read to its end while a deployment drains."""
+    match deployed.streams[name].connector.kind:
+        case kind if kind == RAISED:
+            return is_over(name, deployed.feeders, start.ended(), progress)
+        case kind if kind == FAILURES:  # the last actions may fail, too
+            return progress.settled
+        case _:
+            return True
 
 
 def _is_punctual(name: str, deployed: Deployed, progress: Progress) -> bool:

@@ -9,11 +9,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from headrace.cli import bench
-from headrace.cli.prompt import completion, shell
 from headrace.cli import test as checks
 from headrace.cli.demo import demo
 from headrace.cli.help import examples
 from headrace.cli.main import app
+from headrace.cli.prompt import completion, shell
 from headrace.language import parser
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateQuery, CreateStream

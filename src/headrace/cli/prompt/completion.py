@@ -93,18 +93,26 @@ def _possible(word: str, before: list[str], names: Names) -> Iterable[str]:
         return (*STATEMENTS, "help", "quit", "exit")
     if last in ("FROM", "JOIN"):
         return _read_from(upper, names)
+    if second in ("DROP", "START", "STOP", "ALTER", "ENABLE", "DISABLE") and len(before) == 2:
+        by_kind = {"STREAM": names.streams, "TABLE": names.tables, "RULE": names.rules, "SYSTEM": ("SET",)}
+        return by_kind.get(last, names.queries if last in ("QUERY", "VIEW", "EVENT") else ())
+    inspected = _inspected(last, upper, names)
+    if inspected is not None:
+        return inspected
+    if last in _AFTER and (last == "[" or last == "INTO" or len(before) == 1):
+        return () if upper[0] == "SPLIT" else _AFTER[last]
+    return _expression_words(before, names)
+
+
+def _inspected(last: str, upper: list[str], names: Names) -> Iterable[str] | None:
+    """Return the names that a statement about a query or relation takes next; None if it is no such statement."""
     if last == "DESCRIBE":
         return (*names.relations, *names.rules)
     if last in ("ASSUME", "DESIRE", "DEMAND"):
         return names.queries
     if last in ("EXPLAIN", "ANALYZE", "CAPACITY", "JSON") and upper[0] == "EXPLAIN":
         return (*(("ANALYZE", "CAPACITY", "JSON") if last == "EXPLAIN" else ()), "SELECT", *names.queries)
-    if second in ("DROP", "START", "STOP", "ALTER", "ENABLE", "DISABLE") and len(before) == 2:
-        by_kind = {"STREAM": names.streams, "TABLE": names.tables, "RULE": names.rules, "SYSTEM": ("SET",)}
-        return by_kind.get(last, names.queries if last in ("QUERY", "VIEW", "EVENT") else ())
-    if last in _AFTER and (last == "[" or last == "INTO" or len(before) == 1):
-        return () if upper[0] == "SPLIT" else _AFTER[last]
-    return _expression_words(before, names)
+    return None
 
 
 def _read_from(upper: list[str], names: Names) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from headrace import __version__
-from headrace.cli.prompt.completion import Names, StatementCompleter
 from headrace.cli.help import examples
 from headrace.cli.live_session import Host, allow_python, is_running, open_session, python_option
 from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
+from headrace.cli.prompt.completion import Names, StatementCompleter
 from headrace.cli.prompt.split_statements import is_blank, take
 from headrace.errors import HeadraceError
 from headrace.session import Listing, Session

@@ -20,12 +20,12 @@ from headrace.model.python_target import is_python_target
 from headrace.model.schema import TS
 from headrace.model.types import Type, common_type
 from headrace.model.window import AggregateCall
-from headrace.plan.binding.expressions.coerce import coerce
 from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.expressions.coerce import coerce
 from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.scope import unique
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.modifier import Modifiers, change, profile_of
-from headrace.plan.binding.expressions.scope import unique
 from headrace.plan.binding.span import place
 
 BOUNDS = ("window_start", "window_end")

@@ -28,6 +28,7 @@ from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping, is_grouped
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source, bind_from
 from headrace.plan.binding.from_item import union
 from headrace.plan.binding.impute import Imputing
@@ -35,7 +36,6 @@ from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
 from headrace.plan.binding.pace import Part, paced
-from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.suppression import bind_suppression, suppression_of

@@ -13,10 +13,10 @@ from headrace.model.expressions.expression import Expr, conjunction, conjuncts
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
-from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.expressions.function import apply
-from headrace.plan.binding.join_tree import JoinTree, Step
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
+from headrace.plan.binding.from_item import Item, read_item
+from headrace.plan.binding.join_tree import JoinTree, Step
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Node
 

@@ -23,11 +23,11 @@ from headrace.language.syntax.statements import Detection, Select
 from headrace.model.expressions.expression import Column, Expr, substitute
 from headrace.model.schema import Schema
 from headrace.model.streams import Side, side_stream
-from headrace.plan.binding.expressions.coerce import unify
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.event import bind_event
-from headrace.plan.binding.pace import Part, late_of, paced
+from headrace.plan.binding.expressions.coerce import unify
 from headrace.plan.binding.expressions.scope import Relation, relation_of
+from headrace.plan.binding.pace import Part, late_of, paced
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Node, Order, Project, Scan, Union
 

@@ -16,8 +16,8 @@ from headrace.model.types import Type
 from headrace.plan.binding.expressions.coerce import coerce, unify
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
-from headrace.plan.binding.join_tree import narrowed, sides
 from headrace.plan.binding.expressions.scope import Scope, relation_of, unique
+from headrace.plan.binding.join_tree import narrowed, sides
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import FunctionArchive, Impute, Node, StoredArchive
 

@@ -15,8 +15,8 @@ from headrace.model.window import Extent
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
-from headrace.plan.binding.from_item import Item
 from headrace.plan.binding.expressions.scope import Scope
+from headrace.plan.binding.from_item import Item
 from headrace.plan.binding.window import extent, since
 from headrace.plan.nodes import Node
 

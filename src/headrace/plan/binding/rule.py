@@ -30,8 +30,8 @@ from headrace.model.expressions.expression import (
     transform,
 )
 from headrace.model.types import Type
-from headrace.plan.binding.expressions.coerce import TEMPORAL, coerce, is_text
 from headrace.plan.binding.event import bind_event, is_complex, repeated
+from headrace.plan.binding.expressions.coerce import TEMPORAL, coerce, is_text
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, relation_of
 from headrace.plan.binding.span import place

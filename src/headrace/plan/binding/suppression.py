@@ -18,9 +18,9 @@ from headrace.model.types import Type
 from headrace.plan.binding.aggregate import Grouping
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.scope import unique
 from headrace.plan.binding.from_clause import Source, bind_from
 from headrace.plan.binding.modifier import profile_of
-from headrace.plan.binding.expressions.scope import unique
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Filter, Node, Project, Suppress
 

@@ -21,8 +21,8 @@ from headrace.model.time import parse_duration
 from headrace.model.types import Type
 from headrace.plan.binding.expressions.coerce import coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
-from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.expressions.scope import Scope
+from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.span import place
 
 _OVER_HINT = "write a window after the stream, such as [ROWS 10 SLIDE 1], and GROUP BY the partition"
