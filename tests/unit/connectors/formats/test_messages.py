@@ -64,6 +64,7 @@ def stream(path: Path, function: str = "words", **options: Any) -> Stream:
 
 def read_all(source: FilesSource, *, limit: int = 1000, parallel: int = 1) -> tuple[list[Any], list[Any]]:
     offset, rows, bad = None, [], []
+    source.hurry()  # the last message may have no end
     while not source.finished(offset):
         end = json.loads(json.dumps(source.latest(offset, now=0, limit=limit)))
         for split in json.loads(json.dumps(source.splits(offset, end, parallel=parallel))):
