@@ -13,6 +13,8 @@ from headrace.testing.deployment.histories import HISTORIES, JOINED, REPORTS, RO
 from headrace.testing.deployment.history import History, Push
 from headrace.testing.deployment.random_histories import random_history, shrunk
 
+pytestmark = pytest.mark.crash
+
 
 @pytest.fixture(autouse=True)
 def frequent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,9 +34,11 @@ PATIENCE = 120
 
 def run_tests(
     context: typer.Context,
-    fast: bool = flag("--fast", "Run only the checks and the fast tests: no Spark, no Kafka, no downloads."),
+    fast: bool = flag(
+        "--fast", "Run only the checks and the fast tests: no crashes, no Spark, no Kafka, no downloads."
+    ),
 ) -> None:
-    """Run style, type and layer checks, the fast tests, then tests on Spark and Kafka. Works in a checkout only."""
+    """Run style, type and layer checks, fast tests, simulated crashes, tests on Spark and Kafka. Needs a checkout."""
     root = checkout()
     for script in () if fast else sorted(root.glob("tests/*/setup")):
         if reason := obtain(script, patience=PATIENCE):
@@ -63,8 +65,10 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
     if "-m" in arguments:
         yield "tests", pytest
     else:
-        yield "fast tests", [*pytest, "-m", "not spark and not kafka", "-n", str(min(4, os.cpu_count() or 1))]
+        together = ["-n", str(min(4, os.cpu_count() or 1))]
+        yield "fast tests", [*pytest, "-m", "not spark and not kafka and not crash", *together]
     if "-m" not in arguments and not fast:
+        yield "tests of simulated crashes", [*pytest, "-m", "crash", *together]
         # tests on Spark are in two groups (tests/spark/conftest.py); tests on Kafka share a broker
         groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadgroup"]
         yield "tests on Spark", [*pytest, "-m", "spark and not kafka", *groups]
