@@ -339,6 +339,7 @@ class Catalog:
             timing=Timing.INTERNAL,
             time_column=None,
             skew=0,
+            ahead=None,
         )
 
 

@@ -53,6 +53,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
         Timing(statement.timing),
         column,
         statement.skew_us,
+        statement.ahead_us,
     )
 
 

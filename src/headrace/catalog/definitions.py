@@ -14,6 +14,7 @@ from headrace.model.option import Option
 from headrace.model.qos import Qos, qos_of
 from headrace.model.schema import Schema
 from headrace.model.streams import SYSTEM_PREFIX
+from headrace.model.time import HOUR
 from headrace.model.types import Type
 
 #: Options of a query that say when it is on: times, and what is watched.
@@ -27,6 +28,10 @@ class Connector(Struct, frozen=True):
     options: dict[str, Option]
 
 
+#: A record whose timestamp is further ahead of the clock is a bad one, if its stream does not say otherwise.
+AHEAD = HOUR
+
+
 class Timing(Enum):
     """Where timestamps come from."""
 
@@ -36,7 +41,11 @@ class Timing(Enum):
 
 
 class Stream(Struct, frozen=True, tag="stream"):
-    """A registered stream. `skew` bounds disorder: a tuple more than `skew` behind the newest one is late."""
+    """A registered stream. `skew` bounds disorder: a tuple more than `skew` behind the newest one is late.
+
+    `ahead` bounds how far a timestamp may be ahead of the clock: None is AHEAD, unless the stream leads the clock from
+    its beginning; END is no bound.
+    """
 
     name: str
     schema: Schema
@@ -44,6 +53,7 @@ class Stream(Struct, frozen=True, tag="stream"):
     timing: Timing
     time_column: str | None = None
     skew: int = 0
+    ahead: int | None = None
 
     @property
     def source(self) -> str:

@@ -139,9 +139,17 @@ class SkippingSource(Protocol):
         ...
 
     def read_without(
-        self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
+        self,
+        split: Split,
+        columns: tuple[str, ...] | None,
+        unneeded: Sequence[Pattern],
+        *,
+        newest: int | None = None,
     ) -> Iterator[Slice | Skipped]:
-        """Do as `read`, without records that may be left out as far as that is known before they are read."""
+        """Do as `read`, without records that may be left out as far as that is known before they are read.
+
+        `newest` is that of the lane before the split, as far as the stream knows it: some of its records may be bad.
+        """
         ...
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Stream, Timing
+from headrace.catalog.definitions import AHEAD, CLOCK, FAILURES, RAISED, Stream, Timing
 from headrace.commands.command import encode_command
 from headrace.commands.running import Running
 from headrace.connectors.connector import (
@@ -40,6 +40,8 @@ from headrace.worker.wire import Control
 
 #: If there is nothing new to read, an operator that still waits for a time that has come gets the time this often.
 TICK = 200 * MILLISECOND
+#: Sources that make their timestamps themselves: none is wrong.
+_MADE_TIMES = (CLOCK, "GENERATOR")
 
 
 class Intake:
@@ -141,16 +143,17 @@ class Intake:
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
         punctual = _is_punctual(name, deployed, progress) or is_wall_clock(stream)
         ended = deployed.running.draining and complete
+        reached = _newest(name, deployed, start, progress)
         return StreamAt(
             at=at,
-            newest=time
-            if stream.timing is not Timing.EXTERNAL and at != before.at
-            else _newest(name, deployed, start, progress),
+            newest=time if stream.timing is not Timing.EXTERNAL and at != before.at else reached,
             lanes=_lanes(name, deployed, before, progress),
             ended=ended and (before.ended or _is_over(name, deployed, start, progress)),
             live=complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none",
             fresh=time if caught_up else before.fresh,
             source=stream.source,
+            # what a bounded stream has read is not further ahead than its bound was
+            leads=before.leads or (start.time > BEGIN and reached > start.time + AHEAD),
         )
 
     def _exchange(self, origin: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> ExchangeAt:
@@ -187,7 +190,7 @@ class Intake:
             since = end.time if before is None else start.time
             begin = None if before is None else before.at
             splits = deployed.sources[name].splits(begin, stream.at, parallel=parallel)
-            work.append(_in_lanes(name, splits, deployed, stream, since))
+            work.append(_in_lanes(name, splits, deployed, stream, since, end.time))
         return work
 
     def _exchange_work(self, deployed: Deployed, start: Offset, end: Offset, parallel: int) -> list[list[Work]]:
@@ -313,7 +316,9 @@ def _deal(work: Sequence[Sequence[Work]], parallel: int) -> list[tuple[Work, ...
     return [tuple(share) for share in shares]
 
 
-def _in_lanes(name: str, splits: Sequence[Split], deployed: Deployed, at: StreamAt, since: int) -> list[Work]:
+def _in_lanes(
+    name: str, splits: Sequence[Split], deployed: Deployed, at: StreamAt, since: int, time: int
+) -> list[Work]:
     """Return the work of reading splits of a stream, each with what is known of those before it in its lane."""
     stream, source = deployed.streams[name], deployed.sources[name]
     if stream.timing is not Timing.EXTERNAL:
@@ -324,20 +329,41 @@ def _in_lanes(name: str, splits: Sequence[Split], deployed: Deployed, at: Stream
     work = []
     for lane, pieces in by_lane.items():
         newest = at.newest if lane is None else max(at.newest, _newest_at(at.lanes.get(lane, BEGIN), stream.skew))
+        latest = _latest_time(stream, at, newest, time)
+        # of a lane of which nothing is known, the records themselves show whether it leads the clock
+        may_lead = stream.ahead is None and newest == BEGIN and latest < LATEST
+        told = _told(name, deployed, pieces if may_lead else pieces[:-1], latest)
+        may_lead = may_lead and all(time is None for time in told)
         before: tuple[Split, ...] = ()
         for place, split in enumerate(pieces):
-            is_last = place == len(pieces) - 1
-            told = None
-            if not is_last and isinstance(source, TimedSource):
-                told = source.newest(split, deployed.needed.columns(name))
-                if told is not None and not EARLIEST <= told <= LATEST:
-                    told = None  # that is a bad record; the newest of the others is not known
-            work.append(Work(name, split, newest, since, lane, before, is_asked=told is None and not is_last))
-            if told is None:
+            reached = told[place] if place < len(told) else None
+            is_asked = reached is None and place < len(pieces) - 1
+            work.append(Work(name, split, newest, since, lane, before, is_asked, latest, may_lead))
+            if reached is None:
                 before = (*before, split)
             else:
-                newest = max(newest, told)
+                newest = max(newest, reached)
     return work
+
+
+def _latest_time(stream: Stream, at: StreamAt, newest: int, time: int) -> int:
+    """Return the greatest timestamp that a record of a lane may have; `newest` is the greatest of those before."""
+    if stream.ahead is not None:
+        return min(time + stream.ahead, LATEST)
+    leads = at.leads or newest > time + AHEAD
+    return LATEST if leads or stream.connector.kind in _MADE_TIMES else min(time + AHEAD, LATEST)
+
+
+def _told(name: str, deployed: Deployed, splits: Sequence[Split], latest: int) -> list[int | None]:
+    """Return the newest timestamp of each split; None if it is not known without reading.
+
+    If one is not allowed, that is a bad record: the newest of the others is not known.
+    """
+    source, columns = deployed.sources[name], deployed.needed.columns(name)
+    if not isinstance(source, TimedSource):
+        return [None for _ in splits]
+    times = (source.newest(split, columns) for split in splits)
+    return [None if newest is None or not EARLIEST <= newest <= latest else newest for newest in times]
 
 
 def _newest(name: str, deployed: Deployed, start: Offset, progress: Progress) -> int:

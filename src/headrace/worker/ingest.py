@@ -32,7 +32,7 @@ from headrace.graph.place import Placement
 from headrace.model.page import Page
 from headrace.model.schema import SEQ, TS, WEIGHT
 from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
-from headrace.model.time import BEGIN, EARLIEST, LATEST
+from headrace.model.time import BEGIN, EARLIEST, LATEST, format_duration
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.lane_times import LaneTimes
@@ -59,6 +59,8 @@ class Work(Struct, frozen=True):
     lane: str | None = None  # None: the stream has one lane only
     before: tuple[Any, ...] = ()  # splits that come before it in its lane and may hold newer timestamps
     is_asked: bool = False  # whether those after it need to know its newest timestamp
+    latest: int = LATEST  # a record with a later timestamp is a bad one
+    may_lead: bool = False  # no such record is bad if the whole split is later
 
 
 class Task(Struct, frozen=True):
@@ -155,14 +157,15 @@ class Ingest:
 
     def _process(self, work: Work, time: int, statistics: StreamCounts, router: Router) -> Generator[Row, None, int]:
         """Read a split and yield the pages that are ready to go; returns the newest timestamp of its lane."""
-        newest, pieces = self._in_lane(work, time)
+        newest, latest, pieces = self._in_lane(work, time)
         for piece in pieces:
             if isinstance(piece, Skipped):
                 statistics.skipped += piece.records
                 statistics.skipped_bytes += piece.size
-                newest = max(newest, piece.newest or BEGIN)
+                if piece.newest is not None and piece.newest <= latest:  # else the newest of the others is not known
+                    newest = max(newest, piece.newest)
                 continue
-            newest = self._take(work.stream, piece, newest, time, statistics)
+            newest = self._take(work.stream, piece, newest, latest, time, statistics)
             self.engine.run()
             for name, pages in self.engine.take_results().items():
                 for page in pages:
@@ -170,25 +173,27 @@ class Ingest:
             yield from router.full()
         return newest
 
-    def _in_lane(self, work: Work, time: int) -> tuple[int, Iterable[Slice | Skipped]]:
-        """Return the newest timestamp before a split in its lane, and what is read of the split."""
+    def _in_lane(self, work: Work, time: int) -> tuple[int, int, Iterable[Slice | Skipped]]:
+        """Return the newest timestamp before a split in its lane, the latest that is good, and what is read of it."""
         pieces = self._read(work)
-        if not work.before and not work.is_asked:
-            return work.newest, pieces
+        if not work.before and not work.is_asked and not work.may_lead:
+            return work.newest, work.latest, pieces
         began = clock.monotonic()
         held = list(pieces)
+        newest, latest = self._times(work, held)
         if work.is_asked:
-            self.lane_times.tell(time, self._name(work, work.split), self._newest(work.stream, held))
+            self.lane_times.tell(time, self._name(work, work.split), newest)
         reading = clock.monotonic() - began
         earlier = [self._ask(work, split, time, reading) for split in work.before]
-        return max([work.newest, *(newest for newest in earlier if newest is not None)]), _released(held)
+        before = max([work.newest, *(newest for newest in earlier if newest is not None)])
+        return before, latest, _released(held)
 
     def _ask(self, work: Work, split: Any, time: int, reading: float) -> int | None:
         """Return the newest timestamp of an earlier split: from the task that reads it, or by reading it here."""
         name = self._name(work, split)
         is_told, newest = self.lane_times.ask(time, name, reading)
         if not is_told:
-            newest = self._newest(work.stream, self._read(msgspec.structs.replace(work, split=split)))
+            newest, _ = self._times(work, list(self._read(msgspec.structs.replace(work, split=split))))
             self.lane_times.tell(time, name, newest)
         return newest
 
@@ -198,18 +203,19 @@ class Ingest:
         content = msgspec.json.encode((work.stream, split, columns, list(map(str, unneeded))))
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
-    def _newest(self, stream: str, pieces: Iterable[Slice | Skipped]) -> int | None:
-        """Return the newest timestamp of what is read of a split; None if it has no tuple."""
-        column = self.streams[stream].time_column
+    def _times(self, work: Work, pieces: Sequence[Slice | Skipped]) -> tuple[int | None, int]:
+        """Return the newest timestamp of what is read of a split (None if it has no tuple), and the latest allowed."""
+        column = self.streams[work.stream].time_column
         assert column is not None
-        times: list[Any] = []
-        for piece in pieces:
-            if isinstance(piece, Skipped):
-                times.append(piece.newest)
-            else:
-                stamps = _stamps(piece.rows, column)
-                times.append(stamps.filter(stamps.is_between(EARLIEST, LATEST)).max())
-        return max((newest for newest in times if isinstance(newest, int)), default=None)
+        times = [_stamps(piece.rows, column) for piece in pieces if isinstance(piece, Slice)]
+        latest = work.latest
+        if work.may_lead:
+            oldest = _integers(stamps.filter(stamps.is_between(EARLIEST, LATEST)).min() for stamps in times)
+            latest = LATEST if min(oldest, default=BEGIN) > latest else latest
+        allowed = [stamps.filter(stamps.is_between(EARLIEST, latest)).max() for stamps in times]
+        skipped = [piece.newest for piece in pieces if isinstance(piece, Skipped)]
+        newest = [*_integers(allowed), *(time for time in _integers(skipped) if time <= latest)]
+        return max(newest, default=None), latest
 
     def _advance(
         self,
@@ -267,7 +273,7 @@ class Ingest:
         source, columns = self.sources[work.stream], self.needed.columns(work.stream)
         unneeded = self.needed.unneeded(work.stream)
         if unneeded and isinstance(source, SkippingSource):
-            return source.read_without(work.split, columns, unneeded)
+            return source.read_without(work.split, columns, unneeded, newest=work.newest)
         return source.read(work.split, columns)
 
     def _floor(self, work: Work, time: int) -> int:
@@ -279,7 +285,7 @@ class Ingest:
             return time
         return work.newest - stream.skew if work.newest > BEGIN else BEGIN
 
-    def _take(self, stream: str, piece: Slice, newest: int, time: int, statistics: StreamCounts) -> int:
+    def _take(self, stream: str, piece: Slice, newest: int, latest: int, time: int, statistics: StreamCounts) -> int:
         """Stamp a slice, set late and bad records aside, and push the rest; returns the newest timestamp so far."""
         rows, bad = piece.rows, piece.bad
         definition = self.streams.get(stream)
@@ -292,10 +298,10 @@ class Ingest:
         if definition.timing is Timing.EXTERNAL and definition.time_column is not None:
             column = definition.time_column
             rows = rows.with_columns(_stamps(rows, column))
-            is_timed = pl.col(TS).is_between(EARLIEST, LATEST).fill_null(False)
+            is_timed = pl.col(TS).is_between(EARLIEST, latest).fill_null(False)
             timed = rows.filter(is_timed)
             if timed.height < rows.height:
-                bad = _untimed(rows.filter(~is_timed), column, bad)
+                bad = _untimed(rows.filter(~is_timed), column, bad, ahead=latest - time)
                 rows = timed
             rows, late, newest = _split_late(rows, newest, definition.skew)
             statistics.oldest = _oldest(statistics.oldest, rows)
@@ -330,6 +336,10 @@ def _released(held: list[Slice | Skipped]) -> Iterator[Slice | Skipped]:
     held.reverse()
     while held:
         yield held.pop()
+
+
+def _integers(values: Iterable[Any]) -> list[int]:
+    return [value for value in values if isinstance(value, int)]
 
 
 def _stamps(rows: pl.DataFrame, column: str) -> pl.Series:
@@ -378,18 +388,20 @@ def _oldest(before: int | None, rows: pl.DataFrame) -> int | None:
     return oldest if before is None else min(before, oldest)
 
 
-def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None) -> pl.DataFrame:
-    """Add records without a usable timestamp to the bad records."""
+def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None, *, ahead: int) -> pl.DataFrame:
+    """Add records without a usable timestamp to the bad records; `ahead` is how far ahead of the clock it may be."""
     texts = rows.drop(TS, SEQ).select(pl.all().cast(pl.String, strict=False))  # Python has no dates after year 9999
-    is_null = rows[TS].is_null()
-    reasons = {
-        True: f"{column} is NULL, so the tuple has no timestamp",
-        False: f"{column} is not between the years 1 and 9000",
-    }
+    reason = (
+        pl.when(pl.col(TS).is_null())
+        .then(pl.lit(f"{column} is NULL, so the tuple has no timestamp"))
+        .when(pl.col(TS).is_between(EARLIEST, LATEST))
+        .then(pl.lit(f"{column} is more than {format_duration(ahead)} ahead of the clock"))
+        .otherwise(pl.lit(f"{column} is not between the years 1 and 9000"))
+    )
     untimed = pl.DataFrame(
         {
             "record": [str(row) for row in texts.iter_rows(named=True)],
-            "reason": [reasons[missing] for missing in is_null],
+            "reason": rows.select(reason).to_series(),
             "origin": [""] * rows.height,
         },
         schema=BAD.polars(),

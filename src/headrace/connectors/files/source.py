@@ -176,7 +176,12 @@ class FilesSource:
             yield from self._read_piece(number, path, size, begin, end, schema)
 
     def read_without(
-        self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
+        self,
+        split: Split,
+        columns: tuple[str, ...] | None,
+        unneeded: Sequence[Pattern],
+        *,
+        newest: int | None = None,
     ) -> Iterator[Slice | Skipped]:
         """Leave out files by their directories and Parquet groups by their statistics where they are not needed."""
         schema = select(self._schema, columns)

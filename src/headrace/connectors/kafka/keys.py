@@ -103,20 +103,33 @@ def _candidates(matches: Sequence[Match], type_: Type) -> list[Value] | None:
 class TimeTest:
     """Whether the stamps of the records before some offset lie within limits, asked of the topic's index."""
 
-    def __init__(self, first_at: Callable[[int], int | None], *, origin: int, begin: int, end: int, skew: int) -> None:
+    def __init__(
+        self,
+        first_at: Callable[[int], int | None],
+        *,
+        origin: int,
+        begin: int,
+        end: int,
+        skew: int,
+        newest: int | None = None,
+    ) -> None:
         self._first_at, self._origin, self._begin, self._end, self._skew = first_at, origin, begin, end, skew
+        self._newest = newest  # timestamp that the stream has read before; None: the index tells
 
     def __call__(self, match: Match) -> bool:
         """Say whether all records that are in time lie within; False if that is unknown.
 
         No record in [begin, end) that is in time lies more than the skew below one that the stream has read before,
-        from `origin` on.
+        from `origin` on. The index also has records that were bad because they were ahead of the clock.
         """
         limits = whole_range(match)
         if limits is None:
             return False
         low, high = limits
-        if low is not None:
+        if low is not None and self._newest is not None:
+            if self._newest - self._skew < low:
+                return False
+        elif low is not None:
             before = self._first_at(-(-(low + self._skew) // 1000))
             if before is None or not self._origin <= before < self._begin:
                 return False

@@ -160,18 +160,23 @@ class KafkaSource:
             yield self._layout.reading.slice_of(records, partition, counts, self._schema, selected)
 
     def read_without(
-        self, split: Split, columns: tuple[str, ...] | None, unneeded: Sequence[Pattern]
+        self,
+        split: Split,
+        columns: tuple[str, ...] | None,
+        unneeded: Sequence[Pattern],
+        *,
+        newest: int | None = None,
     ) -> Iterator[Slice | Skipped]:
         """Leave out a partition into which no key belongs that is needed."""
-        if not self._is_unneeded(split, unneeded):
+        if not self._is_unneeded(split, unneeded, newest):
             yield from self.read(split, columns)
             return
         partition, begin, end, _, origin, *_ = split
-        newest = self._newest_before(partition, end, origin) if self._time_column is not None else None
-        if newest is None and self._time_column is not None:
+        reached = self._newest_before(partition, end, origin) if self._time_column is not None else None
+        if reached is None and self._time_column is not None:
             yield from self.read(split, columns)
         else:
-            yield Skipped(end - begin, 0, newest)  # how many bytes they take is not known
+            yield Skipped(end - begin, 0, reached)  # how many bytes they take is not known
 
     def lanes(self, offset: Offset) -> dict[str, bool]:
         """Return the partitions, and which have records from `offset` on."""
@@ -224,7 +229,7 @@ class KafkaSource:
                 )
         return pieces
 
-    def _is_unneeded(self, split: Split, unneeded: Sequence[Pattern]) -> bool:
+    def _is_unneeded(self, split: Split, unneeded: Sequence[Pattern], newest: int | None = None) -> bool:
         key, time = self._layout.reading.key, self._time_column
         if key is None or (time is not None and time != self._layout.reading.time_of_record):
             return False
@@ -233,7 +238,7 @@ class KafkaSource:
         def first_at(moment: int) -> int | None:
             return self._open().offsets(max(moment, 0), [partition])[0]
 
-        test = TimeTest(first_at, origin=origin, begin=begin, end=end, skew=self._skew)
+        test = TimeTest(first_at, origin=origin, begin=begin, end=end, skew=self._skew, newest=newest)
 
         def covers_time(match: Match) -> bool:
             return time is not None and test(match)

@@ -10,12 +10,13 @@ from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import CreateAggregate, CreateStream, CreateTable
 from headrace.model.option import Option
 from headrace.model.schema import HIDDEN, Field, Schema
+from headrace.model.time import END
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
-    "[TIMESTAMP BY column SKEW 2 SECONDS | TIMESTAMP INTERNAL] FROM KIND (options)"
+    "[TIMESTAMP BY column SKEW 2 SECONDS AHEAD 1 HOUR | TIMESTAMP INTERNAL] FROM KIND (options)"
 )
 
 
@@ -77,11 +78,13 @@ def read_connector(reader: Reader) -> ConnectorClause:
 def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateStream:
     columns = read_columns(reader) if reader.word() == "(" else None
     time_column: Name | None = None
-    skew = 0
+    skew, ahead = 0, None
     if reader.accept("TIMESTAMP", "BY"):
         time_column = reader.name("the column that holds the time")
         if reader.accept("SKEW"):
             skew = reader.duration()
+        if reader.accept("AHEAD"):
+            ahead = END if reader.accept("UNLIMITED") else reader.duration()
     elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.word(1) == "LATENT":
         hint = "write TIMESTAMP INTERNAL: such tuples have the time at which they are read, and never wait"
         raise SyntaxFault("there are no latent timestamps", span=reader.here(), hint=hint)
@@ -89,10 +92,10 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
     connector = read_connector(reader)
     if time_column is None:
         return CreateStream(
-            reader.text, offset, name, columns, "INTERNAL", None, 0, connector, or_replace, if_not_exists
+            reader.text, offset, name, columns, "INTERNAL", None, 0, None, connector, or_replace, if_not_exists
         )
     return CreateStream(
-        reader.text, offset, name, columns, "EXTERNAL", time_column, skew, connector, or_replace, if_not_exists
+        reader.text, offset, name, columns, "EXTERNAL", time_column, skew, ahead, connector, or_replace, if_not_exists
     )
 
 

@@ -46,6 +46,7 @@ class CreateStream:
     timing: Literal["EXTERNAL", "INTERNAL"]
     time_column: Name | None
     skew_us: int
+    ahead_us: int | None  # END: unlimited; None: not said
     connector: ConnectorClause
     or_replace: bool
     if_not_exists: bool
