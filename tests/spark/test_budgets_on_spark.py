@@ -7,19 +7,18 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from headrace.driver.progress import guide, read_progress
+from headrace.driver.progress import read_progress
 from headrace.session import Session
 
 pytestmark = pytest.mark.spark
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
-TUPLES = 800
+TUPLES = 8000
 
 
 def test_what_a_budget_leaves_over_waits_through_another_scheduler_and_a_restart(spark, tmp_path):
     directory = tmp_path / "checkpoint"
     directory.mkdir()
-    guide(directory, 300_000, {})  # some hundreds of tuples in a bucket
-    rows = [{"at": START + dt.timedelta(milliseconds=10 * number), "item": number % 7} for number in range(TUPLES)]
+    rows = [{"at": START + dt.timedelta(milliseconds=number), "item": number % 7} for number in range(TUPLES)]
     with Session(directory, buckets=2) as session:
         session.execute(f"""
             CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
@@ -27,6 +26,7 @@ def test_what_a_budget_leaves_over_waits_through_another_scheduler_and_a_restart
               INTO FILES (path '{tmp_path}/counts', format 'parquet');
             CREATE QUERY pairs AS SELECT a.item, b.at FROM bids [NOW] AS a JOIN bids [NOW] AS b ON a.item = b.item
               INTO FILES (path '{tmp_path}/pairs', format 'parquet');
+            ALTER SYSTEM SET budget = '1 ms';
             ALTER SYSTEM SET scheduler = 'chain';
             ALTER QUERY pairs SET scheduler = 'path-capacity'""")
         session.push("bids", rows)
@@ -35,6 +35,7 @@ def test_what_a_budget_leaves_over_waits_through_another_scheduler_and_a_restart
             assert time.monotonic() < deadline, "nothing was left over"
             time.sleep(0.01)
         assert left <= 4 * TUPLES
+        assert session.statistics().queues.peak_bytes > 0
     with Session(directory) as session:
         session.execute("ALTER SYSTEM SET scheduler = 'memory-optimal'")
         session.drain(200)

@@ -28,6 +28,7 @@ from headrace.commands.command import (
 )
 from headrace.commands.settings import (
     Breaks,
+    Budget,
     Eligibility,
     Ets,
     Fairness,
@@ -178,6 +179,16 @@ class Running(Struct, frozen=True):
     def eligibility(self) -> Eligibility:
         """Return the condition on which a unit may have a turn."""
         return self._chosen(Eligibility).get(None, Eligibility())
+
+    @property
+    def budget(self) -> Budget:
+        """Return how the work of a bucket is limited."""
+        return self._chosen(Budget).get(None, Budget())
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Return whether a user chose a scheduler for any query."""
+        return any(not chosen.auto and chosen.name != "none" for chosen in self.schedulers.values())
 
     @property
     def ets(self) -> Ets:

@@ -1,7 +1,7 @@
 """Settings that ALTER changes while queries run.
 
 A strategy, a scheduler, breaks and a shed share belong to one query, or (but for the share) to every query that has
-none of its own. Fairness, eligibility, ETS and the reach of feedback belong to the whole system.
+none of its own. Fairness, eligibility, the budget, ETS and the reach of feedback belong to the whole system.
 """
 
 from __future__ import annotations
@@ -59,6 +59,16 @@ class Eligibility(Struct, frozen=True, tag="eligibility"):
     waited: int = 0
 
 
+class Budget(Struct, frozen=True, tag="budget"):
+    """The work that a bucket may do in a micro-batch (nanoseconds of estimated service).
+
+    A fixed amount, no limit, or by default what the controller calculates.
+    """
+
+    mode: Literal["auto", "off", "fixed"] = "auto"
+    nanoseconds: int = 0  # of a fixed budget
+
+
 class Ets(Struct, frozen=True, tag="ets"):
     """When silent streams give a bound: when an operator waits for one, in every `period` (microseconds), or never."""
 
@@ -72,4 +82,4 @@ class FeedbackReach(Struct, frozen=True, tag="feedback_reach"):
     reach: Reach = "sources"
 
 
-Setting: TypeAlias = Strategy | Scheduler | Breaks | ShedShare | Fairness | Eligibility | Ets | FeedbackReach
+Setting: TypeAlias = Strategy | Scheduler | Breaks | ShedShare | Fairness | Eligibility | Budget | Ets | FeedbackReach

@@ -14,6 +14,7 @@ class SetBudget(Struct, frozen=True, tag="set_budget"):
     """Limit the work of a bucket per micro-batch (nanoseconds); None: no limit."""
 
     budget: int | None
+    scheduled: bool = False  # only because a user chose a scheduler
 
     @property
     def query(self) -> str | None:
@@ -27,6 +28,8 @@ class SetBudget(Struct, frozen=True, tag="set_budget"):
 
     @property
     def reason(self) -> str:
+        if self.scheduled:
+            return "a scheduler was chosen"
         return "no query has priority" if self.budget is None else "some latency promises are stricter than others"
 
 

@@ -12,7 +12,15 @@ from headrace.commands.command import Command, UseDeferrals
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, placement_of
 from headrace.control.decisions import Decision, Defer, EndDeferral, LeaveUnread, SetBudget
-from headrace.control.policies.budget import MEAN_OF_LONGEST, MIN_BUDGET_NS, SLACK, budget, is_strict, left_unread
+from headrace.control.policies.budget import (
+    MEAN_OF_LONGEST,
+    MIN_BUDGET_NS,
+    SLACK,
+    budget,
+    differ,
+    is_strict,
+    left_unread,
+)
 from headrace.control.policies.deferral import deferrals
 from headrace.control.policies.relief import Pressure
 from headrace.control.situation import Situation, pressed, reading_work, work_in
@@ -35,10 +43,11 @@ class LimitsMemory(Struct, frozen=True):
     unread: frozenset[str] = frozenset()
 
     def may_wait(self, running: Running) -> frozenset[str]:
-        """Return the queries that wait for others."""
+        """Return the queries that wait for others; all of them under a budget that is the same for all."""
         if self.budget is None:
             return frozenset()
-        return frozenset(query.query for query in running.queries if not is_strict(query.qos))
+        is_for_all = not urgent_in(running)
+        return frozenset(query.query for query in running.queries if is_for_all or not is_strict(query.qos))
 
 
 def limit_work(
@@ -46,12 +55,13 @@ def limit_work(
 ) -> tuple[LimitsMemory, list[Decision], WorkLimits | None]:
     """Choose a budget and the streams to leave unread; None: as before, there is no limit."""
     pressure = pressed(memory.pressure, situation, (Strictness.MUST, Strictness.BEST_EFFORT), share=MEAN_OF_LONGEST)
-    chosen = _budget(situation, pressure.value)
-    if chosen is not None and not costs_known:
-        chosen = MIN_BUDGET_NS
+    chosen = _budget(situation, pressure.value, costs_known=costs_known)
     if chosen is None and memory.budget is None:
         return replace(memory, pressure=pressure), [], None
-    decisions: list[Decision] = [SetBudget(chosen)] if (chosen is None) != (memory.budget is None) else []
+    decisions: list[Decision] = []
+    if situation.running.budget.mode == "auto" and (chosen is None) != (memory.budget is None):
+        is_needed = differ(situation.running.promises().values())
+        decisions = [SetBudget(chosen, scheduled=chosen is not None and not is_needed)]
     memory = replace(memory, pressure=pressure, budget=chosen)
     unread, changes = _leave_unread(memory, situation)
     memory = replace(memory, unread=unread)
@@ -74,11 +84,27 @@ def defer(memory: LimitsMemory, situation: Situation) -> tuple[list[Command], li
     return [UseDeferrals(after)], [*begun, *ended]
 
 
-def _budget(situation: Situation, pressure: float) -> int | None:
+def _budget(situation: Situation, pressure: float, *, costs_known: bool) -> int | None:
+    """Return the budget that a user set, or the one that promises and schedulers need."""
     observation, running = situation.observation, situation.running
+    match running.budget.mode:
+        case "off":
+            return None
+        case "fixed":
+            return running.budget.nanoseconds
+        case "auto":
+            pass
     work, at_once = work_in(observation, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
     committed = reading_work(observation, running) + sum(work[name] for name in at_once if name in work)
-    return budget(situation.promises, observation.machine, committed, max(1, observation.buckets), pressure=pressure)
+    chosen = budget(
+        situation.promises,
+        observation.machine,
+        committed,
+        max(1, observation.buckets),
+        pressure=pressure,
+        is_scheduled=running.is_scheduled,
+    )
+    return chosen if chosen is None or costs_known else MIN_BUDGET_NS
 
 
 def _leave_unread(memory: LimitsMemory, situation: Situation) -> tuple[frozenset[str], list[Decision]]:

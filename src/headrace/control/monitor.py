@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from headrace.commands.running import Running
 from headrace.control.machine import Machine, Work, work_of
 from headrace.control.observation import Observation, QueryObservation, Usual, VertexCost
+from headrace.engine.sizes import ASSUMED_BYTES
 from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
 from headrace.model.streams import bad_stream, late_stream
@@ -24,8 +26,6 @@ _RECENT, _USUAL = 2 * SECOND, 30 * SECOND
 _NEWEST, _FEW = 0.2, 50
 #: The shortest time between two micro-batches grows by this factor until a shorter one is seen.
 _FADING = 1.05
-#: Bytes of a tuple that waits before an operator.
-_WAITING = 64
 
 
 class _Batches(Struct, frozen=True):
@@ -38,13 +38,23 @@ class _Batches(Struct, frozen=True):
     tuples: int = 0
 
 
+class _Counted(NamedTuple):
+    """What a vertex has done so far."""
+
+    tuples_in: int = 0
+    tuples_out: int = 0
+    busy_ns: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
 class _Look(Struct, frozen=True):
     """The counters at a time."""
 
     time: int
     streams: dict[str, int]  # side streams too
     results: dict[str, int]
-    vertices: dict[VertexId, tuple[int, int, int]]  # tuples in and out, busy nanoseconds
+    vertices: dict[VertexId, _Counted]
     batches: _Batches
 
 
@@ -60,7 +70,7 @@ class Monitor:
         self._recent: list[_Look] = []
         self._older: list[_Look] = []  # a second apart
         self._costs: dict[VertexId, VertexCost] = {}
-        self._counts: dict[VertexId, tuple[int, int, int]] = {}
+        self._counts: dict[VertexId, _Counted] = {}
         self._reading = 0.0
 
     def look(
@@ -125,7 +135,7 @@ class Monitor:
             return Usual(rates, dict(self._costs), self._reading, self.machine.fixed)
         first, latest = self._older[0], self._older[-1]
         costs = {
-            name: _from_to(first.vertices.get(name, (0, 0, 0)), counts) for name, counts in latest.vertices.items()
+            name: _from_to(first.vertices.get(name, _Counted()), counts) for name, counts in latest.vertices.items()
         }
         usual = {name: cost for name, cost in costs.items() if cost is not None}
         before, after = first.batches, latest.batches
@@ -140,17 +150,11 @@ class Monitor:
 
     def _cost(self, latest: _Look) -> None:
         for name, counts in latest.vertices.items():
-            fresh, old = _from_to(self._counts.get(name, (0, 0, 0)), counts), self._costs.get(name)
+            fresh, old = _from_to(self._counts.get(name, _Counted()), counts), self._costs.get(name)
             if fresh is None:
                 continue
             self._counts[name] = counts
-            if old is None:
-                self._costs[name] = fresh
-            else:
-                service = old.service + _NEWEST * (fresh.service - old.service)
-                self._costs[name] = VertexCost(
-                    service, old.selectivity + _NEWEST * (fresh.selectivity - old.selectivity)
-                )
+            self._costs[name] = fresh if old is None else old.toward(fresh, _NEWEST)
         self._costs = {name: cost for name, cost in self._costs.items() if name in latest.vertices}
 
 
@@ -172,8 +176,8 @@ def _look(statistics: Statistics, now: int, batches: _Batches) -> _Look:
         )
     results = {name: query.results for name, query in statistics.queries.items()}
     vertices = {
-        name: (operator.tuples_in, operator.tuples_out, operator.busy_ns)
-        for name, operator in statistics.vertices.items()
+        name: _Counted(counts.tuples_in, counts.tuples_out, counts.busy_ns, counts.bytes_in, counts.bytes_out)
+        for name, counts in statistics.vertices.items()
     }
     return _Look(now, streams, results, vertices, batches)
 
@@ -184,10 +188,17 @@ def _remember(looks: list[_Look], latest: _Look, window: int) -> None:
         looks.pop(0)
 
 
-def _from_to(before: tuple[int, int, int], after: tuple[int, int, int]) -> VertexCost | None:
+def _from_to(before: _Counted, after: _Counted) -> VertexCost | None:
     """Return the cost of a tuple between two looks; None if there were too few tuples."""
-    taken, made, busy = (new - old for old, new in zip(before, after, strict=True))
-    return None if taken < _FEW else VertexCost(busy / 1e9 / taken, made / taken)
+    new = _Counted(*(now - then for then, now in zip(before, after, strict=True)))
+    if new.tuples_in < _FEW:
+        return None
+    return VertexCost(
+        new.busy_ns / 1e9 / new.tuples_in,
+        new.tuples_out / new.tuples_in,
+        new.bytes_in / new.tuples_in if new.bytes_in else ASSUMED_BYTES,
+        new.bytes_out / new.tuples_out if new.bytes_out else ASSUMED_BYTES,
+    )
 
 
 def _per_second(before: Mapping[str, int], after: Mapping[str, int], elapsed: int) -> dict[str, float]:
@@ -199,6 +210,6 @@ def _per_second(before: Mapping[str, int], after: Mapping[str, int], elapsed: in
 def _query(name: str, running: Running, statistics: Statistics, results: Mapping[str, float]) -> QueryObservation:
     known = statistics.queries.get(name)
     vertices = [statistics.vertices[vertex] for vertex in running.own(name) if vertex in statistics.vertices]
-    memory = float(sum(counts.state_bytes + counts.queued * _WAITING for counts in vertices))
+    memory = float(sum(counts.state_bytes for counts in vertices))  # what waits before them is part of their state
     latency = None if known is None or known.latency_ms is None else known.latency_ms / 1e3
     return QueryObservation(name, latency, memory, results.get(name), sum(counts.queued for counts in vertices))

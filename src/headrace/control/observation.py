@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headrace.analysis.forecast.verification import Measure
 from headrace.control.machine import Machine
+from headrace.engine.sizes import ASSUMED_BYTES
 from headrace.graph.graph import VertexId
 
 
@@ -35,10 +36,21 @@ class QueryObservation(Struct, frozen=True):
 
 
 class VertexCost(Struct, frozen=True):
-    """The cost of a vertex per input tuple: seconds of work, and output tuples."""
+    """The cost of a vertex per input tuple: seconds of work, and output tuples; and the bytes of both."""
 
     service: float
     selectivity: float
+    size_in: float = ASSUMED_BYTES
+    size_out: float = ASSUMED_BYTES
+
+    def toward(self, newer: VertexCost, weight: float) -> VertexCost:
+        """Return the cost moved toward a newer one by this share of the difference."""
+        return VertexCost(
+            self.service + weight * (newer.service - self.service),
+            self.selectivity + weight * (newer.selectivity - self.selectivity),
+            self.size_in + weight * (newer.size_in - self.size_in),
+            self.size_out + weight * (newer.size_out - self.size_out),
+        )
 
 
 class Usual(Struct, frozen=True):

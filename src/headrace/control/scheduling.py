@@ -13,6 +13,7 @@ from headrace.commands.settings import Fairness, Scheduler
 from headrace.control.decisions import Decision, UseScheduler
 from headrace.control.limits import WorkLimits
 from headrace.control.observation import Observation
+from headrace.control.policies.budget import differ
 from headrace.control.policies.strategy import Keep, Past, UseStrategy, judge
 from headrace.control.promise_checks import promise_phase
 from headrace.control.sampling import Sampling
@@ -25,8 +26,6 @@ from headrace.model.time import SECOND
 FIRST_SAMPLING = Sampling(SECOND // 2, 8 * SECOND, 2 * SECOND)
 #: Costs are sent at most so often (microseconds), and when one has changed by this share.
 COSTS_INTERVAL, COSTS_CHANGE = 2 * SECOND, 0.3
-#: The assumed size of a tuple.
-TUPLE_BYTES = 64.0
 #: The scheduler for a work budget.
 BY_DEADLINE = "edf"
 
@@ -56,16 +55,19 @@ def schedule(
         memory, commands = send_costs(memory, observation)
         return memory, commands, []
     decisions: list[UseScheduler] = []
-    if limits is None:
+    by_deadline = limits is not None and limits.budget is not None and differ(running.promises().values())
+    if by_deadline:
+        decisions += _changed(running, UseScheduler(None, BY_DEADLINE, budget=True))
+    elif _scheduler(running, None) == BY_DEADLINE:
+        decisions.append(UseScheduler(None, NONE))
+    else:
         for query in running.queries:
             memory, changes = _judge(memory, query, situation)
             decisions += changes
-    else:
-        has_budget = limits.budget is not None
-        decisions += _changed(running, UseScheduler(None, BY_DEADLINE if has_budget else NONE, budget=has_budget))
     commands = [Set(change.query, Scheduler(change.scheduler, auto=True)) for change in decisions]
-    commands += _fairness(running, limits)
-    if commands or any(chosen.name != NONE for chosen in running.schedulers.values()):
+    commands += _fairness(running, limits, by_deadline=by_deadline)
+    has_budget = limits is not None and limits.budget is not None
+    if commands or has_budget or any(chosen.name != NONE for chosen in running.schedulers.values()):
         memory, costs = send_costs(memory, observation)
         commands += costs
     return memory, commands, [*decisions]
@@ -74,7 +76,7 @@ def schedule(
 def send_costs(memory: SchedulingMemory, observation: Observation) -> tuple[SchedulingMemory, list[Command]]:
     """Send what operators cost, if it differs much from what was sent."""
     costs = {
-        name: Cost(cost.service * 1e9, cost.selectivity, TUPLE_BYTES, TUPLE_BYTES)
+        name: Cost(cost.service * 1e9, cost.selectivity, cost.size_in, cost.size_out)
         for name, cost in observation.costs.items()
     }
     if observation.time - memory.costs_at < COSTS_INTERVAL:
@@ -112,11 +114,11 @@ def _changed(running: Running, decision: UseScheduler) -> list[UseScheduler]:
     return [] if _scheduler(running, decision.query) == decision.scheduler else [decision]
 
 
-def _fairness(running: Running, limits: WorkLimits | None) -> list[Command]:
+def _fairness(running: Running, limits: WorkLimits | None, *, by_deadline: bool) -> list[Command]:
     """Give queries that may wait no turn before urgent ones while there is a budget, unless a user chose a fairness."""
     if limits is None:
         return []
-    if limits.budget is not None:
+    if by_deadline:
         return [Set(None, Fairness("none", auto=True))] if running.fairness == Fairness() else []
     return [Set(None, Fairness())] if running.fairness.auto else []
 
@@ -129,7 +131,10 @@ def _scheduler(running: Running, query: str | None) -> str:
 def _differs(before: Cost | None, now: Cost) -> bool:
     if before is None:
         return True
-    return (
-        abs(now.service_ns - before.service_ns) > COSTS_CHANGE * before.service_ns
-        or abs(now.selectivity - before.selectivity) > COSTS_CHANGE * before.selectivity
+    pairs = (
+        (before.service_ns, now.service_ns),
+        (before.selectivity, now.selectivity),
+        (before.size_in, now.size_in),
+        (before.size_out, now.size_out),
     )
+    return any(abs(after - value) > COSTS_CHANGE * value for value, after in pairs)

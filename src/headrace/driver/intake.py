@@ -78,7 +78,7 @@ class Intake:
             commands=commands,
             streams=streams | {name: _idle(at) for name, at in start.streams.items() if name not in streams},
             exchanges=exchanges,
-            budget=progress.budget,
+            budget=_budget(deployed.running, progress),
             turn=start.turn + bool(progress.unread),
             parallel=self.parallel,
             buckets=self.buckets,
@@ -221,6 +221,17 @@ class Intake:
             budget=end.budget,
             dropped=[repair.query for repair in self.deployments.repairs() if end.commands <= repair.commands],
         )
+
+
+def _budget(running: Running, progress: Progress) -> int | None:
+    """Return the work that a bucket may do in the next micro-batch; a deployment that drains has no limit of a user."""
+    match running.budget.mode:
+        case "auto":
+            return progress.budget
+        case "off":
+            return None
+        case "fixed":
+            return None if running.draining else running.budget.nanoseconds
 
 
 def _behind(stream: Stream, end: Offset, at: StreamAt) -> int:

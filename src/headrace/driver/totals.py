@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from headrace.commands.shedders_in_force import readers_of, shedders_in
 from headrace.engine.statistics import (
     GuardStatistics,
     QueryStatistics,
+    QueueStatistics,
     ShedStatistics,
     Statistics,
     StreamCounts,
@@ -60,6 +62,7 @@ class Totals:
             batch=batch,
             batch_ms=milliseconds,
             asked=before.asked + sum(report.asked for report in reports),
+            queues=reduce(QueueStatistics.plus, (report.queues for report in reports), QueueStatistics()),
             vertices={name: counts.total() for name, counts in self._vertices.items()},
             streams=self._stream_totals(reports),
             queries=_with_latency(queries, reports, running, delivered),
@@ -80,7 +83,7 @@ class Totals:
 
     def _count_vertices(self, reports: Sequence[Report]) -> None:
         for counts in self._vertices.values():
-            counts.held = counts.queued = counts.state_bytes = 0
+            counts.held = counts.queued = counts.queued_bytes = counts.state_bytes = 0
         for report in reports:
             for vertices in (report.vertices, *(task.vertices for task in report.tasks)):
                 for name, counts in vertices.items():

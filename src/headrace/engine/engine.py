@@ -344,7 +344,8 @@ class Engine:
         vertices = self.execution.take_statistics()
         for name, counts in vertices.items():
             counts.held, counts.late = held_by(self.operators[name]), late_at(self.operators[name])
-            counts.queued = self.network.queued(name) if name not in self.ends else 0
+            if name not in self.ends:
+                counts.queued, counts.queued_bytes = self.network.queued(name), self.network.queued_bytes(name)
         return Observed(
             vertices=vertices,
             bounds={name: self.bounds.reached[name] for name in sorted(self.ends)},
@@ -352,6 +353,7 @@ class Engine:
             ended=self.guards.take_ended(),
             purged=self.guards.take_purged(),
             shed=self.shedders.take_counts(),
+            queues=self.network.take_queues(),
         )
 
     def _cut(self, visit: Visit, budget: float) -> Visit:

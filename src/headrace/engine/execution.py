@@ -105,6 +105,7 @@ class Execution:
             emitted: list[Element] = []
             if isinstance(element, Page):
                 counts.tuples_in += len(element)
+                counts.bytes_in += self.network.size((name, port), len(element))
                 counts.pages_in += 1
                 if len(element):
                     emitted += operator.on_page(port, element)
@@ -159,7 +160,10 @@ class Execution:
         if name in self.taps:
             self._keep(name, self.guards.let_out((tap_of(name), 0), pages, reached[name]))
         if useful:
-            self.statistics[name].tuples_out += self.network.append(name, useful)
+            count = self.network.append(name, useful)
+            counts = self.statistics[name]
+            counts.tuples_out += count
+            counts.bytes_out += round(count * self.network.sizes[name])
 
     def _emit_merged(self, name: VertexId, elements: Sequence[Element]) -> None:
         """Emit the output of a merging operator: tuples first, then the newest bound, if it must go as punctuation."""

@@ -12,6 +12,8 @@ from headrace.engine.bounds.mode import BoundsMode
 from headrace.engine.bounds.registers import Registers, fresh_registers, head_of
 from headrace.engine.bounds.shortcuts import EtsArc, ets_arcs, only_merging_readers
 from headrace.engine.buffer import Buffer, Waiting
+from headrace.engine.sizes import TupleSizes
+from headrace.engine.statistics import QueueStatistics
 from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.graph.place import origin_of
 from headrace.model.page import Element, Page, Punctuation
@@ -48,6 +50,9 @@ class Network:
         self._own: dict[Arc, Buffer] = {}  # of arcs with a shedder, as the other readers of the vertex read everything
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
         self._inputs: dict[VertexId, tuple[Arc, ...]] = {}
+        self.sizes = TupleSizes()  # of what vertices produce
+        self._peak_tuples = 0  # the most that waited at once since `take_queues`
+        self._peak_bytes = 0.0
 
     def use(
         self,
@@ -115,6 +120,9 @@ class Network:
                     continue
                 self._own[arc].append(rest, self.arrival)
             self.ready[arc] = None
+        if count:
+            self.sizes.sample(name, elements)
+            self._note_peak()
         return count
 
     def give(self, arc: Arc, elements: Sequence[Waiting], taken: int = 0) -> None:
@@ -123,6 +131,8 @@ class Network:
             buffer, cursor = self._cursors[arc]
             buffer.carry(cursor, elements, taken)
             self.ready[arc] = None
+            self.sizes.sample(self._origin(arc), [element for element, _ in elements])
+            self._note_peak()
 
     def swap(self, arc: Arc, elements: Sequence[Waiting]) -> None:
         """Give one reader these elements, of which there is at least one, instead of all that is unread."""
@@ -163,6 +173,36 @@ class Network:
     def queued(self, name: VertexId) -> int:
         """Return how many tuples wait at a vertex's inputs."""
         return sum(buffer.queued(cursor) for buffer, cursor in (self._cursors[name, port] for port in self.ports[name]))
+
+    def queued_bytes(self, name: VertexId) -> int:
+        """Return the bytes of the tuples that wait at a vertex's inputs."""
+        return sum(self.size(arc, self.tuples(arc)) for arc in self._inputs[name] if arc in self.ready)
+
+    def size(self, arc: Arc, tuples: int) -> int:
+        """Return the bytes of so many tuples of an arc."""
+        return round(tuples * self.sizes[self._origin(arc)])
+
+    def take_queues(self) -> QueueStatistics:
+        """Return what waits now, and the most that waited at once since the last call."""
+        tuples, size = self._waiting()
+        queues = QueueStatistics(tuples, round(size), self._peak_tuples, round(self._peak_bytes))
+        self._peak_tuples, self._peak_bytes = tuples, size
+        return queues
+
+    def _waiting(self) -> tuple[int, float]:
+        """Return the tuples that wait, and their bytes; those that several vertices read count once."""
+        longest: dict[VertexId, int] = {}
+        for arc in self.ready:
+            origin = self._origin(arc)
+            longest[origin] = max(longest.get(origin, 0), self.tuples(arc))
+        return sum(longest.values()), sum(count * self.sizes[origin] for origin, count in longest.items())
+
+    def _note_peak(self) -> None:
+        tuples, size = self._waiting()
+        self._peak_tuples, self._peak_bytes = max(self._peak_tuples, tuples), max(self._peak_bytes, size)
+
+    def _origin(self, arc: Arc) -> VertexId:
+        return self.vertices[arc[0]].inputs[arc[1]]
 
     def stored(self, name: VertexId) -> int:
         """Return how many elements a vertex's buffer keeps for its slowest reader."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from headrace.engine.feedback.guards import Guard
 from headrace.engine.shedding.shedders import ShedSeen
-from headrace.engine.statistics import VertexCounts
+from headrace.engine.statistics import QueueStatistics, VertexCounts
 from headrace.graph.graph import VertexId
 
 
@@ -22,6 +22,7 @@ class Observed:
     ended: Sequence[Guard]
     purged: int  # rows of state that feedback removed
     shed: Sequence[ShedSeen]
+    queues: QueueStatistics
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ class VertexCounts(Struct):
     held: int = 0  # tuples in its state now
     state_bytes: int = 0
     late: int = 0  # tuples that a pace left out
+    bytes_in: int = 0  # of the tuples that it took
+    bytes_out: int = 0
+    queued_bytes: int = 0  # of the tuples that wait now
 
     def add(self, other: VertexCounts) -> None:
         """Add what was counted elsewhere."""
@@ -34,6 +37,9 @@ class VertexCounts(Struct):
         self.held += other.held
         self.state_bytes += other.state_bytes
         self.late += other.late
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.queued_bytes += other.queued_bytes
 
     def total(self) -> VertexStatistics:
         """Return the counts as a value that does not change."""
@@ -78,6 +84,27 @@ def greatest(mine: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int
     return {**mine, **{name: max(bound, mine.get(name, bound)) for name, bound in other.items()}}
 
 
+class QueueStatistics(Struct, frozen=True):
+    """What waits between operators after a micro-batch, and the most that waited at once during it.
+
+    A tuple that several operators read counts once, until the last of them has taken it.
+    """
+
+    tuples: int = 0
+    bytes: int = 0
+    peak_tuples: int = 0
+    peak_bytes: int = 0
+
+    def plus(self, other: QueueStatistics) -> QueueStatistics:
+        """Return the sum over two buckets; their peaks need not have been at the same time."""
+        return QueueStatistics(
+            self.tuples + other.tuples,
+            self.bytes + other.bytes,
+            self.peak_tuples + other.peak_tuples,
+            self.peak_bytes + other.peak_bytes,
+        )
+
+
 class VertexStatistics(Struct, frozen=True):
     """Totals of one vertex since it started."""
 
@@ -89,6 +116,9 @@ class VertexStatistics(Struct, frozen=True):
     held: int = 0  # tuples in its state now
     state_bytes: int = 0
     late: int = 0  # tuples that a pace left out
+    bytes_in: int = 0  # of the tuples that it took
+    bytes_out: int = 0
+    queued_bytes: int = 0  # of the tuples that wait now
 
     @property
     def selectivity(self) -> float | None:
@@ -165,6 +195,7 @@ class Statistics(Struct, frozen=True):
     batch: int = -1
     batch_ms: float | None = None
     asked: int = 0  # bounds that silent streams were asked for, because an operator waited
+    queues: QueueStatistics = QueueStatistics()  # of the buckets
     vertices: Mapping[str, VertexStatistics] = {}
     streams: Mapping[str, StreamStatistics] = {}
     queries: Mapping[str, QueryStatistics] = {}

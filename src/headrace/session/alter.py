@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from headrace.commands.settings import (
     Breaks,
+    Budget,
     Eligibility,
     Ets,
     Fairness,
@@ -22,11 +23,13 @@ from headrace.errors import NameFault, QueryError
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import Alter
 from headrace.model.qos import OPTIONS
-from headrace.model.time import MILLISECOND, parse_duration
+from headrace.model.time import DAY, MILLISECOND, parse_duration
 from headrace.operators.feedback.reach import REACHES
 
 #: Settings that are the same for all queries.
-OF_SYSTEM = frozenset({"fairness", "eligibility", "ets", "feedback"})
+OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback"})
+#: The least and the greatest budget (microseconds): less would not cover the choice of what runs.
+MIN_BUDGET, MAX_BUDGET = MILLISECOND, DAY
 #: Settings that only a query has.
 OF_QUERY = frozenset({"shedding"})
 
@@ -84,6 +87,23 @@ def _eligibility(text: str) -> Eligibility:
     return Eligibility(int(limits[1]), _duration(limits[2]))
 
 
+def _budget(text: str) -> Budget:
+    hint = "choose a time such as '50 ms' (1 ms or more), 'auto' or 'off'"
+    match text.strip().lower():
+        case "auto" | "off" as mode:
+            return Budget(mode)
+        case other:
+            try:
+                span = parse_duration(other)
+            except ValueError:
+                raise NameFault(f"budget cannot be {text!r}", hint=hint) from None
+    if span < MIN_BUDGET:
+        raise NameFault(f"budget cannot be {text!r}: it is less than 1 ms", hint=hint)
+    if span > MAX_BUDGET:
+        raise NameFault(f"budget cannot be {text!r}: it is more than 1 day", hint="choose 'off' for no limit")
+    return Budget("fixed", span * 1000)
+
+
 def _breaks(text: str) -> Breaks:
     match text.lower():
         case "everywhere" | "none" as where:
@@ -138,6 +158,7 @@ SETTINGS: Mapping[str, Callable[[str], Setting]] = {
     "scheduler": _scheduler,
     "fairness": _fairness,
     "eligibility": _eligibility,
+    "budget": _budget,
     "breaks": _breaks,
     "ets": _ets,
     "feedback": _feedback,

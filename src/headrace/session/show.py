@@ -17,6 +17,7 @@ from headrace.model.qos import Qos, format_qos
 from headrace.model.time import MILLISECOND, format_duration, format_instant
 from headrace.session.outcome import Listing
 from headrace.session.promises import unshed_places
+from headrace.session.show_settings import setting_text, show_settings
 from headrace.session.stints import state_of
 
 
@@ -28,8 +29,12 @@ def show(
     now: int,
     decisions: Sequence[Decided] = (),
     failure: HeadraceError | None = None,
+    budget: int | None = None,
 ) -> Listing:
-    """List the definitions of a kind, or the statistics of every vertex; after a `failure` no query runs."""
+    """List the definitions of a kind, or the statistics of every vertex; after a `failure` no query runs.
+
+    `budget` is what the controller calculated, in nanoseconds.
+    """
     match what:
         case "STREAMS":
             return _streams(catalog, statistics)
@@ -65,6 +70,8 @@ def show(
             return Listing(("time", "query", "decision", "reason"), made)
         case "SHEDDING":
             return _shedding(running, statistics)
+        case "SETTINGS":
+            return show_settings(running, budget)
         case _:
             return _operators(names_in(running), statistics)
 
@@ -111,8 +118,10 @@ def describe(
 
 
 def _scheduled(name: str, running: Running, statistics: Statistics | None) -> tuple[tuple[str, str], ...]:
-    """Return the scheduler that chooses among a query's operators, and the tuples that wait before them."""
+    """Return the scheduler of a query, the budget if one was set, and the tuples that wait before its operators."""
     scheduler = [("SCHEDULER", chosen.name) for query, chosen in running.schedulers.items() if query == name]
+    if running.budget.mode != "auto" and running.own(name):
+        scheduler.append(("BUDGET", setting_text(running.budget)))
     counts = (
         {}
         if statistics is None
@@ -255,10 +264,13 @@ def _operators(names: Names, statistics: Statistics) -> Listing:
                 counts.tuples_in,
                 counts.tuples_out,
                 counts.queued,
+                counts.queued_bytes,
                 counts.held,
                 counts.state_bytes,
                 counts.late,
                 service,
             )
         )
-    return Listing(("operator", "in", "out", "queued", "held", "state bytes", "late", "us per tuple"), tuple(rows))
+    return Listing(
+        ("operator", "in", "out", "queued", "queued bytes", "held", "state bytes", "late", "us per tuple"), tuple(rows)
+    )

@@ -16,6 +16,7 @@ from headrace.catalog.definitions import Connector, Query, Timing
 from headrace.catalog.references import references
 from headrace.commands.command import AddQuery, SendFeedback
 from headrace.driver.deployed import Deployments
+from headrace.driver.progress import read_progress
 from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.errors import HostFault, NameFault, Span
 from headrace.graph.graph import VertexId
@@ -181,6 +182,7 @@ class Statements:
             self._deployment.now(),
             self._deployment.control.decisions.all(),
             self._deployment.failure(),
+            read_progress(self._deployments.directory).budget if statement.what == "SETTINGS" else None,
         ).redacted()
 
     def _describe(self, statement: statements.Describe, transaction: Transaction) -> None:

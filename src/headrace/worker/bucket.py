@@ -56,7 +56,7 @@ from headrace.worker.wire import GuardSeen, Kind, Report, Row, Stage, Wait, enco
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
 _GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts)
-_GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, settings.Eligibility)
+_GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, settings.Eligibility, settings.Budget)
 
 
 class Bucket:
@@ -226,8 +226,9 @@ class Bucket:
 
     def _work(self, inbox: Inbox) -> int:
         """Push pages and bounds through the engine, within the budget; returns how many bounds were asked for."""
-        # schedulers and a budget choose among all the input, so it must be there first
-        at_once = inbox.budget is None and not self.engine.is_scheduled
+        # under a budget the choice is among all the input, so it must be there first; without one all of it is
+        # processed anyway, and page by page the least waits in between
+        at_once = inbox.budget is None
         pages = ((row.name, Page.decode(row.payload)) for row in inbox.pages if row.name in self._receives)
         for name, page in self._steps.order(list(pages)) if self._steps.entrances else pages:
             self.engine.push(name, page)
@@ -359,6 +360,7 @@ class Bucket:
             shed=list(observed.shed),
             unread=backlog.tuples,
             waiting=backlog.since,
+            queues=observed.queues,
         )
 
 

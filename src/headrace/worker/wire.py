@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from headrace.commands.command import Relay
 from headrace.engine.shedding.shedders import ShedSeen
-from headrace.engine.statistics import StreamCounts, VertexCounts
+from headrace.engine.statistics import QueueStatistics, StreamCounts, VertexCounts
 from headrace.model.page import Page
 
 
@@ -157,6 +157,7 @@ class Report(Struct, frozen=True, kw_only=True):
     unread: int = 0  # tuples that the budget did not suffice for
     waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
     shed: list[ShedSeen] = []  # by this bucket in this micro-batch
+    queues: QueueStatistics = QueueStatistics()
 
     def all_shed(self) -> list[ShedSeen]:
         """Return what this bucket shed, and what the ingest tasks that sent it their counts did."""

@@ -20,6 +20,7 @@ from headrace.commands.command import (
 from headrace.commands.running import Running
 from headrace.commands.settings import (
     Breaks,
+    Budget,
     Eligibility,
     Ets,
     Fairness,
@@ -39,6 +40,7 @@ SETTINGS: list[Setting] = [
     ShedShare(0.25),
     Fairness("dynamic"),
     Eligibility(100, 500_000),
+    Budget("fixed", 2_000_000),
     Ets("periodic", 1000),
     FeedbackReach("results"),
 ]

@@ -13,6 +13,8 @@ from headrace.model.time import SECOND
 SHARE_OF_PROMISE = 0.55
 #: The observed latency is the longest, two micro-batches; the mean is this share of it.
 MEAN_OF_LONGEST = 0.75
+#: With a scheduler that a user chose and no latency promise, a micro-batch has about so much time (seconds).
+SCHEDULED_S = 1.0
 #: While promises are kept with this share to spare, the budget grows again.
 SLACK = 0.1
 #: The smallest budget of a bucket (nanoseconds), so that waiting work always proceeds.
@@ -32,22 +34,35 @@ def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
     return {None if qos.latency is None else qos.latency.strictness for qos in promises}
 
 
+def differ(promises: Iterable[Qos]) -> bool:
+    """Return whether some queries may wait for others, whose latency promises are stricter."""
+    known = list(promises)
+    return any(map(is_strict, known)) and len(classes(known)) > 1
+
+
 def budget(
-    promises: Mapping[str, tuple[Qos, int]], machine: Machine, committed: float, buckets: int, *, pressure: float = 0.0
+    promises: Mapping[str, tuple[Qos, int]],
+    machine: Machine,
+    committed: float,
+    buckets: int,
+    *,
+    pressure: float = 0.0,
+    is_scheduled: bool = False,
 ) -> int | None:
     """Return the nanoseconds of deferrable work for each bucket; None if no query may wait for another.
 
     `committed` are the busy seconds per second of all other work, `pressure` is the share by which micro-batches took
-    longer than planned.
+    longer than planned. `is_scheduled`: a user chose a scheduler, which has an effect under a budget only.
     """
     strict = [
         qos.latency.curve.at(elapsed)
         for qos, elapsed in promises.values()
         if qos.latency is not None and is_strict(qos)
     ]
-    if not strict or len(classes(qos for qos, _ in promises.values())) < 2:
+    if not is_scheduled and not differ(qos for qos, _ in promises.values()):
         return None
-    seconds = max(SHARE_OF_PROMISE * min(strict) / SECOND, MIN_MULTIPLE_OF_FIXED * machine.fixed)
+    target = SHARE_OF_PROMISE * min(strict) / SECOND if strict else SCHEDULED_S
+    seconds = max(target, MIN_MULTIPLE_OF_FIXED * machine.fixed)
     room = machine.room(seconds) - committed * seconds
     return max(MIN_BUDGET_NS, round(room * (1.0 - pressure) / buckets * 1e9))
 

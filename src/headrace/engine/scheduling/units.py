@@ -25,12 +25,13 @@ from headrace.analysis.capacity.segments import (
 from headrace.analysis.forecast.facts import ENDING, PASSING, SERVICE, kind_of
 from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, UnitKind
+from headrace.engine.sizes import ASSUMED_BYTES
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.model.time import BEGIN
 from headrace.operators.specs import Filter, SessionAggregate, WhileAggregate
 
-#: Seconds per tuple of an operator of an unknown kind, and bytes per tuple.
-_SERVICE, _SIZE = 1e-6, 64.0
+#: Seconds per tuple of an operator of an unknown kind.
+_SERVICE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def assumed_cost(vertex: Vertex) -> Cost:
         selectivity = PASSING
     elif isinstance(vertex.spec, SessionAggregate | WhileAggregate):
         selectivity = ENDING
-    return Cost(SERVICE.get(kind_of(vertex.spec), _SERVICE) * 1e9, selectivity, _SIZE, _SIZE)
+    return Cost(SERVICE.get(kind_of(vertex.spec), _SERVICE) * 1e9, selectivity, ASSUMED_BYTES, ASSUMED_BYTES)
 
 
 def costs_with_all_behind(

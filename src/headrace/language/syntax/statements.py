@@ -32,6 +32,7 @@ Shown: TypeAlias = Literal[
     "FEEDBACK",
     "SHEDDING",
     "DECISIONS",
+    "SETTINGS",
 ]
 
 

@@ -77,6 +77,7 @@ def test_what_waits_is_shown_at_its_operator_and_since_when() -> None:
         session.push("bids", rows(250))
         deployment.step()
         deployment.clock.advance(3_000_000)
+        guide(session.directory, 100 * SERVICE, {})
         deployment.step()
         assert list(waiting(session).values()) == [50]
         (report,) = deployment.delivery.reports
@@ -132,8 +133,8 @@ def per_batch(forgetful: bool, scheduler: str) -> list[tuple[int, list[Any]]]:
             deployment.delivery.subscribers[f"q{number}"] = [take]
         session.execute(f"ALTER SYSTEM SET scheduler = '{scheduler}'; ALTER QUERY q1 SET scheduler = 'chain'")
         deployment.forgetful = forgetful
-        guide(session.directory, 90_000, {})
         for number in range(6):
+            guide(session.directory, 90_000, {})
             session.push("bids", rows(60, 60 * number))
             deployment.step()
         session.drain(60)
